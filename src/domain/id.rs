@@ -1,0 +1,157 @@
+//! Ids: 16 bytes, ordered by the time of their making; outside, a kind prefix and 26 letters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use ulid::Ulid;
+
+use super::Timestamp;
+
+/// A text that is not an id of the kind asked for.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not an id of this kind")]
+pub struct InvalidId;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Ulid);
+
+        impl $name {
+            /// What the text form starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// An id made at `at`; `random` gives its lower 80 bits.
+            pub fn new(at: Timestamp, random: u128) -> Self {
+                let ms = u64::try_from(at.as_millis()).unwrap_or(0);
+                Self(Ulid::from_parts(ms, random))
+            }
+
+            /// The 16 bytes a store keeps; they sort as the ids do.
+            pub fn to_bytes(self) -> [u8; 16] {
+                self.0.to_bytes()
+            }
+
+            /// The id that has these bytes.
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Ulid::from_bytes(bytes))
+            }
+
+            /// The instant in its leading 48 bits.
+            pub fn timestamp(self) -> Timestamp {
+                Timestamp::from_millis(i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut buffer = [0; ulid::ULID_LEN];
+                f.write_str($prefix)?;
+                f.write_str(self.0.array_to_str(&mut buffer))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            /// Takes only the form that `Display` gives, so that an id has one spelling.
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let letters = text.strip_prefix($prefix).ok_or(InvalidId)?;
+                let id = Self(Ulid::from_string(letters).map_err(|_| InvalidId)?);
+                if id.to_string() == text { Ok(id) } else { Err(InvalidId) }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    };
+}
+
+id!(
+    /// An account: the owner of everything below it.
+    AccountId,
+    "acc_"
+);
+id!(
+    /// A schedule.
+    ScheduleId,
+    "sch_"
+);
+id!(
+    /// One immutable state of a schedule's definition.
+    VersionId,
+    "ver_"
+);
+id!(
+    /// A job. Its time part is the job's `scheduledRunAtUtc`, so ids sort as run times do.
+    JobId,
+    "job_"
+);
+id!(
+    /// An API key; not secret by itself.
+    KeyId,
+    "key_"
+);
+
+impl JobId {
+    /// The id of the one job that a tick of a schedule can have (TICK-1): the same for every
+    /// replica that fires the tick, and ordered by the tick.
+    pub fn of_tick(schedule: ScheduleId, tick: Timestamp) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"tick");
+        hash.update(schedule.to_bytes());
+        hash.update(tick.as_millis().to_be_bytes());
+        let digest = hash.finalize();
+        let mut random = [0; 16];
+        random[6..].copy_from_slice(&digest[..10]);
+        Self::new(tick, u128::from_be_bytes(random))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_spelling() {
+        let id = ScheduleId::new(Timestamp::from_millis(1_700_000_000_000), 7);
+        let text = id.to_string();
+        assert_eq!(text, "sch_01HF7YAT000000000000000007");
+        assert_eq!(text.parse(), Ok(id));
+        for other in [
+            text.to_lowercase(),
+            text.replace("sch_", "job_"),
+            text.replace('0', "O"),
+            format!("{text}0"),
+            String::new(),
+            "sch_8ZZZZZZZZZZZZZZZZZZZZZZZZZ".into(),
+            "sch_Ω".into(),
+        ] {
+            assert_eq!(other.parse::<ScheduleId>(), Err(InvalidId), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_job_of_a_tick_is_fixed_and_ordered_by_it() {
+        let schedule = ScheduleId::new(Timestamp::from_millis(5), 99);
+        let tick = Timestamp::from_millis(1_700_000_000_000);
+        let later = Timestamp::from_millis(1_700_000_060_000);
+        let job = JobId::of_tick(schedule, tick);
+        assert_eq!(job, JobId::of_tick(schedule, tick));
+        assert!(job < JobId::of_tick(schedule, later));
+        assert_eq!(job.timestamp(), tick);
+        assert_ne!(job, JobId::of_tick(ScheduleId::new(Timestamp::from_millis(5), 98), tick));
+    }
+}

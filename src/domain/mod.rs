@@ -1,0 +1,11 @@
+//! The rules of the service, pure: no input or output, no async, no clock, no randomness.
+//!
+//! Time and randomness are arguments here, so every rule can be tested at any instant. What
+//! the other modules do is read something, ask this one what follows, and write that down.
+
+pub mod cron;
+pub mod id;
+pub mod time;
+
+pub use id::{AccountId, JobId, KeyId, ScheduleId, VersionId};
+pub use time::Timestamp;
