@@ -6,3 +6,4 @@
 //! the store; the front doors turn HTTP into commands.
 
 pub mod domain;
+pub mod runtime;

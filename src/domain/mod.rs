@@ -5,6 +5,8 @@
 
 pub mod cron;
 pub mod id;
+pub mod outcome;
+pub mod status_codes;
 pub mod time;
 
 pub use id::{AccountId, JobId, KeyId, ScheduleId, VersionId};

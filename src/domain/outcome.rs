@@ -1,0 +1,201 @@
+//! What an attempt's exchange means for its job.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::status_codes::ExpectedStatusCodes;
+
+macro_rules! names {
+    ($(#[$doc:meta])* $type:ident { $($(#[$item_doc:meta])* $item:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$item_doc])* $item,)*
+        }
+
+        impl $type {
+            /// Every value there is.
+            pub const ALL: &'static [Self] = &[$(Self::$item,)*];
+
+            /// The name in stores and answers.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$item => $name,)* }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                Self::ALL.iter().copied().find(|item| item.as_str() == text).ok_or(UnknownName)
+            }
+        }
+    };
+}
+pub(super) use names;
+
+/// A text that names no value of the enumeration it was read as.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown name")]
+pub struct UnknownName;
+
+names! {
+    /// Why an attempt failed; the `errorCode` of the contract.
+    ErrorCode {
+        /// The deadline of the attempt passed.
+        Timeout = "TIMEOUT",
+        /// The host's name could not be resolved.
+        Dns = "DNS",
+        /// No connection could be made.
+        Connect = "CONNECT",
+        /// The TLS handshake failed or the certificate is not valid.
+        Tls = "TLS",
+        /// The connection broke, or what came was not HTTP.
+        Network = "NETWORK",
+        /// Policy forbids the address or the port.
+        BlockedAddress = "BLOCKED_ADDRESS",
+        /// The response's status counts as a failure.
+        HttpStatus = "HTTP_STATUS",
+        /// The executor was lost while the attempt ran.
+        WorkerLost = "WORKER_LOST",
+        /// The job was cancelled, or its schedule deleted.
+        Cancelled = "CANCELLED",
+        /// The stored request could not be decrypted.
+        SecretUnreadable = "SECRET_UNREADABLE",
+        /// A fault of the service itself.
+        Internal = "INTERNAL",
+    }
+}
+
+/// Why an attempt failed, and whether another may help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The class of the failure.
+    pub code: ErrorCode,
+    /// One sentence for people; names no resolved address and no secret.
+    pub message: String,
+    /// Whether the contract lets it be tried again.
+    pub retryable: bool,
+}
+
+/// Where an attempt's time went, in milliseconds; absent phases did not happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// Resolving the host's name.
+    pub dns_ms: Option<u32>,
+    /// Connecting, TLS included; absent on a reused connection.
+    pub connect_ms: Option<u32>,
+    /// From the request being sent to the response's headers.
+    pub first_byte_ms: Option<u32>,
+    /// Reading the response's body.
+    pub body_ms: Option<u32>,
+}
+
+/// The kept part of a response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers, in the order in which they came.
+    pub headers: Vec<(String, String)>,
+    /// The first bytes of the body.
+    pub body: Vec<u8>,
+    /// Whether there was more of it.
+    pub truncated: bool,
+}
+
+/// What an attempt's exchange brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The response, or why there is none.
+    pub result: Result<Response, Failure>,
+    /// Where the time went.
+    pub timings: Timings,
+    /// The whole attempt, in milliseconds.
+    pub duration_ms: u32,
+}
+
+/// What an attempt means for its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The job has succeeded.
+    Success,
+    /// Worth another attempt, if there is one left.
+    Retryable(Failure),
+    /// No attempt can help.
+    Final(Failure),
+}
+
+impl Outcome {
+    /// Judges an exchange. A listed status is a success even if it is one that would be retried;
+    /// without a list, every status below 400 is.
+    pub fn of(exchange: &Exchange, expected: Option<&ExpectedStatusCodes>) -> Self {
+        let response = match &exchange.result {
+            Ok(response) => response,
+            Err(failure) if failure.retryable => return Self::Retryable(failure.clone()),
+            Err(failure) => return Self::Final(failure.clone()),
+        };
+        let status = response.status;
+        if expected.map_or(status < 400, |codes| codes.contains(status)) {
+            return Self::Success;
+        }
+        let retryable = status >= 500 || status == 408 || status == 429;
+        let message = format!("the endpoint answered with status {status}");
+        let failure = Failure { code: ErrorCode::HttpStatus, message, retryable };
+        if retryable { Self::Retryable(failure) } else { Self::Final(failure) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: u16) -> Exchange {
+        let response = Response { status, ..Response::default() };
+        Exchange { result: Ok(response), timings: Timings::default(), duration_ms: 1 }
+    }
+
+    fn judge(status: u16, expected: Option<&str>) -> &'static str {
+        let expected = expected.map(|codes| codes.parse().expect("valid codes"));
+        match Outcome::of(&answered(status), expected.as_ref()) {
+            Outcome::Success => "success",
+            Outcome::Retryable(_) => "retryable",
+            Outcome::Final(_) => "final",
+        }
+    }
+
+    #[test]
+    fn statuses_are_judged_as_the_contract_says() {
+        for (status, expected, outcome) in [
+            (200, None, "success"),
+            (302, None, "success"),
+            (399, None, "success"),
+            (400, None, "final"),
+            (404, None, "final"),
+            (408, None, "retryable"),
+            (429, None, "retryable"),
+            (500, None, "retryable"),
+            (599, None, "retryable"),
+            (500, Some("500"), "success"),
+            (200, Some("201-299,410"), "final"),
+            (410, Some("201-299,410"), "success"),
+            (503, Some("200"), "retryable"),
+        ] {
+            assert_eq!(judge(status, expected), outcome, "{status} expecting {expected:?}");
+        }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for code in ErrorCode::ALL {
+            assert_eq!(code.as_str().parse(), Ok(*code));
+        }
+        assert_eq!("timeout".parse::<ErrorCode>(), Err(UnknownName));
+    }
+}

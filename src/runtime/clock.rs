@@ -1,0 +1,155 @@
+//! The one clock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+
+use crate::domain::Timestamp;
+
+/// Tells the time and waits for it. Clones share one source.
+///
+/// The time never moves back. When the machine's clock is set back, this clock goes on at half
+/// speed until the machine's has caught up: no tick runs twice and none waits for the whole step.
+#[derive(Clone)]
+pub struct Clock(Arc<Source>);
+
+enum Source {
+    System { origin: Instant, state: Mutex<State> },
+    Manual { now: watch::Sender<Duration> },
+}
+
+/// What the system clock told last, since the epoch, and whether it is being waited for.
+struct State {
+    last: Duration,
+    slow_since: Option<(Duration, Duration)>,
+}
+
+impl State {
+    /// The time to tell, from the monotonic clock and the machine's wall clock.
+    fn advance(&mut self, monotonic: Duration, wall: Duration) -> Duration {
+        if wall >= self.last {
+            self.slow_since = None;
+            self.last = wall;
+        } else {
+            let (since, from) = *self.slow_since.get_or_insert((monotonic, self.last));
+            self.last = self.last.max(from + monotonic.saturating_sub(since) / 2);
+        }
+        self.last
+    }
+}
+
+impl Clock {
+    /// The machine's clock.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    pub fn system() -> Self {
+        let state = Mutex::new(State { last: Duration::ZERO, slow_since: None });
+        Self(Arc::new(Source::System { origin: Instant::now(), state }))
+    }
+
+    /// A clock that stands still until `advance` moves it; for tests.
+    pub fn manual(start: Timestamp) -> Self {
+        let since_epoch = Duration::from_millis(u64::try_from(start.as_millis()).unwrap_or(0));
+        Self(Arc::new(Source::Manual { now: watch::Sender::new(since_epoch) }))
+    }
+
+    /// Moves a manual clock forward.
+    ///
+    /// # Panics
+    /// If the clock is the system's.
+    pub fn advance(&self, by: Duration) {
+        match &*self.0 {
+            Source::Manual { now } => now.send_modify(|now| *now += by),
+            Source::System { .. } => panic!("only a manual clock can be moved"),
+        }
+    }
+
+    /// The present instant, rounded down to a millisecond.
+    pub fn now(&self) -> Timestamp {
+        let ms = self.since_epoch().as_millis();
+        Timestamp::from_millis(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+
+    /// Time since some fixed moment, unaffected by changes of the machine's clock. Only
+    /// differences have a meaning.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    pub fn monotonic(&self) -> Duration {
+        match &*self.0 {
+            Source::System { origin, .. } => Instant::now().duration_since(*origin),
+            Source::Manual { now } => *now.borrow(),
+        }
+    }
+
+    /// Waits for a span of this clock.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    pub async fn sleep(&self, span: Duration) {
+        match &*self.0 {
+            Source::System { .. } => tokio::time::sleep(span).await,
+            Source::Manual { now } => {
+                let mut seen = now.subscribe();
+                let until = *seen.borrow_and_update() + span;
+                // The sender lives as long as `self`, so the wait cannot fail.
+                let _ = seen.wait_for(|now| *now >= until).await;
+            }
+        }
+    }
+
+    /// Waits until `now` is `instant` or later.
+    pub async fn sleep_until(&self, instant: Timestamp) {
+        loop {
+            let until = Duration::from_millis(u64::try_from(instant.as_millis()).unwrap_or(0));
+            let left = until.saturating_sub(self.since_epoch());
+            if left.is_zero() {
+                return;
+            }
+            // A long wait is cut, so that a change of the machine's clock is noticed.
+            self.sleep(left.min(Duration::from_secs(5))).await;
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    fn since_epoch(&self) -> Duration {
+        match &*self.0 {
+            Source::System { state, .. } => {
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let monotonic = self.monotonic();
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                state.advance(monotonic, wall)
+            }
+            Source::Manual { now } => *now.borrow(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_wall_clock_set_back_slows_the_time_and_never_reverses_it() {
+        let mut state = State { last: Duration::ZERO, slow_since: None };
+        assert_eq!(state.advance(s(0), s(1000)), s(1000));
+        assert_eq!(state.advance(s(10), s(910)), s(1000), "set back by 100 s");
+        assert_eq!(state.advance(s(110), s(1010)), s(1010), "caught up by the wall clock");
+        assert_eq!(state.advance(s(111), s(911)), s(1010));
+        assert_eq!(state.advance(s(131), s(931)), s(1020), "half speed");
+        assert_eq!(state.advance(s(132), s(4000)), s(4000), "set forward");
+    }
+
+    #[tokio::test]
+    async fn a_manual_clock_wakes_sleepers_when_moved() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000));
+        let wait = clock.sleep_until(Timestamp::from_millis(61_000));
+        tokio::pin!(wait);
+        assert!(futures_util::poll!(wait.as_mut()).is_pending());
+        clock.advance(s(59));
+        assert!(futures_util::poll!(wait.as_mut()).is_pending());
+        clock.advance(s(1));
+        wait.await;
+        assert_eq!(clock.now(), Timestamp::from_millis(61_000));
+    }
+}

@@ -1,0 +1,135 @@
+//! The one loop driver.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+
+use super::{Clock, TaskKind, Tasks};
+use crate::domain::Timestamp;
+
+/// How long a loop pauses after a run, unless a hint wakes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Not at all: there is more to do.
+    None,
+    /// For a span.
+    For(Duration),
+    /// Until an instant.
+    Until(Timestamp),
+}
+
+/// Why a run came to nothing. The driver logs it and tries again, slower each time.
+pub type RunError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A loop's work. All of it is in `run_once`, which tests call directly.
+#[async_trait]
+pub trait Worker: Send {
+    /// One round of work at `now`.
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError>;
+}
+
+/// The longest pause between runs that fail.
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+const FASTEST_RETRY: Duration = Duration::from_millis(50);
+
+/// Runs `worker` again and again until the first stage of a stop.
+///
+/// A run is never cancelled by the stop. A run that panics counts as one that failed: the worker
+/// keeps its state, so its `run_once` must be able to go on from any point.
+pub async fn drive<W: Worker>(
+    tasks: &Tasks,
+    kind: TaskKind,
+    clock: &Clock,
+    hint: &Notify,
+    worker: &mut W,
+) {
+    let mut retry = FASTEST_RETRY;
+    while !tasks.stopping().is_cancelled() {
+        let run = AssertUnwindSafe(worker.run_once(clock.now())).catch_unwind().await;
+        let pause = match run {
+            Ok(Ok(pause)) => {
+                retry = FASTEST_RETRY;
+                pause
+            }
+            failed => {
+                log_failure(kind, failed.map(Result::err), retry);
+                let pause = retry;
+                retry = (retry * 2).min(SLOWEST_RETRY);
+                // A hint must not turn a failing loop into a busy one.
+                tokio::select! {
+                    () = clock.sleep(pause) => {}
+                    () = tasks.stopping().cancelled() => {}
+                }
+                continue;
+            }
+        };
+        let wake = async {
+            match pause {
+                Pause::None => tokio::task::yield_now().await,
+                Pause::For(span) => clock.sleep(span).await,
+                Pause::Until(instant) => clock.sleep_until(instant).await,
+            }
+        };
+        tokio::select! {
+            () = wake => {}
+            () = hint.notified() => {}
+            () = tasks.stopping().cancelled() => {}
+        }
+    }
+}
+
+fn log_failure(kind: TaskKind, failed: std::thread::Result<Option<RunError>>, retry: Duration) {
+    let retry_ms = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
+    match failed {
+        Ok(Some(error)) => {
+            tracing::warn!(loop_name = kind.name(), %error, retry_ms, "run failed, trying again");
+        }
+        _ => tracing::error!(loop_name = kind.name(), retry_ms, "run panicked, trying again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails, panics, then asks for a long pause.
+    struct Stumbling {
+        runs: tokio::sync::mpsc::UnboundedSender<u32>,
+        count: u32,
+    }
+
+    #[async_trait]
+    impl Worker for Stumbling {
+        async fn run_once(&mut self, _: Timestamp) -> Result<Pause, RunError> {
+            self.count += 1;
+            self.runs.send(self.count)?;
+            match self.count {
+                1 => Err("not yet".into()),
+                2 => panic!("worse"),
+                _ => Ok(Pause::For(Duration::from_secs(3_600))),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn survives_failures_wakes_on_hints_and_stops() {
+        let (sender, mut runs) = tokio::sync::mpsc::unbounded_channel();
+        let tasks = Tasks::new();
+        let hint = std::sync::Arc::new(Notify::new());
+        let (inner, wake) = (tasks.clone(), hint.clone());
+        tasks.spawn(TaskKind::Upkeep, async move {
+            let mut worker = Stumbling { runs: sender, count: 0 };
+            drive(&inner, TaskKind::Upkeep, &Clock::system(), &wake, &mut worker).await;
+        });
+        for expected in 1..=3 {
+            assert_eq!(runs.recv().await, Some(expected));
+        }
+        hint.notify_one();
+        assert_eq!(runs.recv().await, Some(4));
+        assert!(tasks.finish(Duration::from_secs(1)).await);
+        assert_eq!(runs.recv().await, None);
+    }
+}

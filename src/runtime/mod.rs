@@ -1,0 +1,15 @@
+//! What every long-running part stands on: the clock, randomness, tasks and how they stop.
+//!
+//! Nobody else asks the time, draws a random number, spawns a task or writes a loop; the lints in
+//! `.clippy.toml` see to it. That is why a test can set the time, replay a seed, and know that
+//! nothing runs on after a stop.
+
+mod clock;
+mod drive;
+mod random;
+mod tasks;
+
+pub use clock::Clock;
+pub use drive::{Pause, RunError, Worker, drive};
+pub use random::Random;
+pub use tasks::{OnPanic, StopAt, TaskKind, Tasks};

@@ -1,0 +1,57 @@
+//! Randomness as an argument.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// A source of random numbers: the operating system's seed in the service, a fixed seed in tests.
+/// Cryptographically strong either way. Clones share one source.
+#[derive(Clone)]
+pub struct Random(Arc<Mutex<StdRng>>);
+
+impl Random {
+    /// Seeded by the operating system.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    pub fn system() -> Self {
+        Self(Arc::new(Mutex::new(StdRng::from_rng(&mut rand::rng()))))
+    }
+
+    /// The same numbers for the same seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
+    }
+
+    /// A number of 128 random bits.
+    pub fn bits(&self) -> u128 {
+        let mut bytes = [0; 16];
+        self.fill(&mut bytes);
+        u128::from_ne_bytes(bytes)
+    }
+
+    /// A number from 0 up to, but not including, 1.
+    pub fn unit(&self) -> f64 {
+        let bits = u32::try_from(self.bits() >> 96).unwrap_or(u32::MAX);
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// Fills `bytes` with random ones.
+    pub fn fill(&self, bytes: &mut [u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_fixes_the_numbers() {
+        let (a, b) = (Random::seeded(7), Random::seeded(7));
+        assert_eq!(a.bits(), b.bits());
+        assert_ne!(a.bits(), Random::seeded(8).bits());
+        for _ in 0..1_000 {
+            assert!((0.0..1.0).contains(&a.unit()));
+        }
+    }
+}

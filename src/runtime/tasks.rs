@@ -1,0 +1,211 @@
+//! The one spawn: every task is tracked, has a kind, and the kind says what a stop and a panic
+//! mean for it.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// When a task of a kind has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopAt {
+    /// At the first stage: it takes no new work once `Tasks::stopping` is set.
+    Soft,
+    /// At the second stage: it finishes what is under way until the grace period is over.
+    Hard,
+}
+
+/// What a panic in a task of a kind means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The process cannot do its work any more: stop it with a failure, so that it is restarted.
+    StopProcess,
+    /// Only this piece of work is lost; others go on.
+    Contain,
+}
+
+macro_rules! task_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $stop:ident, $panic:ident;)*) => {
+        /// Every kind of task there is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum TaskKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl TaskKind {
+            /// The name in logs.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+
+            /// When a task of this kind ends.
+            pub const fn stop_at(self) -> StopAt {
+                match self { $(Self::$kind => StopAt::$stop,)* }
+            }
+
+            /// What a panic in it means.
+            pub const fn on_panic(self) -> OnPanic {
+                match self { $(Self::$kind => OnPanic::$panic,)* }
+            }
+        }
+    };
+}
+
+task_kinds! {
+    /// Accepts connections of a listener.
+    Listener = "listener", Soft, StopProcess;
+    /// Serves one connection; finishes the requests it has.
+    Connection = "connection", Hard, Contain;
+    /// A state-changing command, so that a client that goes away cannot cancel it half-way.
+    Command = "command", Hard, Contain;
+    /// Fires the ticks of the led shards.
+    Leader = "leader", Soft, StopProcess;
+    /// Finds what the queue lost and claims nobody renews.
+    Sweeper = "sweeper", Soft, StopProcess;
+    /// Takes tickets and claims jobs.
+    Executor = "executor", Soft, StopProcess;
+    /// Sends one request.
+    Attempt = "attempt", Hard, Contain;
+    /// Commits outcomes; ends when there can be none any more.
+    Committer = "committer", Hard, StopProcess;
+    /// Renews claims and watches for cancellations while attempts run.
+    Renewer = "renewer", Hard, StopProcess;
+    /// Regular upkeep: metrics, pruning, caches.
+    Upkeep = "upkeep", Soft, StopProcess;
+}
+
+/// Spawns tasks, and stops them in two stages.
+#[derive(Clone)]
+pub struct Tasks(Arc<Inner>);
+
+struct Inner {
+    tracker: TaskTracker,
+    soft: CancellationToken,
+    hard: CancellationToken,
+    failed: AtomicBool,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tasks {
+    /// No tasks yet.
+    pub fn new() -> Self {
+        let (tracker, soft) = (TaskTracker::new(), CancellationToken::new());
+        let hard = CancellationToken::new();
+        Self(Arc::new(Inner { tracker, soft, hard, failed: AtomicBool::new(false) }))
+    }
+
+    /// Runs `task`. It is dropped at the second stage of a stop, whatever it is doing; of a kind
+    /// that stops at the first stage it is expected to end by itself on `stopping`.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    pub fn spawn<F>(&self, kind: TaskKind, task: F) -> JoinHandle<Option<F::Output>>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let inner = self.0.clone();
+        let tracked = self.0.tracker.track_future(async move {
+            let guarded = inner.hard.run_until_cancelled(AssertUnwindSafe(task).catch_unwind());
+            match guarded.await? {
+                Ok(output) => Some(output),
+                Err(_) => {
+                    inner.panicked(kind);
+                    None
+                }
+            }
+        });
+        tokio::spawn(tracked)
+    }
+
+    /// Set when the first stage of a stop has begun: take no new work.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.0.soft
+    }
+
+    /// Set when the grace period is over.
+    pub fn aborting(&self) -> &CancellationToken {
+        &self.0.hard
+    }
+
+    /// Begins the first stage.
+    pub fn begin_stop(&self) {
+        self.0.soft.cancel();
+        self.0.tracker.close();
+    }
+
+    /// Begins the first stage because something the process cannot do without has failed.
+    pub fn fail(&self) {
+        self.0.failed.store(true, Ordering::SeqCst);
+        self.begin_stop();
+    }
+
+    /// Whether `fail` was called or a task that the process cannot do without has panicked.
+    pub fn has_failed(&self) -> bool {
+        self.0.failed.load(Ordering::SeqCst)
+    }
+
+    /// Waits until all tasks have ended, at most for `grace`; then drops the rest and waits for
+    /// them to be gone. Returns whether all ended by themselves.
+    pub async fn finish(&self, grace: Duration) -> bool {
+        self.begin_stop();
+        let clean = tokio::time::timeout(grace, self.0.tracker.wait()).await.is_ok();
+        self.0.hard.cancel();
+        self.0.tracker.wait().await;
+        clean
+    }
+}
+
+impl Inner {
+    fn panicked(&self, kind: TaskKind) {
+        tracing::error!(task = kind.name(), "task panicked");
+        if kind.on_panic() == OnPanic::StopProcess {
+            self.failed.store(true, Ordering::SeqCst);
+            self.soft.cancel();
+            self.tracker.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_contained_panic_ends_one_task_only() {
+        let tasks = Tasks::new();
+        let lost = tasks.spawn(TaskKind::Attempt, async { panic!("one attempt") });
+        assert!(matches!(lost.await, Ok(None::<()>)));
+        assert!(!tasks.stopping().is_cancelled());
+        let fine = tasks.spawn(TaskKind::Attempt, async { 7 });
+        assert!(matches!(fine.await, Ok(Some(7))));
+    }
+
+    #[tokio::test]
+    async fn a_vital_panic_stops_the_process_with_a_failure() {
+        let tasks = Tasks::new();
+        tasks.spawn(TaskKind::Leader, async { panic!("the leader") });
+        tasks.stopping().cancelled().await;
+        assert!(tasks.has_failed());
+    }
+
+    #[tokio::test]
+    async fn what_outlives_the_grace_period_is_dropped() {
+        let tasks = Tasks::new();
+        let (alive, gone) = tokio::sync::oneshot::channel::<()>();
+        tasks.spawn(TaskKind::Attempt, async move {
+            std::future::pending::<()>().await;
+            drop(alive);
+        });
+        assert!(!tasks.finish(Duration::from_millis(5)).await);
+        assert!(gone.await.is_err());
+    }
+}
