@@ -5,9 +5,15 @@
 
 pub mod cron;
 pub mod id;
+pub mod job;
+pub mod key;
+mod names;
 pub mod outcome;
+pub mod schedule;
+pub mod shard;
 pub mod status_codes;
 pub mod time;
 
 pub use id::{AccountId, JobId, KeyId, ScheduleId, VersionId};
+pub use names::UnknownName;
 pub use time::Timestamp;

@@ -1,49 +1,7 @@
 //! What an attempt's exchange means for its job.
 
-use std::fmt;
-use std::str::FromStr;
-
+use super::names::names;
 use super::status_codes::ExpectedStatusCodes;
-
-macro_rules! names {
-    ($(#[$doc:meta])* $type:ident { $($(#[$item_doc:meta])* $item:ident = $name:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $type {
-            $($(#[$item_doc])* $item,)*
-        }
-
-        impl $type {
-            /// Every value there is.
-            pub const ALL: &'static [Self] = &[$(Self::$item,)*];
-
-            /// The name in stores and answers.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$item => $name,)* }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = UnknownName;
-
-            fn from_str(text: &str) -> Result<Self, UnknownName> {
-                Self::ALL.iter().copied().find(|item| item.as_str() == text).ok_or(UnknownName)
-            }
-        }
-    };
-}
-pub(super) use names;
-
-/// A text that names no value of the enumeration it was read as.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("unknown name")]
-pub struct UnknownName;
 
 names! {
     /// Why an attempt failed; the `errorCode` of the contract.
@@ -154,6 +112,7 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::UnknownName;
     use super::*;
 
     fn answered(status: u16) -> Exchange {

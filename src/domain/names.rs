@@ -1,0 +1,42 @@
+//! Enumerations whose values have a name in stores, answers and metrics.
+
+/// Declares such an enumeration with its names, in one place.
+macro_rules! names {
+    ($(#[$doc:meta])* $type:ident { $($(#[$item_doc:meta])* $item:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$item_doc])* $item,)*
+        }
+
+        impl $type {
+            /// Every value there is.
+            pub const ALL: &'static [Self] = &[$(Self::$item,)*];
+
+            /// The name in stores and answers.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$item => $name,)* }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::domain::names::UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|item| item.as_str() == text).ok_or($crate::domain::names::UnknownName)
+            }
+        }
+    };
+}
+pub(super) use names;
+
+/// A text that names no value of the enumeration it was read as.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown name")]
+pub struct UnknownName;
