@@ -7,3 +7,8 @@
 
 pub mod domain;
 pub mod runtime;
+pub mod store;
+
+pub mod queue;
+
+pub mod cluster;

@@ -12,6 +12,7 @@ pub mod outcome;
 pub mod schedule;
 pub mod shard;
 pub mod status_codes;
+pub mod ticket;
 pub mod time;
 
 pub use id::{AccountId, JobId, KeyId, ScheduleId, VersionId};

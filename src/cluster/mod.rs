@@ -1,0 +1,64 @@
+//! The cluster: who is alive and who leads which shard. This file is the contract; the adapters
+//! are beside it.
+//!
+//! What it says is a hint. A leader proves itself by the epoch that it raises in the store; every
+//! write it makes is conditional on that (LEAD-1). So the worst that a wrong answer here can do is
+//! to make two replicas compete, of which one changes nothing.
+
+pub mod single;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use crate::domain::shard::ShardId;
+
+/// A period of leading one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Tells this period from an earlier one of the same replica: a new one needs a new epoch.
+    pub number: u64,
+    /// Until when, on the monotonic clock, the leader may trust it; absent: for ever.
+    pub trusted_until: Option<Duration>,
+}
+
+/// The shards that this replica shall lead.
+pub type Terms = BTreeMap<ShardId, Term>;
+
+/// A replica, as its peers see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The name it gave itself.
+    pub name: String,
+    /// The shards it leads.
+    pub shards: Vec<ShardId>,
+}
+
+/// Why the cluster could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("cluster unavailable ({operation}): {source}")]
+pub struct ClusterError {
+    /// The contract's method.
+    pub operation: &'static str,
+    /// What went wrong.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Who is alive and who leads which shard.
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    /// The shards to lead, as they change.
+    fn terms(&self) -> watch::Receiver<Terms>;
+
+    /// All replicas that are alive.
+    async fn members(&self) -> Result<Vec<Member>, ClusterError>;
+
+    /// Hands all shards over and leaves. `terms` is empty when it returns.
+    async fn leave(&self);
+}
+
+/// A cluster shared by all who use it.
+pub type SharedCluster = Arc<dyn Cluster>;

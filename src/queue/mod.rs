@@ -1,0 +1,174 @@
+//! The queue: the due index and the run queue. This file is the contract; the adapters are beside
+//! it.
+//!
+//! Place in the flow: leaders keep the next tick of each schedule of their shards in the due index
+//! and push tickets of due jobs into the run queue; executors take them from there. Everything in
+//! it is a hint and can be lost at any moment (QUEUE-1): it is refilled from the store, the due
+//! index by its leader, the run queue by the sweep.
+//!
+//! What every adapter keeps, and the conformance suite checks:
+//! - A due index carries the epoch that built it. Reads and writes that name another epoch get
+//!   `Index::Foreign` and change nothing; the leader rebuilds.
+//! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
+//! - `take` never hands out a ticket before its start, more than the room given, and goes round
+//!   the accounts, so that one with many tickets does not keep others waiting.
+
+pub mod memory;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, ScheduleId, Timestamp};
+
+/// How many more attempts an executor may begin.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    /// In all.
+    pub total: usize,
+    /// Of one account, unless `accounts` names it.
+    pub per_account: usize,
+    /// Of one account that has attempts under way.
+    pub accounts: HashMap<AccountId, usize>,
+    /// To one host, unless `hosts` names it.
+    pub per_host: usize,
+    /// To one host that has attempts under way.
+    pub hosts: HashMap<HostKey, usize>,
+}
+
+/// An answer of the due index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Index<T> {
+    /// The index is the caller's.
+    Own(T),
+    /// The index is missing or another epoch's: rebuild it.
+    Foreign,
+}
+
+/// What is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Schedules whose next tick is not after the instant asked for, earliest first.
+    pub schedules: Vec<(ScheduleId, Timestamp)>,
+    /// The next tick after those.
+    pub next: Option<Timestamp>,
+}
+
+/// A failed operation of a queue. Always transient: nothing in a queue is needed.
+#[derive(Debug)]
+pub struct QueueError {
+    operation: &'static str,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl QueueError {
+    /// An error of `operation`, named as the contract's method is.
+    pub fn new(operation: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { operation, source: source.into() }
+    }
+}
+
+impl fmt::Display for QueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue unavailable ({}): {}", self.operation, self.source)
+    }
+}
+
+impl Error for QueueError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// What the contract's methods return.
+pub type Result<T> = std::result::Result<T, QueueError>;
+
+/// One of the windows in which requests are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// How long it is.
+    pub span: Duration,
+    /// How many requests it takes.
+    pub limit: u32,
+}
+
+/// Where a subject stands in a window after a request was, or was not, counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The window.
+    pub window: Window,
+    /// How many requests it still takes.
+    pub remaining: u32,
+    /// When it begins anew.
+    pub resets_at: Timestamp,
+}
+
+/// Whether a request is let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Where the subject stands in each window, in the order asked.
+    pub standings: Vec<Standing>,
+    /// Whether every window had room. If not, nothing was counted in any.
+    pub allowed: bool,
+}
+
+/// The due index, the run queue, and counters that all replicas share.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Replaces a shard's due index by `entries` and makes it the epoch's.
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<()>;
+
+    /// Sets the next ticks of schedules in the index; `None` takes one out.
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>>;
+
+    /// What is due at `now`, at most `limit`. Taking nothing out: `set_due` does, after firing.
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>>;
+
+    /// Tells a shard's leader that schedules have changed.
+    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()>;
+
+    /// Takes the hints for a shard, at most `limit`.
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>>;
+
+    /// Queues tickets.
+    async fn push(&self, tickets: &[Ticket]) -> Result<()>;
+
+    /// Takes tickets whose start is not after `now`, as far as there is room. Beside them, when
+    /// the next ticket may start.
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
+
+    /// Counts a request of `subject` in all windows, or in none if one is full.
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
+
+    /// Notified when a due index or its hints may have changed.
+    fn due_hint(&self) -> Arc<Notify>;
+
+    /// Notified when there may be new tickets.
+    fn ticket_hint(&self) -> Arc<Notify>;
+}
+
+/// A queue shared by all who use it.
+pub type SharedQueue = Arc<dyn Queue>;

@@ -1,0 +1,93 @@
+//! Accounts and their keys.
+
+use async_trait::async_trait;
+
+use super::{Result, Write};
+use crate::domain::key::{KeyDigest, KeyRecord, Scope};
+use crate::domain::{AccountId, KeyId, Timestamp};
+
+/// The owner of schedules, jobs and keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its id.
+    pub id: AccountId,
+    /// Unique over the installation.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A key to be stored.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// Its id, as the key's text contains it.
+    pub id: KeyId,
+    /// What its owner calls it.
+    pub name: String,
+    /// What it may do.
+    pub scope: Scope,
+    /// The hash of the whole key.
+    pub digest: KeyDigest,
+    /// From when on it is refused.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl std::fmt::Debug for KeyDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyDigest")
+    }
+}
+
+/// What authentication needs to know of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownKey {
+    /// The account it opens.
+    pub account: AccountId,
+    /// The hash to compare with.
+    pub digest: KeyDigest,
+    /// What it may do.
+    pub scope: Scope,
+    /// From when on it is refused.
+    pub expires_at: Option<Timestamp>,
+    /// Since when it is refused.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// How much an account has of what plans limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Schedules, enabled or not.
+    pub schedules: u64,
+    /// Keys that are not revoked.
+    pub keys: u64,
+    /// Jobs made since the start of the calendar month (UTC) of the call.
+    pub jobs_this_month: u64,
+}
+
+/// Accounts and their keys.
+#[async_trait]
+pub trait AccountStore: Send + Sync {
+    /// Makes an account; `false` if the name is taken.
+    async fn create_account(&self, account: &Account) -> Result<bool>;
+
+    /// All accounts, by name.
+    async fn accounts(&self) -> Result<Vec<Account>>;
+
+    /// One account.
+    async fn account(&self, id: AccountId) -> Result<Option<Account>>;
+
+    /// What it uses at `now`. The number of jobs stops at one million.
+    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
+
+    /// Stores a key of the account; `false` if there is no such account.
+    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<bool>;
+
+    /// The account's keys, newest first, revoked and expired ones too.
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
+
+    /// Revokes a key for good; `false` if the account has no such key. Again: no effect.
+    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;
+
+    /// A key by its id, before it is known whose it is: what authentication reads.
+    async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
+}

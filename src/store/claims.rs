@@ -1,0 +1,134 @@
+//! Claims: what executors and the sweep do. Batches over all accounts.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::domain::job::{JobStatus, Trigger};
+use crate::domain::outcome::{Exchange, Failure};
+use crate::domain::schedule::Definition;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+
+/// One run of an executor: drawn at random when the process starts, so that no claim of an
+/// earlier process is taken for one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExecutorId(pub u128);
+
+/// A wish to run jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// Who claims.
+    pub executor: ExecutorId,
+    /// The present instant: when the attempts begin.
+    pub now: Timestamp,
+    /// When the claim ends unless it is renewed.
+    pub until: Timestamp,
+}
+
+/// A job whose next attempt this executor may send, alone, until the claim ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The job.
+    pub job: JobId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// Of which schedule.
+    pub schedule: ScheduleId,
+    /// What made it.
+    pub trigger: Trigger,
+    /// The attempt that is now recorded: 1 for the first.
+    pub attempt: u8,
+    /// How many there can be.
+    pub max_attempts: u8,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// What to send: the version the job was made with.
+    pub definition: Definition,
+}
+
+/// How an attempt ends for its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// SUCCESS.
+    Succeeded,
+    /// FAILED.
+    Failed(Failure),
+    /// PENDING again until the instant. A job that was cancelled, or whose schedule was deleted,
+    /// meanwhile ends FAILED `CANCELLED` instead.
+    Retry(Failure, Timestamp),
+}
+
+/// The end of an attempt. It takes effect only while the job is RUNNING that attempt under this
+/// executor's claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The job.
+    pub job: JobId,
+    /// The attempt that ended.
+    pub attempt: u8,
+    /// Whose claim it ran under.
+    pub executor: ExecutorId,
+    /// When it ended.
+    pub completed_at: Timestamp,
+    /// What came back; absent if the executor was lost or the attempt aborted.
+    pub exchange: Option<Exchange>,
+    /// What that means.
+    pub end: End,
+}
+
+/// What became of a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It took effect; the job now has this status.
+    Applied(JobStatus),
+    /// The claim was lost: somebody else has the job, or it is final. Nothing changed.
+    Lost,
+}
+
+/// What committing a batch has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// One for each completion, in order.
+    pub fates: Vec<Fate>,
+    /// Tickets of retries and of held jobs that may start now, for the queue.
+    pub tickets: Vec<Ticket>,
+}
+
+/// A claim that nobody renewed in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiredClaim {
+    /// The job.
+    pub job: JobId,
+    /// The attempt that was under way.
+    pub attempt: u8,
+    /// How many there can be.
+    pub max_attempts: u8,
+    /// Who was lost.
+    pub executor: ExecutorId,
+}
+
+/// Claims: what executors and the sweep do.
+#[async_trait]
+pub trait ClaimStore: Send + Sync {
+    /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
+    /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1).
+    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>>;
+
+    /// Extends the claims of this executor on running jobs; returns those that it still holds.
+    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Vec<JobId>>;
+
+    /// The running jobs that users have cancelled, of all executors.
+    async fn cancelled(&self) -> Result<Vec<JobId>>;
+
+    /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
+    /// status, streak, active and held job). A row that cannot be written fails the whole batch
+    /// with kind `Rejected`.
+    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
+
+    /// Tickets of PENDING jobs that could have started before `before`, oldest first, at most
+    /// `limit`.
+    async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>>;
+
+    /// Claims that ended before `before`, oldest first, at most `limit`.
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;
+}

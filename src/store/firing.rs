@@ -1,0 +1,126 @@
+//! Firing: what a shard's leader does. Batches over all accounts.
+
+use async_trait::async_trait;
+
+use super::{Result, TickRange};
+use crate::domain::job::Trigger;
+use crate::domain::schedule::{CatchUpPolicy, OverlapPolicy, SkipReason};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::Ticket;
+use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
+
+/// An entry of a due index: a schedule and its next tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DueEntry {
+    /// When it is due.
+    pub tick: Timestamp,
+    /// What is due.
+    pub schedule: ScheduleId,
+}
+
+/// What a leader's writes are conditional on (LEAD-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// The shard.
+    pub shard: ShardId,
+    /// The epoch that the leader raised when it took the shard.
+    pub epoch: Epoch,
+}
+
+/// An enabled schedule with a next tick, as the leader needs it to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// Its current version.
+    pub version: VersionId,
+    /// Its stored next tick.
+    pub tick: Timestamp,
+    /// Of the version.
+    pub cron_expression: String,
+    /// Of the version.
+    pub timezone: String,
+    /// Of the schedule.
+    pub overlap_policy: OverlapPolicy,
+    /// Of the schedule.
+    pub catch_up_policy: CatchUpPolicy,
+}
+
+/// A job to be made of a tick. Its id follows from schedule and tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickJob {
+    /// Its id, and in it the tick.
+    pub id: JobId,
+    /// `schedule` or `catch_up`.
+    pub trigger: Trigger,
+}
+
+/// What shall become of a schedule's due ticks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firing {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// The version that was read; another one in the store makes the firing stale.
+    pub version: VersionId,
+    /// The next tick that was read; another one in the store makes the firing stale.
+    pub tick: Timestamp,
+    /// The next tick from now on; absent if the expression has no more.
+    pub next_tick: Option<Timestamp>,
+    /// The jobs to be made, oldest first; none of them for a tick after `now`. Where the overlap
+    /// policy forbids one, it becomes a skip `overlap` instead.
+    pub jobs: Vec<TickJob>,
+    /// Ticks that become no jobs, and why.
+    pub skips: Vec<(TickRange, SkipReason)>,
+}
+
+/// What firing a batch has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fired {
+    /// The fence held.
+    Done {
+        /// Tickets of the jobs that may start, for the queue; jobs made by an earlier call of the
+        /// same firing are not in it.
+        tickets: Vec<Ticket>,
+        /// The schedules that were advanced, and to where: what the due index shall say.
+        advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+        /// The schedules that are no longer as they were read.
+        stale: Vec<ScheduleId>,
+    },
+    /// There is a newer leader; nothing was changed.
+    Fenced,
+}
+
+/// Firing: what a shard's leader does.
+#[async_trait]
+pub trait FiringStore: Send + Sync {
+    /// The number of shards, fixed at the first call with `wanted`. A store that was set up with
+    /// another number answers with an error of kind `Incompatible` that names both.
+    async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
+
+    /// Raises the shard's epoch and returns it; writes with a lower one change nothing from now
+    /// on.
+    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;
+
+    /// The next ticks of a shard's schedules, in the order of their ids, after `after`; at most
+    /// `limit`, fewer only at the end. What a due index is built from.
+    async fn next_ticks(
+        &self,
+        shard: ShardId,
+        after: Option<ScheduleId>,
+        limit: u32,
+    ) -> Result<Vec<DueEntry>>;
+
+    /// What is needed to fire these schedules of a shard; absent are those that do not exist, are
+    /// disabled or have no next tick.
+    async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>>;
+
+    /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
+    /// the version and the tick that were read, and whose tick is not after `now`: the next tick
+    /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
+    /// tickets come from the store.
+    ///
+    /// Overlap: for `skip`, a job starts only if none is active, and becomes the active one; for
+    /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
+    /// let it follow. Consecutive skips with the same reason extend one range.
+    async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired>;
+}

@@ -1,0 +1,71 @@
+//! The store: the only truth. This file and its siblings are the contract; the adapters are in
+//! folders of their own.
+//!
+//! Place in the flow: commands and stages read the store, decide in `domain`, and write the store.
+//! What the queue and the cluster say is a hint; a write here decides.
+//!
+//! What every adapter keeps, and the conformance suite (`tests/it/conformance`) checks:
+//! - Each method is one transaction: it has its whole effect or none. What it acknowledges
+//!   survives the death of the process and of the machine.
+//! - `now` is a parameter; no statement asks the time.
+//! - A future that is dropped half-way leaves the effect whole or absent, and no connection
+//!   unusable.
+//! - TENANT-1: every read and write of an account's data names the account. The stages' batches
+//!   (`firing`, `claims`) work over all accounts and are the only exception.
+//! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
+//! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
+//!   again is a no-op.
+//! - JOB-1, JOB-2: claims and commits are conditional on state, attempt number and claimer.
+//!
+//! On failure a method returns a [`StoreError`] that says which operation failed and of what kind
+//! the failure is. After a transient one the caller cannot know whether the effect took place;
+//! all methods of the stages can be called again with the same arguments, to the same end.
+
+mod accounts;
+mod claims;
+mod error;
+mod firing;
+mod jobs;
+mod schedules;
+mod upkeep;
+
+pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
+pub use claims::{
+    Claim, ClaimStore, Claimed, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
+};
+pub use error::{StoreError, StoreErrorKind};
+pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
+pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
+pub use schedules::{
+    Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
+    ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
+};
+pub use upkeep::{Upkeep, UpkeepStore};
+
+use crate::domain::{AccountId, Timestamp};
+
+/// What every adapter implements.
+pub trait Store:
+    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+{
+}
+
+impl<T> Store for T where
+    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+{
+}
+
+/// A store shared by all who use it.
+pub type SharedStore = std::sync::Arc<dyn Store>;
+
+/// What the contract's methods return.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// For whom and when an account's data is changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// Whose data it is.
+    pub account: AccountId,
+    /// The present instant.
+    pub now: Timestamp,
+}
