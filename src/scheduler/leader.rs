@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use super::Context;
 use super::fire::{Cadences, fire_batch};
 use super::index::{BATCH, apply_hints, compare_page, rebuild};
-use super::Context;
 use crate::cluster::{Term, Terms};
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
@@ -49,7 +49,8 @@ impl Leader {
     /// Takes over the shards of new terms and lets go of those whose term has ended.
     async fn follow_terms(&mut self, now: Timestamp) -> Result<(), RunError> {
         let terms = self.terms.borrow_and_update().clone();
-        self.led.retain(|shard, led| terms.get(shard).map(|term| term.number) == Some(led.term.number));
+        self.led
+            .retain(|shard, led| terms.get(shard).map(|term| term.number) == Some(led.term.number));
         for (shard, term) in terms {
             if let Some(led) = self.led.get_mut(&shard) {
                 led.term = term;
@@ -60,17 +61,18 @@ impl Leader {
             rebuild(&self.context, fence).await?;
             tracing::debug!(%shard, epoch = epoch.0, "leading shard");
             let compare_at = now.plus(COMPARE_EVERY);
-            self.led.insert(
-                shard,
-                Led { term, fence: Some(fence), compare_at, compared_to: None },
-            );
+            self.led.insert(shard, Led { term, fence: Some(fence), compare_at, compared_to: None });
         }
         LEADER_SHARDS.set(self.led.len());
         Ok(())
     }
 
     /// Fires what is due in one shard; says when the next tick is due.
-    async fn serve(&mut self, shard: ShardId, now: Timestamp) -> Result<Option<Timestamp>, RunError> {
+    async fn serve(
+        &mut self,
+        shard: ShardId,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, RunError> {
         let Some(led) = self.led.get_mut(&shard) else { return Ok(None) };
         let monotonic = self.context.clock.monotonic();
         let trusted = led.term.trusted_until.is_none_or(|until| monotonic < until);
