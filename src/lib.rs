@@ -14,3 +14,5 @@ pub mod store;
 pub mod queue;
 
 pub mod cluster;
+
+pub mod operations;
