@@ -9,10 +9,11 @@ pub mod domain;
 pub mod telemetry;
 
 pub mod runtime;
-pub mod store;
-
-pub mod queue;
 
 pub mod cluster;
+pub mod queue;
+pub mod store;
 
 pub mod scheduler;
+
+pub mod operations;
