@@ -17,3 +17,5 @@ pub mod store;
 pub mod scheduler;
 
 pub mod operations;
+
+pub mod config;
