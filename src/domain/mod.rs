@@ -4,6 +4,8 @@
 //! the other modules do is read something, ask this one what follows, and write that down.
 
 pub mod cron;
+pub mod endpoint;
+pub mod headers;
 pub mod id;
 pub mod job;
 pub mod key;
