@@ -14,6 +14,8 @@ pub mod cluster;
 pub mod queue;
 pub mod store;
 
+pub mod outbound;
+
 pub mod scheduler;
 
 pub mod operations;
