@@ -16,6 +16,7 @@ pub mod store;
 
 pub mod outbound;
 
+pub mod executor;
 pub mod scheduler;
 
 pub mod operations;
