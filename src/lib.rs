@@ -14,6 +14,9 @@ pub mod cluster;
 pub mod queue;
 pub mod store;
 
+pub mod outbound;
+
+pub mod executor;
 pub mod scheduler;
 
 pub mod operations;
