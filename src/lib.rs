@@ -22,3 +22,5 @@ pub mod scheduler;
 pub mod operations;
 
 pub mod config;
+
+pub mod cli;
