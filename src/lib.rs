@@ -20,3 +20,5 @@ pub mod executor;
 pub mod scheduler;
 
 pub mod operations;
+
+pub mod config;
