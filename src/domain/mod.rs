@@ -4,7 +4,9 @@
 //! the other modules do is read something, ask this one what follows, and write that down.
 
 pub mod cron;
+pub mod endpoint;
 pub mod firing;
+pub mod headers;
 pub mod id;
 pub mod job;
 pub mod key;

@@ -36,6 +36,9 @@ fn times(fields: &Fields) -> String {
             .flat_map(|hour| minutes.iter().map(move |minute| format!("{hour:02}:{minute:02}")));
         return format!("At {}", and(&times.collect::<Vec<_>>()));
     }
+    if minutes == Set::range(0, 0) && hours.spacing() == Some(1) {
+        return format!("Every hour from {:02}:00 through {:02}:00", hours.first(), hours.last());
+    }
     format!("{}, {}", minutes_of_some_hours(minutes), in_hours(hours))
 }
 
@@ -77,11 +80,12 @@ fn minutes_past(minutes: Set) -> String {
 fn in_hours(hours: Set) -> String {
     let hour = |hour: u32| format!("{hour:02}");
     match hours.spacing() {
-        Some(1) => format!("from {:02}:00 through {:02}:59", hours.first(), hours.last()),
+        step if step == Some(1) || hours.len() == 1 => {
+            format!("from {:02}:00 through {:02}:59", hours.first(), hours.last())
+        }
         Some(step) if divides(hours, 24).is_some() && hours.first() == 0 => {
             format!("in every {} hour", ordinal(step))
         }
-        _ if hours.len() == 1 => format!("in the hour from {:02}:00", hours.first()),
         _ => format!("in the hours {}", and(&hours.iter().map(hour).collect::<Vec<_>>())),
     }
 }
