@@ -12,3 +12,5 @@ pub mod store;
 pub mod queue;
 
 pub mod cluster;
+
+pub mod accounts;
