@@ -16,6 +16,7 @@ pub mod store;
 
 pub mod outbound;
 
+pub mod accounts;
 pub mod executor;
 pub mod scheduler;
 
