@@ -2,8 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
+use super::accounts::{AccountCommand, KeyCommand};
 use super::cron::CronArgs;
-use super::settings::{All, OpsOnly, SettingArgs};
+use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
 
 /// Runs HTTP requests on cron schedules.
 #[derive(Debug, Parser)]
@@ -23,6 +24,14 @@ Examples:
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Apply the migrations that the store is missing
+    Migrate(SettingArgs<StoreOnly>),
+    /// Make or list accounts
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Make, list or revoke API keys
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Explain a cron expression and list its next runs
     Cron(CronArgs),
     /// Exit with 0 if a running service is ready; for containers

@@ -5,14 +5,17 @@
 //! configuration is wrong, 1 when something failed, 0 otherwise; a reader that closes the pipe
 //! early is no failure.
 
+mod accounts;
 mod args;
 mod config;
 mod cron;
 mod error;
 mod healthcheck;
+mod migrate;
 mod output;
 mod settings;
 mod span;
+mod store;
 mod welcome;
 
 use std::process::ExitCode;
@@ -44,6 +47,9 @@ pub fn fail(error: &CliError) -> ExitCode {
 
 async fn execute(command: Command) -> Result<(), CliError> {
     match command {
+        Command::Migrate(settings) => migrate::run(&settings.sources()).await,
+        Command::Account(command) => accounts::run_account(&command).await,
+        Command::Key(command) => accounts::run_key(&command).await,
         Command::Cron(args) => cron::run(&args),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,
         Command::Config(settings) => config::run(&settings.sources()),

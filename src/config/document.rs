@@ -6,8 +6,13 @@ use std::sync::LazyLock;
 /// The text of the file.
 pub(super) const DEFAULTS: &str = include_str!("default.toml");
 
-/// What `dev` sets other than `serve`: the targets of a developer are on the same machine.
-pub(super) const DEV: &str = "[outbound]\nallow = [\"127.0.0.0/8\", \"::1/128\"]\n";
+/// What `dev` sets other than `serve`: the targets of a developer are on the same machine, and
+/// there are few enough jobs to tell how each went.
+pub(super) const DEV: &str = "\
+log = \"info,punctual::executor=debug\"
+[outbound]
+allow = [\"127.0.0.0/8\", \"::1/128\"]
+";
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
