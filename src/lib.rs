@@ -6,6 +6,8 @@
 //! the store; the front doors turn HTTP into commands.
 
 pub mod domain;
+pub mod telemetry;
+
 pub mod runtime;
 pub mod store;
 
@@ -13,4 +15,8 @@ pub mod queue;
 
 pub mod cluster;
 
+pub mod scheduler;
+
 pub mod accounts;
+
+pub mod api;

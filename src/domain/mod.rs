@@ -4,11 +4,13 @@
 //! the other modules do is read something, ask this one what follows, and write that down.
 
 pub mod cron;
+pub mod firing;
 pub mod id;
 pub mod job;
 pub mod key;
 mod names;
 pub mod outcome;
+pub mod retry;
 pub mod schedule;
 pub mod shard;
 pub mod status_codes;
