@@ -9,13 +9,16 @@ pub mod domain;
 pub mod telemetry;
 
 pub mod runtime;
-pub mod store;
-
-pub mod queue;
 
 pub mod cluster;
+pub mod queue;
+pub mod store;
+
+pub mod outbound;
 
 pub mod scheduler;
+
+pub mod operations;
 
 pub mod accounts;
 

@@ -5,6 +5,8 @@
 
 pub mod cron;
 pub mod firing;
+pub mod endpoint;
+pub mod headers;
 pub mod id;
 pub mod job;
 pub mod key;

@@ -4,4 +4,5 @@
 //! never fails: a metric is an addition to a number, a log line goes into a bounded buffer and is
 //! dropped, and counted, when whoever reads the log is slower than the process writes.
 
+pub mod log;
 pub mod metrics;

@@ -1,0 +1,44 @@
+//! What is done between requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::Inner;
+use crate::domain::Timestamp;
+use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker, drive};
+
+/// How often clients are looked through.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often the addresses of the machine's interfaces are read.
+const REFRESH_OWN_EVERY: Duration = Duration::from_secs(30);
+
+/// Forgets clients that nobody uses, and follows changes of the machine's addresses.
+struct Upkeep {
+    client: Arc<Inner>,
+    refreshed: Duration,
+}
+
+/// Begins the upkeep; it ends at the first stage of a stop.
+pub fn start(client: &Arc<Inner>, tasks: &Tasks) {
+    let mut upkeep = Upkeep { client: client.clone(), refreshed: client.clock.monotonic() };
+    let (clock, tracked) = (client.clock.clone(), tasks.clone());
+    tasks.spawn(TaskKind::Upkeep, async move {
+        drive(&tracked, TaskKind::Upkeep, &clock, &Notify::new(), &mut upkeep).await;
+    });
+}
+
+#[async_trait]
+impl Worker for Upkeep {
+    async fn run_once(&mut self, _now: Timestamp) -> Result<Pause, RunError> {
+        let now = self.client.clock.monotonic();
+        self.client.clients.prune(now);
+        if now.saturating_sub(self.refreshed) >= REFRESH_OWN_EVERY {
+            self.client.policy.refresh_own();
+            self.refreshed = now;
+        }
+        Ok(Pause::For(EVERY))
+    }
+}

@@ -1,0 +1,4 @@
+//! The integration tests: one binary, one module per part of the service.
+
+mod conformance;
+mod server;
