@@ -41,7 +41,9 @@ impl FromStr for BasePath {
         let rest = text.strip_prefix('/').ok_or(InvalidBasePath)?;
         let letters = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         let valid = |segment: &str| {
-            !segment.is_empty() && segment.bytes().all(letters) && !segment.chars().all(|c| c == '.')
+            !segment.is_empty()
+                && segment.bytes().all(letters)
+                && !segment.chars().all(|c| c == '.')
         };
         if rest.split('/').all(valid) { Ok(Self(text.to_owned())) } else { Err(InvalidBasePath) }
     }

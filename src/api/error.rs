@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use super::reply;
 
@@ -27,17 +28,26 @@ pub struct ApiError {
 #[derive(Clone)]
 pub(super) struct Cause(pub(super) String);
 
-#[derive(Serialize)]
-struct Envelope<'a> {
-    error: Body<'a>,
+/// A refusal.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(super) struct Envelope {
+    error: Body,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    message: &'a str,
-    code: &'a str,
+/// What is refused and why.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ErrorBody)]
+pub(super) struct Body {
+    /// For people.
+    #[schema(value_type = String)]
+    message: Cow<'static, str>,
+    /// For programs.
+    #[schema(value_type = String)]
+    code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<&'a Value>,
+    #[schema(value_type = Option<Object>)]
+    details: Option<Value>,
 }
 
 impl ApiError {
@@ -117,8 +127,7 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (code, message) = (self.code, &*self.message);
-        let error = Body { message, code, details: self.details.as_ref() };
+        let error = Body { message: self.message, code: self.code, details: self.details };
         let mut response = reply::json(self.status, &Envelope { error });
         if let Some(seconds) = self.retry_after_seconds {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -4,25 +4,19 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-/// `{"data": ..., "success": true}`, with `message` where a route has one.
-#[derive(Serialize)]
+/// `{"data": ..., "success": true}`.
+#[derive(Serialize, ToSchema)]
 pub struct Data<T> {
     data: T,
     success: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'static str>,
 }
 
 impl<T> Data<T> {
     /// The envelope of `data`.
     pub fn of(data: T) -> Self {
-        Self { data, success: true, message: None }
-    }
-
-    /// The same with a message.
-    pub fn with_message(self, message: &'static str) -> Self {
-        Self { message: Some(message), ..self }
+        Self { data, success: true }
     }
 }
 

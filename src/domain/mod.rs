@@ -4,8 +4,8 @@
 //! the other modules do is read something, ask this one what follows, and write that down.
 
 pub mod cron;
-pub mod firing;
 pub mod endpoint;
+pub mod firing;
 pub mod headers;
 pub mod id;
 pub mod job;

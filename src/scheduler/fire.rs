@@ -8,18 +8,18 @@ use super::Context;
 use crate::domain::cron::Cadence;
 use crate::domain::firing::{Plan, plan};
 use crate::domain::schedule::SkipReason;
-use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
 use crate::store::{Candidate, Fence, Fired, Firing, TickJob, TickRange};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
 };
 
-/// How many parsed expressions are kept.
-const CACHED: usize = 20_000;
+/// How many parsed expressions are kept. Most schedules share theirs with many others.
+const CACHED: usize = 10_000;
 
-/// Parsed expressions by version. A version never changes, so none is ever out of date.
-pub(super) struct Cadences(Cache<VersionId, Cadence>);
+/// Parsed expressions by timezone and text.
+pub(super) struct Cadences(Cache<String, Cadence>);
 
 impl Cadences {
     pub(super) fn new() -> Self {
@@ -27,8 +27,9 @@ impl Cadences {
     }
 
     fn of(&self, candidate: &Candidate) -> Option<Cadence> {
-        let parse = || Cadence::parse(&candidate.cron_expression, &candidate.timezone);
-        self.0.get_or_insert_with(&candidate.version, parse).ok()
+        let Candidate { timezone, cron_expression, .. } = candidate;
+        let parse = || Cadence::parse(cron_expression, timezone);
+        self.0.get_or_insert_with(&format!("{timezone} {cron_expression}"), parse).ok()
     }
 }
 

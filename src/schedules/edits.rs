@@ -7,8 +7,8 @@ use super::{FieldErrors, catch_up, rules};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy};
 use crate::outbound;
 
-/// The names of all fields.
-pub(super) const NAMES: &[&str] = &[
+/// The fields of a schedule that users can write.
+pub const SCHEDULE_FIELDS: &[&str] = &[
     "name",
     "description",
     "cronExpression",

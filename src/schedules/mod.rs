@@ -1,7 +1,7 @@
 //! Commands and queries on schedules and their jobs, for the API and the dashboard alike.
 //!
 //! Place in the flow: a front door hands over what a user wrote. `json` reads it, `fields` and
-//! `rules` check it ([`Edits`]), a command works out the new state with `domain` and writes the
+//! `rules` check it, a command works out the new state with `domain` and writes the
 //! store; then it tells the queue what has changed.
 //!
 //! Invariants:
@@ -15,13 +15,14 @@
 //! The queue holds hints only: its errors are logged, and the leader's background comparison and
 //! the sweep find what was not told.
 
-mod bulk;
+mod catch_up;
 mod commands;
+mod create;
+mod draft;
 mod edits;
 mod error;
 mod field_errors;
 mod fields;
-mod job_commands;
 mod json;
 mod preview;
 mod queries;
@@ -31,12 +32,16 @@ mod update;
 use std::future::Future;
 use std::sync::Arc;
 
-pub use bulk::LARGEST_BATCH;
-pub use edits::Edits;
+pub use catch_up::catch_up_name;
+pub use create::{Batch, LARGEST_BATCH};
+pub use edits::SCHEDULE_FIELDS;
 pub use error::CommandError;
 pub use field_errors::FieldErrors;
+pub use fields::{NOT_AN_INSTANT, choices};
 pub use json::{JsonError, Object};
-pub use preview::{Preview, PreviewRequest};
+pub use preview::{PREVIEW_FIELDS, Preview};
+pub use rules::HAS_NUL;
+pub use update::TOGGLE_FIELDS;
 
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
