@@ -26,9 +26,10 @@ pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
 pub use sources::{Sources, no_color};
 pub use stores::{Cluster, Discovery, Queue, Store};
-pub use work::{Executor, Outbound, Rate, Retry};
+pub use work::Rate;
 
 use crate::telemetry::log::{self, LogFormat};
+use crate::{executor, outbound};
 use reader::{Parsed, Raw, Reader, list, number, seconds, text};
 
 /// What this process is to do and how.
@@ -50,12 +51,10 @@ pub struct Config {
     pub queue: Queue,
     /// The cluster.
     pub cluster: Cluster,
-    /// The executor.
-    pub executor: Executor,
+    /// The executor, retries included.
+    pub executor: executor::Settings,
     /// Calls to the outside.
-    pub outbound: Outbound,
-    /// The wait between attempts.
-    pub retry: Retry,
+    pub outbound: outbound::Settings,
     /// Limits on API requests.
     pub rate: Rate,
     /// How long finished jobs are kept.
@@ -107,7 +106,6 @@ fn read(reader: &mut Reader) -> Config {
         cluster,
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
-        retry: work::read_retry(reader),
         rate: work::read_rate(reader),
         history: Duration::from_secs(days * 24 * 60 * 60),
         grace: reader.read("shutdown.grace_seconds", seconds(0..=3_600)),

@@ -29,8 +29,11 @@ fn the_defaults_are_valid_and_shown_as_they_are_written() {
     let config = loaded.config;
     assert_eq!(config.store.path, Path::new("punctual-data/punctual.db"));
     assert_eq!(config.http.limits, crate::runtime::ServeLimits::default());
-    assert_eq!(config.retry.base, Duration::from_secs(2));
+    assert_eq!(config.executor.retry.base, Duration::from_secs(2));
     assert!(config.outbound.allow.is_empty());
+    assert_eq!(config.outbound.deny_ports, outbound::Settings::default().deny_ports);
+    assert_eq!(config.executor.slots, executor::Settings::default().slots);
+    assert_eq!(config.executor.per_host, executor::Settings::default().per_host);
     let dev = load(&Sources { dev: true, ..Sources::default() }).expect("valid");
     assert_eq!(dev.config.outbound.allow.len(), 2);
 }
@@ -52,7 +55,7 @@ fn later_sources_win() {
     assert_eq!(config.http.listen.to_string(), "5.5.5.5:5");
     assert_eq!(config.http.base_path, "/f");
     assert_eq!(config.ops.listen.to_string(), "4.4.4.4:4");
-    assert_eq!(config.retry.base, Duration::from_millis(7));
+    assert_eq!(config.executor.retry.base, Duration::from_millis(7));
     let shown = loaded.commented();
     assert!(shown.contains("listen = \"5.5.5.5:5\"  # from --http-listen\n"), "{shown}");
     assert!(shown.contains("listen = \"4.4.4.4:4\"  # from PUNCTUAL_OPS_LISTEN\n"), "{shown}");

@@ -6,41 +6,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::reader::{Parsed, Raw, Reader, list, number, seconds, text};
-
-/// The executor.
-#[derive(Clone, Copy, Debug)]
-pub struct Executor {
-    /// Attempts under way at once.
-    pub slots: usize,
-    /// Of these, for one account.
-    pub per_account: usize,
-    /// Of these, to one host.
-    pub per_host: usize,
-    /// How long a claim lasts unless it is renewed.
-    pub claim: Duration,
-}
-
-/// The wait between attempts.
-#[derive(Clone, Copy, Debug)]
-pub struct Retry {
-    /// After the first.
-    pub base: Duration,
-    /// The longest.
-    pub cap: Duration,
-}
-
-/// Calls to the outside.
-#[derive(Clone, Debug)]
-pub struct Outbound {
-    /// Addresses that may be called although they are not public.
-    pub allow: Vec<IpNet>,
-    /// Ports that may not be called.
-    pub deny_ports: Vec<u16>,
-    /// Certificates of further authorities: PEM texts.
-    pub ca_certificates: Vec<String>,
-    /// Name servers; none means the system's.
-    pub dns_servers: Vec<SocketAddr>,
-}
+use crate::domain::retry::RetryPolicy;
+use crate::{executor, outbound};
 
 /// How many requests a key may make; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
@@ -51,30 +18,32 @@ pub struct Rate {
     pub per_hour: u32,
 }
 
-pub(super) fn read_executor(reader: &mut Reader) -> Executor {
-    Executor {
+pub(super) fn read_executor(reader: &mut Reader) -> executor::Settings {
+    executor::Settings {
         slots: reader.read("executor.slots", number(1..=100_000)),
         per_account: reader.read("executor.per_account", number(1..=100_000)),
         per_host: reader.read("executor.per_host", number(1..=100_000)),
-        claim: reader.read("executor.claim_seconds", seconds(5..=600)),
+        claim_time: reader.read("executor.claim_seconds", seconds(5..=600)),
+        retry: read_retry(reader),
     }
 }
 
-pub(super) fn read_retry(reader: &mut Reader) -> Retry {
+fn read_retry(reader: &mut Reader) -> RetryPolicy {
     let base_ms = reader.read("retry.base_ms", number(1..=3_600_000));
     let cap_ms = reader.read("retry.cap_ms", number(1..=3_600_000));
     if base_ms > cap_ms {
         reader.mistake("retry.cap_ms", "must not be less than retry.base_ms");
     }
-    Retry { base: Duration::from_millis(base_ms), cap: Duration::from_millis(cap_ms) }
+    RetryPolicy { base: Duration::from_millis(base_ms), cap: Duration::from_millis(cap_ms) }
 }
 
-pub(super) fn read_outbound(reader: &mut Reader) -> Outbound {
-    Outbound {
+pub(super) fn read_outbound(reader: &mut Reader) -> outbound::Settings {
+    outbound::Settings {
         allow: reader.read("outbound.allow", list(network)),
         deny_ports: reader.read("outbound.deny_ports", list(number(1..=u16::MAX))),
         ca_certificates: reader.read("outbound.ca_files", list(certificates)),
         dns_servers: reader.read("dns.servers", list(name_server)),
+        ..outbound::Settings::default()
     }
 }
 

@@ -10,6 +10,7 @@ pub mod headers;
 pub mod id;
 pub mod job;
 pub mod key;
+mod method;
 mod names;
 pub mod outcome;
 pub mod retry;

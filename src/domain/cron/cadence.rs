@@ -11,8 +11,8 @@ use super::zone::{Span, Zone};
 use super::{Cron, InvalidCron, InvalidTimezone, parse_timezone};
 use crate::domain::Timestamp;
 
-/// A cron expression in a timezone. Its ticks are whole minutes on the wall, up to the end of the
-/// year 2100. Cheap to clone.
+/// A cron expression in a timezone. Its ticks are whole minutes on the wall or ends of gaps, in the
+/// years 1970 to 2100 of the wall. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Cadence {
     cron: Cron,

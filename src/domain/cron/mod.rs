@@ -14,7 +14,7 @@
 //! crate finds them; tests hold both to a walk over every minute.
 //!
 //! Behaviour on failure: a text that is not an expression or a timezone is refused, whatever it
-//! is, in less than a millisecond. Nothing else can fail.
+//! is, in microseconds. Nothing else can fail.
 
 mod cadence;
 mod describe;

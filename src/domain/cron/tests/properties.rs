@@ -112,6 +112,7 @@ fn compare(
     while let Some(this) = tick.filter(|&tick| tick <= at_minute(window.last)) {
         found.push(this.as_millis() / 60_000);
         tick = cadence.next_after(this);
+        prop_assert!(tick.is_none_or(|tick| tick > this), "no progress after {}", this);
     }
     prop_assert_eq!(&found, &ticks);
     for &(from, to) in parts {
