@@ -33,9 +33,8 @@ pub struct Admission {
     pub standing: Option<Standing>,
 }
 
-/// Counts calls over all replicas, in windows that are fixed and aligned to the epoch: a caller
-/// that spends one window at its end and the next at its start makes up to twice the calls in a
-/// short time, never more.
+/// Counts calls over all replicas, in fixed windows: a caller that spends one window at its end
+/// and the next at its start makes up to twice the calls in a short time, never more.
 pub struct RateLimiter {
     queue: SharedQueue,
     windows: Vec<Window>,

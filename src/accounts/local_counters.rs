@@ -12,7 +12,7 @@ const SUBJECTS: usize = 50_000;
 /// What they share it under: no subject has this name.
 const OTHERS: &str = "";
 
-/// Counters in fixed windows that are aligned to the epoch, as the shared ones are.
+/// Counters in fixed windows that are aligned to the epoch.
 #[derive(Default)]
 pub(super) struct LocalCounters {
     spans: Mutex<HashMap<Duration, Span>>,
