@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::accounts::{AccountCommand, KeyCommand};
 use super::cron::CronArgs;
+use super::openapi::OpenapiArgs;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
 
 /// Runs HTTP requests on cron schedules.
@@ -34,6 +35,8 @@ pub enum Command {
     Key(KeyCommand),
     /// Explain a cron expression and list its next runs
     Cron(CronArgs),
+    /// Print the OpenAPI document of the API
+    Openapi(OpenapiArgs),
     /// Exit with 0 if a running service is ready; for containers
     Healthcheck(SettingArgs<OpsOnly>),
     /// Print the configuration in force, with comments; passwords are hidden

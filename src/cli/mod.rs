@@ -6,12 +6,14 @@
 //! early is no failure.
 
 mod accounts;
+mod address;
 mod args;
 mod config;
 mod cron;
 mod error;
 mod healthcheck;
 mod migrate;
+mod openapi;
 mod output;
 mod settings;
 mod span;
@@ -51,6 +53,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Account(command) => accounts::run_account(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
         Command::Cron(args) => cron::run(&args),
+        Command::Openapi(args) => openapi::run(&args),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,
         Command::Config(settings) => config::run(&settings.sources()),
     }
