@@ -2,3 +2,12 @@
 
 mod conformance;
 mod server;
+//! The integration tests, in one binary: against real sockets, with servers of the tests' own.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the servers of the tests stand outside of the service: their own tasks, real time"
+)]
+
+mod harness;
+mod outbound;
