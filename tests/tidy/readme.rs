@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::settings::settings;
 use crate::tree::{File, Finding, Tree};
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -38,12 +39,15 @@ fn test_word(tree: &Tree, line: &str) -> Option<String> {
     (!known).then(|| format!("tests/run knows no {word}"))
 }
 
-/// The program reads the variable.
+/// There is a setting for the variable, or the source names it.
 fn variable(tree: &Tree, line: &str) -> Option<String> {
     let names = line.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
     let mut names = names.filter(|name| name.starts_with("PUNCTUAL_"));
-    let inside = |file: &&File| file.path.starts_with("src/");
-    let known = |name: &str| tree.files.iter().filter(inside).any(|file| file.text.contains(name));
+    let settings = settings(tree);
+    let known = |name: &str| {
+        settings.iter().any(|setting| setting.variable == name)
+            || tree.rust("src/").any(|file| file.text.contains(name))
+    };
     names.find(|name| !known(name)).map(|name| format!("nothing reads {name}"))
 }
 
