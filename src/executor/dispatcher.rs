@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 use super::attempt::Attempt;
+use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
@@ -45,17 +46,15 @@ impl Dispatcher {
     /// before the claim.
     async fn start(&self, now: Timestamp, tickets: &[Ticket]) -> Result<(), RunError> {
         let shared = &self.shared;
-        let mut slots: HashMap<_, _> = tickets
-            .iter()
-            .map(|ticket| (ticket.job, (ticket.start, shared.slots.take(ticket))))
-            .collect();
+        let mut slots: HashMap<_, _> =
+            tickets.iter().map(|ticket| (ticket.job, shared.slots.take(ticket))).collect();
         let asked = shared.clock.monotonic();
         let until = now.plus(shared.settings.claim_time);
         let claim = Claim { executor: shared.id, now, until };
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         for claimed in shared.store.claim(&claim, &jobs).await? {
-            let Some((start, slot)) = slots.remove(&claimed.job) else { continue };
-            self.observe_lag(&claimed, start);
+            let Some(slot) = slots.remove(&claimed.job) else { continue };
+            self.observe_lag(&claimed);
             let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
             let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
             self.tasks.spawn(TaskKind::Attempt, attempt.run(self.outcomes.clone()));
@@ -63,9 +62,10 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn observe_lag(&self, claimed: &Claimed, start: Timestamp) {
-        if claimed.attempt == 1 {
-            START_LAG_SECONDS.record_span(self.shared.clock.now().since(start));
+    /// Late ticks and further attempts say nothing about how prompt the service is.
+    fn observe_lag(&self, claimed: &Claimed) {
+        if claimed.attempt == 1 && claimed.trigger != Trigger::CatchUp {
+            START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }
     }
 }
