@@ -1,6 +1,7 @@
 //! What the README tells people to type works: the binary knows the commands and options, cargo
 //! knows the benches, `tests/run` knows its words, the program knows the variables.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::settings::settings;
@@ -16,7 +17,17 @@ fn check(tree: &Tree) -> Vec<Finding> {
             findings.extend(complaint.map(|what| Finding::at(readme, line, what)));
         }
     }
+    findings.extend(unmapped(tree, readme));
     findings
+}
+
+/// The map names each folder of the source.
+fn unmapped(tree: &Tree, readme: &File) -> Vec<Finding> {
+    let inner = tree.files.iter().filter_map(|file| file.path.strip_prefix("src/"));
+    let folders: BTreeSet<&str> = inner.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    let lacks = |folder: &&str| !readme.text.contains(&format!("`src/{folder}/`"));
+    let complaint = |folder| Finding::new("README.md", format!("the map lacks src/{folder}/"));
+    folders.into_iter().filter(lacks).map(complaint).collect()
 }
 
 /// Benches are declared.
@@ -111,17 +122,20 @@ mod tests {
     #[test]
     fn finds_what_nothing_answers_to() {
         let readme = "cargo bench --bench cron\ncargo bench --bench gone\n`tests/run quick`, tests/run.\n\
-                      tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n";
+                      tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n\
+                      `src/config/`\n";
         let tree = Tree::of(&[
             ("README.md", readme),
             ("Cargo.toml", "[[bench]]\nname = \"cron\""),
             ("tests/run", "case $1 in\n  all | quick) quick ;;\nesac"),
             ("src/config/mod.rs", "PUNCTUAL_STORE_URL"),
+            ("src/app/mod.rs", ""),
         ]);
         let expected = [
             "README.md:2: there is no bench gone",
             "README.md:4: tests/run knows no",
             "README.md:6: nothing",
+            "lacks src/app/",
         ];
         assert_finds(&check(&tree), &expected);
     }
