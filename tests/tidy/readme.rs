@@ -66,19 +66,35 @@ fn first_word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').next().unwrap_or_default()
 }
 
-/// What a line has the binary do: its words up to the first that is no plain word, and all options.
-fn invocation(line: &str) -> Option<(Vec<&str>, Vec<&str>)> {
-    let marks = ["punctual ", "cargo run --release -- "];
-    let (_, call) = marks.iter().find_map(|mark| {
-        line.split_once(mark)
-            .filter(|(before, _)| before.ends_with(['`', '/', ' ', '$', '(']) || before.is_empty())
-    })?;
-    let call = call.split(['`', '|', ';', '#', ')']).next().unwrap_or(call);
-    let words: Vec<&str> = call.split_whitespace().collect();
-    let is_command = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
-    let commands: Vec<&str> = words.iter().take_while(is_command).copied().collect();
-    let options = words.into_iter().filter(|word| word.starts_with('-')).collect();
-    (!commands.is_empty()).then_some((commands, options))
+/// Calls of the binary in a document: the line, the words up to the first that is no plain word,
+/// and all options. In prose they stand in backticks, in a block of code anywhere.
+fn calls(text: &str) -> Vec<(usize, Vec<&str>, Vec<&str>)> {
+    let (mut in_block, mut found) = (false, Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        in_block ^= line.starts_with("```");
+        for mark in ["punctual ", "cargo run --release -- "] {
+            for (at, _) in line.match_indices(mark) {
+                let before = line[..at].chars().next_back();
+                let starts = match before {
+                    None | Some(' ' | '/') => in_block,
+                    before => before == Some('`'),
+                };
+                let (commands, options) = words(&line[at + mark.len()..]);
+                if starts && !commands.is_empty() {
+                    found.push((number, commands, options));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The commands and the options of a call.
+fn words(call: &str) -> (Vec<&str>, Vec<&str>) {
+    let call = call.split(['`', '|', ';', '#', '>']).next().unwrap_or(call);
+    let is_command = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+    let commands = call.split_whitespace().take_while(is_command).collect();
+    (commands, call.split_whitespace().filter(|word| word.starts_with('-')).collect())
 }
 
 /// What the binary says to `commands --help`, if it knows them.
@@ -90,18 +106,14 @@ fn help(commands: &[&str]) -> Option<String> {
 
 fn unknown_calls(readme: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (line, text) in readme.lines() {
-        let Some((commands, options)) = invocation(text) else { continue };
+    for (line, commands, options) in calls(&readme.text) {
+        let call = commands.join(" ");
         let Some(help) = help(&commands) else {
-            findings.push(Finding::at(readme, line, format!("no command {}", commands.join(" "))));
+            findings.push(Finding::at(readme, line, format!("no command {call}")));
             continue;
         };
         for option in options.iter().filter(|option| !help.contains(*option)) {
-            findings.push(Finding::at(
-                readme,
-                line,
-                format!("{} has no {option}", commands.join(" ")),
-            ));
+            findings.push(Finding::at(readme, line, format!("{call} has no {option}")));
         }
     }
     findings
@@ -143,9 +155,10 @@ mod tests {
     #[test]
     fn finds_calls_the_binary_does_not_know() {
         let text = "Run `punctual key create --account NAME`.\n`punctual key shred`\n\
-                    ./punctual serve --config F --gone\nthe punctual one\n";
+                    the punctual one\n```\n./punctual serve --config F --gone\n\
+                    as punctual -- punctual gone\n```\n";
         let tree = Tree::of(&[("README.md", text)]);
-        let expected = ["README.md:2: no command key shred", "README.md:3: serve has no --gone"];
+        let expected = ["2: no command key shred", "5: serve has no --gone", "6: no command gone"];
         assert_finds(&unknown_calls(&tree.files[0]), &expected);
     }
 }
