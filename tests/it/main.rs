@@ -1,7 +1,3 @@
-//! The integration tests: one binary, one module per part of the service.
-
-mod conformance;
-mod server;
 //! The integration tests, in one binary: against real sockets, with servers of the tests' own.
 
 #![allow(
@@ -9,5 +5,7 @@ mod server;
     reason = "the servers of the tests stand outside of the service: their own tasks, real time"
 )]
 
+mod conformance;
 mod harness;
 mod outbound;
+mod server;
