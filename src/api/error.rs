@@ -100,17 +100,17 @@ impl ApiError {
     }
 
     /// A fault of the service. The outermost layer completes it with the request's id.
-    pub fn internal(cause: impl ToString) -> Self {
+    pub fn internal(cause: impl Into<String>) -> Self {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         let error = Self::new(status, "INTERNAL_ERROR", "Internal server error");
-        Self { cause: Some(cause.to_string()), ..error }
+        Self { cause: Some(cause.into()), ..error }
     }
 
     /// Something that the service needs is away for the moment.
-    pub fn unavailable(cause: impl ToString) -> Self {
+    pub fn unavailable(cause: impl Into<String>) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let error = Self::new(status, "SERVICE_UNAVAILABLE", "Service unavailable, try again soon");
-        let error = Self { cause: Some(cause.to_string()), ..error };
+        let error = Self { cause: Some(cause.into()), ..error };
         error.with_retry_after(RETRY_AFTER_SECONDS)
     }
 

@@ -10,7 +10,8 @@ use crate::store::StoreError;
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        if error.is_transient() { Self::unavailable(error) } else { Self::internal(error) }
+        let cause = error.to_string();
+        if error.is_transient() { Self::unavailable(cause) } else { Self::internal(cause) }
     }
 }
 
@@ -41,8 +42,8 @@ impl From<CommandError> for ApiError {
                 conflict("JOB_ALREADY_FINISHED", "The job has already finished")
             }
             CommandError::Store(error) => error.into(),
-            CommandError::Stopping => Self::unavailable(error),
-            CommandError::Panicked => Self::internal(error),
+            CommandError::Stopping => Self::unavailable(error.to_string()),
+            CommandError::Panicked => Self::internal(error.to_string()),
         }
     }
 }
@@ -51,7 +52,7 @@ impl From<AccountError> for ApiError {
     fn from(error: AccountError) -> Self {
         match error {
             AccountError::Store(error) => error.into(),
-            other => Self::internal(other),
+            other => Self::internal(other.to_string()),
         }
     }
 }

@@ -10,11 +10,13 @@ mod address;
 mod args;
 mod config;
 mod cron;
+mod dev;
 mod error;
 mod healthcheck;
 mod migrate;
 mod openapi;
 mod output;
+mod serve;
 mod settings;
 mod span;
 mod store;
@@ -49,6 +51,8 @@ pub fn fail(error: &CliError) -> ExitCode {
 
 async fn execute(command: Command) -> Result<(), CliError> {
     match command {
+        Command::Dev(settings) => dev::run(&settings.dev_sources()).await,
+        Command::Serve(settings) => serve::run(&settings.sources()).await,
         Command::Migrate(settings) => migrate::run(&settings.sources()).await,
         Command::Account(command) => accounts::run_account(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,

@@ -34,13 +34,12 @@ impl Schedules {
         let (count, from) = (fields.clamped("count", 1, LARGEST_COUNT), fields.instant("from"));
         fields.require("cronExpression", &expression, Purpose::Creation);
         fields.require("timezone", &timezone, Purpose::Creation);
-        let (expression, timezone) = errors.unless_any((expression.value(), timezone.value()))?;
-        let cadence = Cadence::parse(
-            expression.as_deref().unwrap_or_default(),
-            timezone.as_deref().unwrap_or_default(),
-        );
-        let cadence =
-            cadence.map_err(|error| FieldErrors::of("cronExpression", error.to_string()))?;
+        let (Some(expression), Some(timezone)) = (expression.value(), timezone.value()) else {
+            return Err(errors.into());
+        };
+        errors.unless_any(())?;
+        let cadence = Cadence::parse(&expression, &timezone)
+            .map_err(|error| FieldErrors::of("cronExpression", error.to_string()))?;
         let from = from.value().unwrap_or_else(|| self.0.clock.now());
         Ok(Preview {
             description: cron::describe(cadence.cron()),

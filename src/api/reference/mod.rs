@@ -89,7 +89,7 @@ fn swagger(name: &str, content_type: &'static str) -> Result<Response, ApiError>
     match utoipa_swagger_ui::serve(name, config) {
         Ok(Some(found)) => Ok(file(content_type, found.bytes.into_owned().into())),
         Ok(None) => Err(ApiError::internal("a file of the reference is not in the binary")),
-        Err(error) => Err(ApiError::internal(error)),
+        Err(error) => Err(ApiError::internal(error.to_string())),
     }
 }
 
