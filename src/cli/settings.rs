@@ -62,6 +62,11 @@ impl<S> SettingArgs<S> {
         self.sources_for(false)
     }
 
+    /// The same for `dev`.
+    pub(super) fn dev_sources(&self) -> Sources {
+        self.sources_for(true)
+    }
+
     fn sources_for(&self, dev: bool) -> Sources {
         let environment = Sources::from_environment(dev, self.file.clone());
         Sources { options: self.options.clone(), ..environment }

@@ -11,9 +11,12 @@ fn help_and_version() {
     let version = result(folder.path(), &["--version"]);
     assert_eq!(version, format!("punctual {}\n", env!("CARGO_PKG_VERSION")));
     let help = result(folder.path(), &["--help"]);
-    for command in ["migrate", "account", "key", "cron", "openapi", "healthcheck", "config"] {
+    for command in
+        ["dev", "serve", "migrate", "account", "key", "cron", "openapi", "healthcheck", "config"]
+    {
         assert!(help.contains(&format!("\n  {command} ")), "no {command} in {help}");
     }
+    assert!(result(folder.path(), &["serve", "--help"]).contains("--http-listen"));
 }
 
 #[test]
