@@ -6,11 +6,27 @@
 //! the store; the front doors turn HTTP into commands.
 
 pub mod domain;
-pub mod runtime;
-pub mod store;
+pub mod telemetry;
 
-pub mod queue;
+pub mod runtime;
 
 pub mod cluster;
+pub mod queue;
+pub mod store;
 
 pub mod outbound;
+
+pub mod accounts;
+pub mod schedules;
+
+pub mod executor;
+pub mod scheduler;
+
+pub mod api;
+pub mod operations;
+
+pub mod config;
+
+pub mod app;
+
+pub mod cli;

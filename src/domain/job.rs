@@ -7,9 +7,9 @@
 //! PENDING or RUNNING --cancelled--> FAILED
 //! ```
 
+use super::method::HttpMethod;
 use super::names::names;
 use super::outcome::{ErrorCode, Timings};
-use super::schedule::HttpMethod;
 use super::{JobId, ScheduleId, Timestamp};
 
 names! {

@@ -5,12 +5,15 @@
 
 pub mod cron;
 pub mod endpoint;
+pub mod firing;
 pub mod headers;
 pub mod id;
 pub mod job;
 pub mod key;
+mod method;
 mod names;
 pub mod outcome;
+pub mod retry;
 pub mod schedule;
 pub mod shard;
 pub mod status_codes;

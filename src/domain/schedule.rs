@@ -1,24 +1,10 @@
 //! Schedules: when and how a request is made.
 
+use super::job::JobStatus;
 use super::names::names;
 use super::{ScheduleId, Timestamp, VersionId};
-use crate::domain::job::JobStatus;
 
-names! {
-    /// The method of a schedule's requests.
-    HttpMethod {
-        /// Sent without a body.
-        Get = "GET",
-        /// Sent with the body, if there is one.
-        Post = "POST",
-        /// Sent with the body, if there is one.
-        Put = "PUT",
-        /// Sent with the body, if there is one.
-        Delete = "DELETE",
-        /// Sent with the body, if there is one.
-        Patch = "PATCH",
-    }
-}
+pub use super::method::HttpMethod;
 
 names! {
     /// What a tick does while a job of an earlier tick has not finished.

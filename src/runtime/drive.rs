@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::{Clock, TaskKind, Tasks};
 use crate::domain::Timestamp;
+use crate::telemetry::metrics::{LOOP_RUNS_FAILED, Loop};
 
 /// How long a loop pauses after a run, unless a hint wakes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,12 +83,29 @@ pub async fn drive<W: Worker>(
 }
 
 fn log_failure(kind: TaskKind, failed: std::thread::Result<Option<RunError>>, retry: Duration) {
+    LOOP_RUNS_FAILED.with(kind.into()).add(1);
     let retry_ms = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
     match failed {
         Ok(Some(error)) => {
             tracing::warn!(loop_name = kind.name(), %error, retry_ms, "run failed, trying again");
         }
         _ => tracing::error!(loop_name = kind.name(), retry_ms, "run panicked, trying again"),
+    }
+}
+
+impl From<TaskKind> for Loop {
+    fn from(kind: TaskKind) -> Self {
+        match kind {
+            TaskKind::Leader => Self::Leader,
+            TaskKind::Sweeper => Self::Sweeper,
+            TaskKind::Executor => Self::Executor,
+            TaskKind::Committer => Self::Committer,
+            TaskKind::Renewer => Self::Renewer,
+            TaskKind::Upkeep => Self::Upkeep,
+            TaskKind::Listener | TaskKind::Connection | TaskKind::Command | TaskKind::Attempt => {
+                Self::Other
+            }
+        }
     }
 }
 

@@ -7,9 +7,11 @@
 mod clock;
 mod drive;
 mod random;
+mod serve;
 mod tasks;
 
 pub use clock::Clock;
 pub use drive::{Pause, RunError, Worker, drive};
 pub use random::Random;
+pub use serve::{ServeLimits, serve};
 pub use tasks::{OnPanic, StopAt, TaskKind, Tasks};

@@ -27,6 +27,7 @@ mod error;
 mod firing;
 mod jobs;
 mod schedules;
+pub mod sqlite;
 mod upkeep;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};

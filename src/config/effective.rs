@@ -1,0 +1,69 @@
+//! A configuration that has been checked, and how it is shown.
+
+use super::document::{Line, lines, settings};
+use super::reader::{Raw, Reader};
+use super::{Config, Mistakes};
+
+/// A configuration without mistakes.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What the operator should know, although it is no mistake.
+    pub warnings: Vec<String>,
+    commented: String,
+}
+
+impl Loaded {
+    pub(super) fn check(config: Config, reader: Reader) -> Result<Self, Mistakes> {
+        let commented = commented(&reader);
+        let gathered = reader.finish();
+        if gathered.mistakes.is_empty() {
+            Ok(Self { config, warnings: gathered.warnings, commented })
+        } else {
+            Err(Mistakes(gathered.mistakes))
+        }
+    }
+
+    /// The file of defaults with the values in force, each with where it was set if it is not the
+    /// default. It can be used as a configuration file, except that passwords are hidden.
+    pub fn commented(&self) -> &str {
+        &self.commented
+    }
+}
+
+fn commented(reader: &Reader) -> String {
+    let mut text = String::new();
+    for line in lines() {
+        match line {
+            Line::Text(line) => text.push_str(line),
+            Line::Setting(place) => {
+                let setting = &settings()[*place];
+                let value = shown(reader, setting.key);
+                text.push_str(&format!("{} = {value}", setting.name()));
+                if let Some(origin) = reader.origin(setting.key) {
+                    text.push_str(&format!("  # from {origin}"));
+                }
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The value in the form its default has: a variable's text may stand for a number or a list.
+fn shown(reader: &Reader, key: &str) -> Raw {
+    let (given, default) = (reader.raw(key), reader.default(key));
+    let Raw::Text(text) = &given else { return given };
+    match default {
+        Raw::Number(_) => text.parse().map_or(given, Raw::Number),
+        Raw::Flag(_) => text.parse().map_or(given, Raw::Flag),
+        Raw::List(_) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            let item =
+                |item: &str| item.parse().map_or_else(|_| Raw::Text(item.into()), Raw::Number);
+            Raw::List(items.map(item).collect())
+        }
+        _ => given,
+    }
+}

@@ -1,0 +1,77 @@
+//! The two listeners.
+
+use std::net::SocketAddr;
+
+use super::reader::{Parsed, Raw, Reader, address, number, seconds, text};
+use crate::runtime::ServeLimits;
+
+/// The public listener.
+#[derive(Clone, Debug)]
+pub struct Http {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Empty, or a path that starts with a slash and does not end with one.
+    pub base_path: String,
+    /// What it takes from clients.
+    pub limits: ServeLimits,
+}
+
+/// The operations listener.
+#[derive(Clone, Debug)]
+pub struct Ops {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What it takes from clients.
+    pub limits: ServeLimits,
+}
+
+pub(super) fn read(reader: &mut Reader) -> (Http, Ops) {
+    let limits = ServeLimits {
+        connections: reader.read("http.max_connections", number(1..=1_000_000)),
+        header_read: reader.read("http.header_timeout_seconds", seconds(1..=300)),
+        drain: reader.read("shutdown.drain_seconds", seconds(0..=300)),
+        ..ServeLimits::default()
+    };
+    let http = Http {
+        listen: reader.read("http.listen", address),
+        base_path: reader.read("http.base_path", base_path),
+        limits,
+    };
+    // Operators and their machines are few.
+    let limits = ServeLimits { connections: 1_000, ..limits };
+    let ops = Ops { listen: reader.read("ops.listen", address), limits };
+    if http.listen == ops.listen && http.listen.port() != 0 {
+        reader.mistake("ops.listen", "must not be the same as http.listen");
+    }
+    (http, ops)
+}
+
+fn base_path(raw: &Raw) -> Parsed<String> {
+    let path = text(raw)?;
+    let path = path.strip_suffix('/').unwrap_or(&path);
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.~/".contains(letter);
+    let segments = || path.split('/').skip(1);
+    let ok = path.is_empty()
+        || path.starts_with('/')
+            && path.chars().all(plain)
+            && segments().all(|segment| !segment.chars().all(|letter| letter == '.'));
+    let allowed = "must be empty or a plain path such as /api";
+    if ok { Ok(path.to_owned()) } else { Err(allowed.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_paths() {
+        let read = |path: &str| base_path(&Raw::Text(path.to_owned()));
+        for (given, read_as) in [("", ""), ("/", ""), ("/api", "/api"), ("/a/b-c/", "/a/b-c")] {
+            assert_eq!(read(given).as_deref(), Ok(read_as));
+        }
+        for wrong in ["api", "//", "/a//b", "/a/../b", "/...", "/{x}", "/a b", "/a?b", "/é", "/*x"]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

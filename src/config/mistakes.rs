@@ -1,0 +1,70 @@
+//! What is wrong with a configuration: all of it at once.
+
+use std::fmt;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake(String);
+
+impl Mistake {
+    /// `what` is wrong with the setting, file or variable called `name`.
+    pub(super) fn new(name: &str, what: &str) -> Self {
+        // A name may come from a file or the environment: it must not break the list.
+        let name: String = name.chars().flat_map(printable).collect();
+        Self(format!("{name}: {what}"))
+    }
+}
+
+fn printable(letter: char) -> impl Iterator<Item = char> {
+    let (escaped, plain) = if letter.is_control() {
+        (Some(letter.escape_default()), None)
+    } else {
+        (None, Some(letter))
+    };
+    escaped.into_iter().flatten().chain(plain)
+}
+
+/// All that is wrong, one line each. Secrets in values are hidden.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Mistakes(pub Vec<Mistake>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.len() {
+            1 => write!(f, "a mistake in the configuration:")?,
+            count => write!(f, "{count} mistakes in the configuration:")?,
+        }
+        self.0.iter().try_for_each(|Mistake(text)| write!(f, "\n  {text}"))
+    }
+}
+
+/// `url` with the password in it, if there is one, hidden.
+pub(super) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    // The last @ before the path ends the user's part, whatever the password is made of.
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let end = rest.rfind('@').filter(|at| *at < authority.len()).or_else(|| rest.rfind('@'));
+    match end.and_then(|at| Some((rest[..at].split_once(':')?.0, &rest[at..]))) {
+        Some((user, host)) => format!("{scheme}://{user}:***{host}"),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_hidden() {
+        for (url, shown) in [
+            ("postgres://me:secret@db/x", "postgres://me:***@db/x"),
+            ("redis://:secret@host:6379", "redis://:***@host:6379"),
+            ("postgres://me:se/c@ret@db/x", "postgres://me:***@db/x"),
+            ("postgres://me@db/x", "postgres://me@db/x"),
+            ("sqlite:/var/lib/a:b@c.db", "sqlite:/var/lib/a:b@c.db"),
+            ("memory:", "memory:"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The configuration: one typed whole, checked before anything is started.
+//!
+//! Place in the flow: `cli` hands over the sources, `app` turns the result into what each module
+//! wants. `default.toml` lists all settings. Sources win in this order: options of the command
+//! line, environment, file, defaults.
+//!
+//! On failure all mistakes are told at once, each with the setting, where it was set, and what is
+//! allowed. A key in the file that is not a setting is a mistake; a variable that is not one is a
+//! warning, since other programs may have put it there. Passwords are never shown.
+
+mod document;
+mod effective;
+mod listeners;
+mod mistakes;
+mod reader;
+mod sources;
+mod stores;
+mod work;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use document::{Setting, settings};
+pub use effective::Loaded;
+pub use listeners::{Http, Ops};
+pub use mistakes::{Mistake, Mistakes};
+pub use sources::{Sources, no_color};
+pub use stores::{Cluster, Discovery, Queue, Store};
+pub use work::Rate;
+
+use crate::executor::Settings as ExecutorSettings;
+use crate::outbound::Settings as OutboundSettings;
+use crate::telemetry::log::{self, LogFormat};
+use reader::{Parsed, Raw, Reader, list, number, seconds, text};
+
+/// What this process is to do and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The roles it runs.
+    pub roles: Roles,
+    /// Where embedded adapters keep files.
+    pub data_dir: PathBuf,
+    /// The log.
+    pub log: log::Settings,
+    /// The public listener.
+    pub http: Http,
+    /// The operations listener.
+    pub ops: Ops,
+    /// The store.
+    pub store: Store,
+    /// The queue.
+    pub queue: Queue,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The executor, retries included.
+    pub executor: ExecutorSettings,
+    /// Calls to the outside.
+    pub outbound: OutboundSettings,
+    /// Limits on API requests.
+    pub rate: Rate,
+    /// How long finished jobs are kept.
+    pub history: Duration,
+    /// How long requests under way may go on after the first stage of a stop.
+    pub grace: Duration,
+}
+
+/// Which roles a replica runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// It answers the API.
+    pub api: bool,
+    /// It fires ticks and sweeps.
+    pub scheduler: bool,
+    /// It runs jobs.
+    pub executor: bool,
+    /// It delivers alerts.
+    pub notifier: bool,
+}
+
+/// Reads and checks the configuration.
+///
+/// # Errors
+/// All mistakes that are in it.
+pub fn load(sources: &Sources) -> Result<Loaded, Mistakes> {
+    let mut reader = Reader::new(sources::gather(sources));
+    let config = read(&mut reader);
+    Loaded::check(config, reader)
+}
+
+fn read(reader: &mut Reader) -> Config {
+    let data_dir = reader.read("data_dir", directory);
+    let (http, ops) = listeners::read(reader);
+    let (store, queue, cluster) = stores::read(reader, &data_dir);
+    let days: u64 = reader.read("history.days", number(1..=3_650));
+    Config {
+        roles: read_roles(reader),
+        data_dir,
+        log: log::Settings {
+            filter: reader.read("log", log_filter),
+            format: reader.read("log_format", log_format),
+            color: !no_color(),
+        },
+        http,
+        ops,
+        store,
+        queue,
+        cluster,
+        executor: work::read_executor(reader),
+        outbound: work::read_outbound(reader),
+        rate: work::read_rate(reader),
+        history: Duration::from_secs(days * 24 * 60 * 60),
+        grace: reader.read("shutdown.grace_seconds", seconds(0..=3_600)),
+    }
+}
+
+fn read_roles(reader: &mut Reader) -> Roles {
+    let names = reader.read("roles", list(role));
+    let has = |name| names.contains(&name);
+    let roles = Roles {
+        api: has("api"),
+        scheduler: has("scheduler"),
+        executor: has("executor"),
+        notifier: has("notifier"),
+    };
+    // With adapters that live in one process, nobody else could run what this one does not.
+    if !(roles.api && roles.scheduler && roles.executor) {
+        let why = "with memory: and single: the roles api, scheduler and executor are needed";
+        reader.mistake("roles", why);
+    }
+    roles
+}
+
+fn role(raw: &Raw) -> Parsed<&'static str> {
+    let given = text(raw)?;
+    let known = ["api", "scheduler", "executor", "notifier"].into_iter();
+    let allowed = || "must be some of api, scheduler, executor, notifier".to_owned();
+    known.into_iter().find(|role| *role == given).ok_or_else(allowed)
+}
+
+fn directory(raw: &Raw) -> Parsed<PathBuf> {
+    let path = text(raw)?;
+    if path.is_empty() { Err("must not be empty".to_owned()) } else { Ok(path.into()) }
+}
+
+fn log_filter(raw: &Raw) -> Parsed<String> {
+    let filter = text(raw)?;
+    log::check_filter(&filter).map(|()| filter)
+}
+
+fn log_format(raw: &Raw) -> Parsed<LogFormat> {
+    match text(raw)?.as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("must be text or json".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

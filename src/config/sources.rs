@@ -1,0 +1,234 @@
+//! Where settings come from, and which of them wins.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Format, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+
+use super::document::{DEFAULTS, DEV, settings};
+use super::mistakes::Mistake;
+
+/// The variable that names the file.
+const FILE_VARIABLE: &str = "PUNCTUAL_CONFIG";
+/// What all variables of the service start with.
+const PREFIX: &str = "PUNCTUAL_";
+
+/// Everything that may set something.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Whether the defaults are those of `dev`.
+    pub dev: bool,
+    /// The file given on the command line.
+    pub file: Option<PathBuf>,
+    /// The variables whose name starts with `PUNCTUAL_`.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Options of the command line: the key of a setting and its value.
+    pub options: Vec<(&'static str, String)>,
+}
+
+impl Sources {
+    /// With the environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "this is where settings come from")]
+    pub fn from_environment(dev: bool, file: Option<PathBuf>) -> Self {
+        let ours = |(name, _): &(OsString, OsString)| name.to_string_lossy().starts_with(PREFIX);
+        let environment = std::env::vars_os().filter(ours).collect();
+        Self { dev, file, environment, options: Vec::new() }
+    }
+}
+
+/// Whether the environment asks for output without colours (<https://no-color.org>).
+#[expect(clippy::disallowed_methods, reason = "this is where settings come from")]
+pub fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Default,
+    Dev,
+    File,
+    Environment,
+    Option,
+}
+
+impl Origin {
+    const ALL: [Self; 5] = [Self::Default, Self::Dev, Self::File, Self::Environment, Self::Option];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Dev => "dev",
+            Self::File => "file",
+            Self::Environment => "environment",
+            Self::Option => "option",
+        }
+    }
+
+    pub(super) fn of(metadata: Option<&Metadata>) -> Self {
+        let named = |origin: &Self| metadata.is_some_and(|known| known.name == origin.name());
+        Self::ALL.into_iter().find(named).unwrap_or(Self::Default)
+    }
+}
+
+/// One source, read.
+struct Layer {
+    origin: Origin,
+    values: Dict,
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.name())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Map::from([(Profile::Default, self.values.clone())]))
+    }
+}
+
+/// All sources, read.
+pub(super) struct Gathered {
+    /// What they come to.
+    pub figment: Figment,
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    /// What is wrong with them, apart from their values.
+    pub mistakes: Vec<Mistake>,
+    /// What the operator should know, although it is no mistake.
+    pub warnings: Vec<String>,
+}
+
+/// The defaults alone.
+pub(super) fn defaults() -> Figment {
+    Figment::from(embedded(Origin::Default, DEFAULTS))
+}
+
+fn embedded(origin: Origin, text: &str) -> Layer {
+    Layer { origin, values: read_toml(text).expect("part of the binary, and tested") }
+}
+
+/// Puts the sources over each other: defaults, file, environment, options.
+pub(super) fn gather(sources: &Sources) -> Gathered {
+    let mut gathered = Gathered {
+        figment: defaults(),
+        file: sources.file.clone(),
+        mistakes: Vec::new(),
+        warnings: Vec::new(),
+    };
+    if sources.dev {
+        gathered.merge(embedded(Origin::Dev, DEV));
+    }
+    let environment = gathered.read_environment(&sources.environment);
+    if let Some(path) = gathered.file.clone() {
+        match read_file(&path) {
+            Ok(values) => {
+                gathered.find_unknown_keys(&values);
+                gathered.merge(Layer { origin: Origin::File, values });
+            }
+            Err(mistake) => gathered.mistakes.push(mistake),
+        }
+    }
+    gathered.merge(Layer { origin: Origin::Environment, values: nested(environment) });
+    let options = sources.options.iter().map(|(key, value)| (*key, value.clone()));
+    gathered.merge(Layer { origin: Origin::Option, values: nested(options) });
+    gathered
+}
+
+impl Gathered {
+    fn merge(&mut self, layer: Layer) {
+        self.figment = std::mem::take(&mut self.figment).merge(layer);
+    }
+
+    /// The settings among the variables; takes the file's name from them if it is not known yet.
+    fn read_environment(
+        &mut self,
+        variables: &[(OsString, OsString)],
+    ) -> BTreeMap<&'static str, String> {
+        let mut found = BTreeMap::new();
+        for (name, value) in variables {
+            let name = name.to_string_lossy();
+            if name == FILE_VARIABLE {
+                let given = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
+                self.file = self.file.take().or(given);
+            } else if let Some(setting) = settings().iter().find(|known| known.variable == name) {
+                match value.to_str() {
+                    Some(value) => drop(found.insert(setting.key, value.to_owned())),
+                    None => self.mistakes.push(Mistake::new(&name, "must be text in UTF-8")),
+                }
+            } else {
+                let known = settings().iter().map(|known| known.variable.as_str());
+                let hint = similar(&name, known);
+                self.warnings.push(format!("{name} is not a setting and is ignored{hint}"));
+            }
+        }
+        found
+    }
+
+    fn find_unknown_keys(&mut self, values: &Dict) {
+        let mut keys = Vec::new();
+        flatten(values, "", &mut keys);
+        for key in keys {
+            let known = settings().iter().map(|setting| setting.key);
+            if !known.clone().any(|known| known == key) {
+                let hint = similar(&key, known);
+                self.mistakes.push(Mistake::new(&key, &format!("is not a setting{hint}")));
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<Dict, Mistake> {
+    let wrong = |what: &str| Mistake::new(&path.display().to_string(), what);
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| wrong(&format!("the file cannot be read: {error}")))?;
+    read_toml(&text).map_err(|error| wrong(&format!("the file is not TOML: {error}")))
+}
+
+fn read_toml(text: &str) -> Result<Dict, String> {
+    let mut data = Toml::string(text).data().map_err(|error| error.to_string())?;
+    Ok(data.remove(&Profile::Default).unwrap_or_default())
+}
+
+/// `http.listen` as `listen` within `http`.
+fn nested(values: impl IntoIterator<Item = (&'static str, String)>) -> Dict {
+    let mut root = Dict::new();
+    for (key, value) in values {
+        match key.split_once('.') {
+            None => drop(root.insert(key.to_owned(), value.into())),
+            Some((section, name)) => {
+                let section = root.entry(section.to_owned()).or_insert_with(|| Dict::new().into());
+                if let Value::Dict(_, entries) = section {
+                    entries.insert(name.to_owned(), value.into());
+                }
+            }
+        }
+    }
+    root
+}
+
+/// The keys of all values. A section that should be a value, or the reverse, is one too.
+fn flatten(values: &Dict, prefix: &str, keys: &mut Vec<String>) {
+    for (name, value) in values {
+        let key = format!("{prefix}{name}");
+        match value {
+            Value::Dict(_, section) if !section.is_empty() => {
+                flatten(section, &format!("{key}."), keys);
+            }
+            Value::Dict(..) if settings().iter().any(|s| s.key.starts_with(&format!("{key}."))) => {
+            }
+            _ => keys.push(key),
+        }
+    }
+}
+
+/// `; did you mean …?` if one of `known` is close to `given`.
+fn similar<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let closeness = |known: &str| strsim::jaro_winkler(given, known);
+    let best = known.max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    let close = best.filter(|best| closeness(best) > 0.85);
+    close.map_or_else(String::new, |close| format!("; did you mean {close}?"))
+}

@@ -1,0 +1,157 @@
+use std::path::Path;
+
+use super::*;
+
+/// Sources with these variables and options.
+fn sources(variables: &[(&str, &str)], options: &[(&'static str, &str)]) -> Sources {
+    Sources {
+        environment: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        options: options.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
+        ..Sources::default()
+    }
+}
+
+fn file(text: &str) -> (tempfile::TempDir, Sources) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("punctual.toml");
+    std::fs::write(&path, text).expect("written");
+    (folder, Sources { file: Some(path), ..Sources::default() })
+}
+
+fn mistakes(sources: &Sources) -> String {
+    load(sources).expect_err("mistakes").to_string()
+}
+
+#[test]
+fn the_defaults_are_valid_and_shown_as_they_are_written() {
+    let loaded = load(&Sources::default()).expect("valid");
+    assert_eq!(loaded.commented(), document::DEFAULTS);
+    let config = loaded.config;
+    assert_eq!(config.store.path, Path::new("punctual-data/punctual.db"));
+    assert_eq!(config.http.limits, crate::runtime::ServeLimits::default());
+    assert_eq!(config.executor.retry.base, Duration::from_secs(2));
+    assert!(config.outbound.allow.is_empty());
+    assert_eq!(config.outbound.deny_ports, OutboundSettings::default().deny_ports);
+    assert_eq!(config.executor.slots, ExecutorSettings::default().slots);
+    assert_eq!(config.executor.per_host, ExecutorSettings::default().per_host);
+    let dev = load(&Sources { dev: true, ..Sources::default() }).expect("valid");
+    assert_eq!(dev.config.outbound.allow.len(), 2);
+}
+
+#[test]
+fn later_sources_win() {
+    let (_folder, mut from_file) = file(
+        "[http]\nlisten = \"1.1.1.1:1\"\nbase_path = \"/f\"\n\
+        [ops]\nlisten = \"2.2.2.2:2\"\n[retry]\nbase_ms = 7\n",
+    );
+    from_file.environment = sources(
+        &[("PUNCTUAL_HTTP_LISTEN", "3.3.3.3:3"), ("PUNCTUAL_OPS_LISTEN", "4.4.4.4:4")],
+        &[],
+    )
+    .environment;
+    from_file.options = vec![("http.listen", "5.5.5.5:5".to_owned())];
+    let loaded = load(&from_file).expect("valid");
+    let config = &loaded.config;
+    assert_eq!(config.http.listen.to_string(), "5.5.5.5:5");
+    assert_eq!(config.http.base_path, "/f");
+    assert_eq!(config.ops.listen.to_string(), "4.4.4.4:4");
+    assert_eq!(config.executor.retry.base, Duration::from_millis(7));
+    let shown = loaded.commented();
+    assert!(shown.contains("listen = \"5.5.5.5:5\"  # from --http-listen\n"), "{shown}");
+    assert!(shown.contains("listen = \"4.4.4.4:4\"  # from PUNCTUAL_OPS_LISTEN\n"), "{shown}");
+    assert!(shown.contains("punctual.toml\n"), "{shown}");
+}
+
+#[test]
+fn what_is_shown_is_a_configuration_again() {
+    let given = sources(
+        &[
+            ("PUNCTUAL_OUTBOUND_DENY_PORTS", "22, 25"),
+            ("PUNCTUAL_OUTBOUND_ALLOW", "10.0.0.0/8"),
+            ("PUNCTUAL_STORE_MIGRATE", "false"),
+            ("PUNCTUAL_RATE_PER_HOUR", "0"),
+            ("PUNCTUAL_DATA_DIR", "a \"quoted\" folder"),
+        ],
+        &[],
+    );
+    let first = load(&given).expect("valid");
+    let (_folder, again) = file(first.commented());
+    let second = load(&again).expect("valid").config;
+    assert_eq!(second.outbound.deny_ports, [22, 25]);
+    assert_eq!(second.outbound.allow, first.config.outbound.allow);
+    assert!(!second.store.migrate);
+    assert_eq!(second.rate.per_hour, 0);
+    assert_eq!(second.data_dir, first.config.data_dir);
+}
+
+#[test]
+fn an_empty_list_is_empty() {
+    let given = sources(
+        &[("PUNCTUAL_OUTBOUND_DENY_PORTS", ""), ("PUNCTUAL_DNS_SERVERS", " ")],
+        &[("outbound.allow", "")],
+    );
+    let outbound = load(&Sources { dev: true, ..given }).expect("valid").config.outbound;
+    assert!(outbound.deny_ports.is_empty() && outbound.allow.is_empty());
+    assert!(outbound.dns_servers.is_empty());
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let (folder, mut wrong) = file(
+        "log_fromat = \"json\"\n[http]\nlisten = 8080\n[retry]\n\
+        cap_ms = 1\n[executor]\nslots = 1.5\n[nonsense]\n[rate]\nper_minute = [1]\n",
+    );
+    wrong.environment = sources(
+        &[
+            ("PUNCTUAL_STORE_URL", "postgres://me:secret@db/punctual"),
+            ("PUNCTUAL_QUEUE_URL", "redis://localhost"),
+            ("PUNCTUAL_CLUSTER_URL", "zookeeper://x"),
+            ("PUNCTUAL_ROLES", "api"),
+            ("PUNCTUAL_LOG", "loud"),
+        ],
+        &[],
+    )
+    .environment;
+    wrong.options = vec![("outbound.allow", "10.0.0.0/8,localhost".to_owned())];
+    let text = mistakes(&wrong);
+    let path = folder.path().join("punctual.toml").display().to_string();
+    for expected in [
+        "12 mistakes in the configuration:\n",
+        "\n  log_fromat: is not a setting; did you mean log_format?",
+        "\n  nonsense: is not a setting",
+        &format!("\n  http.listen = 8080 ({path}): must be an IP address and a port"),
+        &format!("\n  retry.cap_ms = 1 ({path}): must not be less than retry.base_ms"),
+        "\n  executor.slots = (not a plain value)",
+        "\n  rate.per_minute = [1]",
+        "(PUNCTUAL_STORE_URL): postgres:// is not available in this build; use sqlite:PATH",
+        "(PUNCTUAL_QUEUE_URL): redis:// is not available in this build; use memory:",
+        "(PUNCTUAL_CLUSTER_URL): must be single:",
+        "(PUNCTUAL_ROLES): with memory: and single: the roles",
+        "(PUNCTUAL_LOG): \"loud\" is no level",
+        "(--outbound-allow): must be addresses or networks",
+    ] {
+        assert!(text.contains(expected), "no {expected:?} in {text}");
+    }
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
+fn files_that_cannot_be_used() {
+    let missing = Sources { file: Some("/nowhere/p.toml".into()), ..Sources::default() };
+    assert!(mistakes(&missing).contains("/nowhere/p.toml: the file cannot be read"));
+    let (_folder, broken) = file("[http\n");
+    assert!(mistakes(&broken).contains("the file is not TOML"));
+    let missing = sources(&[("PUNCTUAL_CONFIG", "/nowhere/q.toml")], &[]);
+    assert!(mistakes(&missing).contains("/nowhere/q.toml: the file cannot be read"));
+    let missing = sources(&[], &[("outbound.ca_files", "/nowhere/ca.pem")]);
+    assert!(mistakes(&missing).contains("/nowhere/ca.pem cannot be read"));
+}
+
+#[test]
+fn unknown_variables_are_a_warning() {
+    let loaded = load(&sources(&[("PUNCTUAL_HTTP_LISTN", "x")], &[])).expect("valid");
+    assert_eq!(
+        loaded.warnings,
+        ["PUNCTUAL_HTTP_LISTN is not a setting and is ignored; did you mean PUNCTUAL_HTTP_LISTEN?"]
+    );
+}

@@ -1,0 +1,108 @@
+//! The strict reader of five-field expressions.
+//!
+//! It takes exactly this, and nothing else:
+//!
+//! ```text
+//! expression = [blanks] field blanks field blanks field blanks field blanks field [blanks]
+//! blanks     = one or more spaces and tabs
+//! field      = item *("," item)
+//! item       = ("*" / value / value "-" value) ["/" step]
+//! value      = digits, or a name where the field has names, in any case
+//! step       = digits, not zero
+//! ```
+//!
+//! `a/n` is `a-max/n`, and `a-b` needs a ≤ b. A step may be longer than the field; it then picks
+//! the first value only.
+
+use super::fields::{Field, Fields, Form, Unit};
+use super::set::Set;
+
+/// The longest expression, in characters. One that is taken is ASCII, so bytes are characters.
+const MAX_LEN: usize = 255;
+
+const MONTHS: [&str; 12] =
+    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+/// Reads an expression; `None` if it is not one, or if no date can ever match it.
+pub(super) fn parse(text: &str) -> Option<Fields> {
+    if text.len() > MAX_LEN {
+        return None;
+    }
+    let mut texts = text.split([' ', '\t']).filter(|field| !field.is_empty());
+    let fields = Fields {
+        minute: field(texts.next()?, Unit::Minute)?,
+        hour: field(texts.next()?, Unit::Hour)?,
+        day: field(texts.next()?, Unit::Day)?,
+        month: field(texts.next()?, Unit::Month)?,
+        weekday: field(texts.next()?, Unit::Weekday)?,
+    };
+    let fires = fields.either_day() || fields.has_a_date();
+    (texts.next().is_none() && fires).then_some(fields)
+}
+
+fn field(text: &str, unit: Unit) -> Option<Field> {
+    let mut set = Set::default();
+    for text in text.split(',') {
+        set = set.union(item(text, unit)?);
+    }
+    if unit == Unit::Weekday {
+        set = set.renamed(7, 0);
+    }
+    Some(Field { unit, set, form: form(text)? })
+}
+
+fn form(text: &str) -> Option<Form> {
+    let Some(rest) = text.strip_prefix('*') else { return Some(Form::List) };
+    if rest.is_empty() {
+        return Some(Form::Star);
+    }
+    match rest.strip_prefix('/') {
+        Some(step) if !step.contains(',') => Some(Form::StarStep(number(step)?)),
+        _ => Some(Form::StarList),
+    }
+}
+
+fn item(text: &str, unit: Unit) -> Option<Set> {
+    let (base, step) = match text.split_once('/') {
+        Some((base, step)) => (base, Some(number(step).filter(|&step| step > 0)?)),
+        None => (text, None),
+    };
+    let (first, last) = if base == "*" {
+        (unit.min(), unit.max())
+    } else if let Some((first, last)) = base.split_once('-') {
+        (value(first, unit)?, range_end(last, unit)?)
+    } else {
+        let first = value(base, unit)?;
+        (first, if step.is_some() { unit.max() } else { first })
+    };
+    (first <= last).then(|| Set::stepped(first, last, step.unwrap_or(1)))
+}
+
+/// What ends a range: as any value, but a range that runs to SUN runs to the end of the week.
+fn range_end(text: &str, unit: Unit) -> Option<u32> {
+    if unit == Unit::Weekday && text.eq_ignore_ascii_case("SUN") {
+        return Some(7);
+    }
+    value(text, unit)
+}
+
+fn value(text: &str, unit: Unit) -> Option<u32> {
+    let named = |names: &[&str]| names.iter().position(|name| text.eq_ignore_ascii_case(name));
+    let position = match unit {
+        Unit::Month => named(&MONTHS),
+        Unit::Weekday => named(&WEEKDAYS),
+        Unit::Minute | Unit::Hour | Unit::Day => None,
+    };
+    let value = match position {
+        Some(position) => u32::try_from(position).ok()? + unit.min(),
+        None => number(text)?,
+    };
+    (unit.min()..=unit.max()).contains(&value).then_some(value)
+}
+
+/// A run of digits; one too large for the type is as good as the largest.
+fn number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u32::MAX))
+}

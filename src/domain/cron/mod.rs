@@ -1,0 +1,102 @@
+//! Cron expressions: when a schedule ticks.
+//!
+//! Place in the flow: the front doors parse and preview what a user writes; the scheduler asks a
+//! [`Cadence`] for the next tick of a schedule, and after an outage for the newest one missed and
+//! how many there were.
+//!
+//! A user's text goes through a strict reader of the five-field grammar (`grammar`) into sets
+//! (`fields`). The crate `cron` finds matching wall times in lists written from those sets
+//! (`evaluation`). Wall times become instants by one rule over a timezone's spans (`zone`), in
+//! [`Cadence`]. Blanks between fields are spaces and tabs; line breaks are not.
+//!
+//! Invariants: a parsed expression matches some date. Ticks are whole minutes on the wall, and a
+//! next tick is always later than the instant asked about. Only the sets count ticks and only the
+//! crate finds them; tests hold both to a walk over every minute.
+//!
+//! Behaviour on failure: a text that is not an expression or a timezone is refused, whatever it
+//! is, in microseconds. Nothing else can fail.
+
+mod cadence;
+mod describe;
+mod english;
+mod evaluation;
+mod fields;
+mod grammar;
+mod preview;
+mod set;
+#[cfg(test)]
+mod tests;
+mod warnings;
+mod zone;
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono_tz::Tz;
+
+pub use cadence::{Cadence, InvalidCadence};
+pub use describe::describe;
+use evaluation::Evaluation;
+use fields::Fields;
+pub use preview::{Run, preview};
+pub use warnings::warnings;
+
+/// A five-field cron expression, parsed. Cheap to clone.
+#[derive(Clone)]
+pub struct Cron(Arc<Expression>);
+
+struct Expression {
+    fields: Fields,
+    evaluation: Evaluation,
+}
+
+/// A text that is not a five-field expression, or one that no date can ever match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid cron expression")]
+pub struct InvalidCron;
+
+/// A text that is not the name of a timezone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid timezone")]
+pub struct InvalidTimezone;
+
+impl Cron {
+    /// Reads an expression of at most 255 characters: minute 0–59, hour 0–23, day of month 1–31,
+    /// month 1–12 or JAN–DEC, day of week 0–7 (0 and 7 are Sunday) or SUN–SAT, each `*`, a list,
+    /// ranges, steps. Where both day fields are restricted a day matches if either does; a day
+    /// field that begins with `*` is not a restriction in this sense.
+    pub fn parse(text: &str) -> Result<Self, InvalidCron> {
+        let fields = grammar::parse(text).ok_or(InvalidCron)?;
+        let evaluation = Evaluation::new(&fields).map_err(|_| InvalidCron)?;
+        Ok(Self(Arc::new(Expression { fields, evaluation })))
+    }
+
+    fn fields(&self) -> &Fields {
+        &self.0.fields
+    }
+
+    fn evaluation(&self) -> &Evaluation {
+        &self.0.evaluation
+    }
+}
+
+impl PartialEq for Cron {
+    /// Whether both mean the same and were written in the same form.
+    fn eq(&self, other: &Self) -> bool {
+        self.fields() == other.fields()
+    }
+}
+
+impl Eq for Cron {}
+
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cron").field(self.fields()).finish()
+    }
+}
+
+/// The timezone with this name in the compiled-in IANA data, links included, in the case it was
+/// published.
+pub fn parse_timezone(text: &str) -> Result<Tz, InvalidTimezone> {
+    text.parse().map_err(|_| InvalidTimezone)
+}

@@ -1,0 +1,75 @@
+//! The next runs of a cadence, for people.
+
+use chrono::{DateTime, FixedOffset};
+
+use super::Cadence;
+use super::english::{date, time};
+use crate::domain::Timestamp;
+
+/// A run to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The instant.
+    pub utc: Timestamp,
+    /// What the wall shows then, with its offset, as ISO 8601: `2026-03-29T03:00:00+02:00`.
+    pub local: String,
+    /// A sentence on what a change of the clock has to do with this run, if it has.
+    pub note: Option<String>,
+}
+
+/// The first `count` runs after `from`; fewer if the year 2100 ends before.
+pub fn preview(cadence: &Cadence, from: Timestamp, count: usize) -> Vec<Run> {
+    let ticks = std::iter::successors(cadence.next_after(from), |&tick| cadence.next_after(tick));
+    ticks.take(count).map(|tick| run(cadence, tick)).collect()
+}
+
+fn run(cadence: &Cadence, tick: Timestamp) -> Run {
+    let seconds = tick.as_millis().div_euclid(1000);
+    let zone = cadence.zone();
+    let offset = zone.spans()[zone.position(seconds)].offset;
+    Run { utc: tick, local: local(seconds, offset), note: note(cadence, seconds) }
+}
+
+fn local(instant: i64, offset: i64) -> String {
+    let offset = i32::try_from(offset).ok().and_then(FixedOffset::east_opt);
+    let utc = DateTime::from_timestamp(instant, 0).unwrap_or_default();
+    offset.map_or_else(|| utc.to_rfc3339(), |offset| utc.with_timezone(&offset).to_rfc3339())
+}
+
+fn note(cadence: &Cadence, tick: i64) -> Option<String> {
+    let zone = cadence.zone();
+    let position = zone.position(tick);
+    let span = zone.spans()[position];
+    let wall = tick + span.offset;
+    let shown_again = zone.spans().get(position + 1).is_some_and(|next| next.first_wall() <= wall);
+    if cadence.cron().fields().every_pass() {
+        return if wall < span.reach {
+            Some(format!("{} is shown twice on this day; this is the second time.", time(wall)))
+        } else {
+            shown_again.then(|| {
+                format!("{} is shown twice on this day; this is the first time.", time(wall))
+            })
+        };
+    }
+    if shown_again {
+        return Some(format!("{} is shown twice on this day; it runs the first time.", time(wall)));
+    }
+    if tick == span.start { moved(cadence, span.reach, wall) } else { None }
+}
+
+/// What to say of a run at the end of the gap from `first` to before `end`, as the wall would
+/// have shown them.
+fn moved(cadence: &Cadence, first: i64, end: i64) -> Option<String> {
+    let cron = cadence.cron();
+    let skipped = cron.fields().count(first, end - 1);
+    let show = |wall| format!("{} {}", date(wall), time(wall));
+    let earliest = cron.evaluation().after(first - 1).filter(|_| skipped > 0).map(show)?;
+    let latest = cron.evaluation().before(end).map(show)?;
+    Some(match skipped {
+        1 => format!("{earliest} is skipped by the clock; it runs at the end of the gap."),
+        _ => format!(
+            "{skipped} times from {earliest} to {latest} are skipped by the clock; they run once, \
+             at the end of the gap."
+        ),
+    })
+}

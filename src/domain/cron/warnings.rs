@@ -1,0 +1,168 @@
+//! What may surprise the author of an expression.
+
+use std::time::Duration;
+
+use super::english::{and, date, month, ordinal, time, weekday};
+use super::fields::{Field, Fields, Form, Unit, longest_month};
+use super::zone::Span;
+use super::{Cadence, preview};
+use crate::domain::Timestamp;
+
+/// How far ahead changes of the clock and the next run are looked for.
+const YEAR: Duration = Duration::from_secs(366 * 86_400);
+
+/// True sentences about what may surprise in the runs after `from`; none for most expressions.
+pub fn warnings(cadence: &Cadence, from: Timestamp) -> Vec<String> {
+    let fields = cadence.cron().fields();
+    let mut warnings = Vec::new();
+    warnings.extend(day_fields(fields));
+    warnings.extend(missing_days(fields));
+    warnings.extend(far_away(cadence, from));
+    let in_order = [fields.minute, fields.hour, fields.day, fields.month, fields.weekday];
+    warnings.extend(in_order.iter().filter_map(|field| uneven_step(fields, field)));
+    warnings.extend(clock_changes(cadence, from));
+    warnings
+}
+
+fn day_fields(fields: &Fields) -> Option<String> {
+    if fields.day.is_full() && fields.weekday.is_full() {
+        return None;
+    }
+    if fields.either_day() {
+        return Some(
+            "Day of month and day of week are both restricted: it runs on days that match \
+             either of them."
+                .to_owned(),
+        );
+    }
+    let both = !fields.day.is_full() && !fields.weekday.is_full();
+    both.then(|| {
+        "One of the day fields begins with *: it runs only on days that match both of them."
+            .to_owned()
+    })
+}
+
+fn missing_days(fields: &Fields) -> Option<String> {
+    if fields.either_day() {
+        return None;
+    }
+    let days = fields.day.set;
+    let short = fields.month.set.iter().filter(|&month| days.both(longest_month(month)).is_empty());
+    let short: Vec<_> = short.map(month).collect();
+    let first = days.first();
+    if !short.is_empty() {
+        return Some(format!("It skips {}: there is no day {first} then.", and(&short)));
+    }
+    let february = fields.month.set.contains(2);
+    (february && first == 29).then(|| {
+        "In February it runs only in leap years: there is no day 29 in other years.".to_owned()
+    })
+}
+
+fn far_away(cadence: &Cadence, from: Timestamp) -> Option<String> {
+    match preview(cadence, from, 1).first() {
+        None => Some("It does not run again up to the end of the year 2100.".to_owned()),
+        Some(run) if run.utc > from.plus(YEAR) => {
+            let (day, _) = run.local.split_once('T')?;
+            Some(format!("The next run is more than a year away, on {day}."))
+        }
+        Some(_) => None,
+    }
+}
+
+/// For `*/n`: that it does not go on evenly where the next hour, day, month, year or week begins.
+fn uneven_step(fields: &Fields, field: &Field) -> Option<String> {
+    let Form::StarStep(step) = field.form else { return None };
+    let (unit, round) = match field.unit {
+        Unit::Minute => ("minute", "hour"),
+        Unit::Hour => ("hour", "day"),
+        Unit::Day => ("day", "month"),
+        Unit::Month => ("month", "year"),
+        Unit::Weekday => ("day", "week"),
+    };
+    let (first, values) = (field.set.first(), field.unit.all().len());
+    if field.set.len() == 1 {
+        let value = if field.unit == Unit::Weekday { weekday(first) } else { first.to_string() };
+        return Some(format!("*/{step} allows one {unit} of the {round} only: {value}."));
+    }
+    let (uneven, is) = match field.unit {
+        Unit::Minute => (!values.is_multiple_of(step) && in_a_row(&fields.hour), "is"),
+        Unit::Hour => {
+            let days_in_a_row = in_a_row(&fields.day) && in_a_row(&fields.weekday);
+            (!values.is_multiple_of(step) && days_in_a_row, "is")
+        }
+        Unit::Day => (step > 1 && in_a_row(&fields.month), "can be"),
+        Unit::Month | Unit::Weekday => (!values.is_multiple_of(step), "is"),
+    };
+    uneven.then(|| {
+        format!(
+            "Every {} {unit} is counted afresh each {round}: the last step before a new {round} \
+             {is} shorter.",
+            ordinal(step)
+        )
+    })
+}
+
+/// Whether the field allows two values one after the other, the first after the last included.
+fn in_a_row(field: &Field) -> bool {
+    let (set, all) = (field.set, field.unit.all());
+    let following = |value| if value == all.last() { all.first() } else { value + 1 };
+    set.iter().any(|value| set.contains(following(value)))
+}
+
+/// The next skipped time and the next repeated time that touch the expression.
+fn clock_changes(cadence: &Cadence, from: Timestamp) -> Vec<String> {
+    let seconds = |at: Timestamp| at.as_millis().div_euclid(1000);
+    let (start, end) = (seconds(from), seconds(from.plus(YEAR)));
+    let coming = || {
+        let spans = cadence.zone().spans().iter();
+        spans.filter(move |span| span.start > start && span.start <= end)
+    };
+    let skip = coming().find_map(|span| skipped(cadence, span));
+    let repeat = coming().find_map(|span| repeated(cadence, span));
+    skip.into_iter().chain(repeat).collect()
+}
+
+fn skipped(cadence: &Cadence, span: &Span) -> Option<String> {
+    let effect = match cadence.cron().fields().hour.form {
+        Form::Star | Form::StarStep(1) => return None,
+        Form::StarStep(_) => "does not run on that day",
+        Form::StarList | Form::List => "runs once, when the clock has moved",
+    };
+    let first_wall = span.first_wall();
+    (cadence.cron().fields().count(span.reach, first_wall - 1) > 0).then(|| {
+        format!(
+            "On {} the clock of {} moves from {} on to {}: what is due in between {effect}.",
+            date(span.reach),
+            cadence.timezone().name(),
+            time(span.reach),
+            moment(first_wall, span.reach),
+        )
+    })
+}
+
+fn repeated(cadence: &Cadence, span: &Span) -> Option<String> {
+    let effect = match cadence.cron().fields().hour.form {
+        Form::Star | Form::StarStep(1) => return None,
+        Form::StarStep(_) => "runs both times",
+        Form::StarList | Form::List => "runs once, the first time",
+    };
+    let first_wall = span.first_wall();
+    (cadence.cron().fields().count(first_wall, span.reach - 1) > 0).then(|| {
+        format!(
+            "On {} the clock of {} moves from {} back to {}: what is due in between {effect}.",
+            date(span.reach),
+            cadence.timezone().name(),
+            time(span.reach),
+            moment(first_wall, span.reach),
+        )
+    })
+}
+
+/// The time, with its date where that is not the date of `other`.
+fn moment(wall: i64, other: i64) -> String {
+    if date(wall) == date(other) {
+        return time(wall);
+    }
+    format!("{} {}", date(wall), time(wall))
+}

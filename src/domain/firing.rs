@@ -1,0 +1,171 @@
+//! What becomes of a schedule's due ticks.
+
+use std::time::Duration;
+
+use super::Timestamp;
+use super::cron::Cadence;
+use super::job::Trigger;
+use super::schedule::{CatchUpPolicy, SKIP_COUNT_CAP};
+
+/// A tick fired later than this is a `catch_up`.
+const ON_TIME: Duration = Duration::from_secs(1);
+/// Ticks up to this late always run, so that a change of leader never skips one.
+const ALWAYS_RUNS: Duration = Duration::from_secs(60);
+/// Ticks later than this never run: their history would lie before what the store keeps.
+const NEVER_RUNS: Duration = Duration::from_secs(31 * 24 * 3_600);
+/// How many late ticks `CatchUpPolicy::All` runs.
+const MOST_CAUGHT_UP: usize = 100;
+
+/// Ticks that become no jobs: first, last and how many.
+pub type SkippedTicks = (Timestamp, Timestamp, u32);
+
+/// What becomes of a schedule's due ticks. Every one of them is in `runs` or in `skipped`
+/// (TICK-2), and none in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The ticks to run, oldest first.
+    pub runs: Vec<(Timestamp, Trigger)>,
+    /// The ticks that are too late, older than all in `runs`.
+    pub skipped: Option<SkippedTicks>,
+    /// The next tick after `now`.
+    pub next: Option<Timestamp>,
+}
+
+/// Decides about a schedule whose next tick, `tick`, is due at `now`.
+pub fn plan(cadence: &Cadence, policy: CatchUpPolicy, tick: Timestamp, now: Timestamp) -> Plan {
+    let late_before = now.minus(ALWAYS_RUNS);
+    let mut runs = Vec::new();
+    let mut skipped = None;
+    if tick < late_before {
+        let late = late_ticks(cadence, policy, tick, late_before, now);
+        runs = late.0;
+        skipped = late.1;
+    }
+    let mut recent =
+        if tick < late_before { cadence.next_after(just_before(late_before)) } else { Some(tick) };
+    while let Some(at) = recent.filter(|at| *at <= now) {
+        runs.push(at);
+        recent = cadence.next_after(at);
+    }
+    let runs = runs.into_iter().map(|at| (at, trigger(at, now))).collect();
+    Plan { runs, skipped, next: recent }
+}
+
+/// Ticks from `first` to before `end`: those that run, oldest first, and the older ones that do
+/// not.
+fn late_ticks(
+    cadence: &Cadence,
+    policy: CatchUpPolicy,
+    first: Timestamp,
+    end: Timestamp,
+    now: Timestamp,
+) -> (Vec<Timestamp>, Option<SkippedTicks>) {
+    let most = match policy {
+        CatchUpPolicy::Last => 1,
+        CatchUpPolicy::All => MOST_CAUGHT_UP,
+        CatchUpPolicy::None => 0,
+    };
+    // Found backwards from the newest, so that a long outage costs no more than a short one.
+    let newest =
+        |to: Timestamp| cadence.latest_within(first, to).or((first <= to).then_some(first));
+    let mut runs = Vec::new();
+    let mut at = newest(just_before(end));
+    while let Some(tick) = at.filter(|tick| runs.len() < most && *tick >= now.minus(NEVER_RUNS)) {
+        runs.push(tick);
+        at = newest(just_before(tick));
+    }
+    runs.reverse();
+    let skipped = at.map(|last| {
+        let count = cadence.count_within(first, last, u64::from(SKIP_COUNT_CAP)).max(1);
+        (first, last, u32::try_from(count).unwrap_or(SKIP_COUNT_CAP))
+    });
+    (runs, skipped)
+}
+
+fn trigger(tick: Timestamp, now: Timestamp) -> Trigger {
+    if now.since(tick) > ON_TIME { Trigger::CatchUp } else { Trigger::Schedule }
+}
+
+fn just_before(at: Timestamp) -> Timestamp {
+    at.minus(Duration::from_millis(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("an instant")
+    }
+
+    fn decide(policy: CatchUpPolicy, tick: &str, now: &str) -> Plan {
+        let cadence = Cadence::parse("*/5 * * * *", "UTC").expect("valid");
+        plan(&cadence, policy, at(tick), at(now))
+    }
+
+    #[test]
+    fn a_tick_on_time_runs() {
+        let plan = decide(CatchUpPolicy::None, "2030-01-01T00:05:00Z", "2030-01-01T00:05:00.003Z");
+        assert_eq!(plan.runs, [(at("2030-01-01T00:05:00Z"), Trigger::Schedule)]);
+        assert_eq!((plan.skipped, plan.next), (None, Some(at("2030-01-01T00:10:00Z"))));
+    }
+
+    #[test]
+    fn up_to_a_minute_late_runs_under_every_policy() {
+        for policy in CatchUpPolicy::ALL {
+            let plan = decide(*policy, "2030-01-01T00:05:00Z", "2030-01-01T00:06:00Z");
+            assert_eq!(plan.runs, [(at("2030-01-01T00:05:00Z"), Trigger::CatchUp)], "{policy}");
+            assert_eq!(plan.skipped, None);
+        }
+    }
+
+    #[test]
+    fn the_last_of_many_late_ticks_runs_and_the_others_are_skipped() {
+        let plan = decide(CatchUpPolicy::Last, "2030-01-01T00:05:00Z", "2030-01-01T01:02:00Z");
+        assert_eq!(plan.runs, [(at("2030-01-01T01:00:00Z"), Trigger::CatchUp)]);
+        let skipped = (at("2030-01-01T00:05:00Z"), at("2030-01-01T00:55:00Z"), 11);
+        assert_eq!(plan.skipped, Some(skipped));
+        assert_eq!(plan.next, Some(at("2030-01-01T01:05:00Z")));
+    }
+
+    #[test]
+    fn a_late_and_a_recent_tick_both_run() {
+        let plan = decide(CatchUpPolicy::Last, "2030-01-01T00:05:00Z", "2030-01-01T00:10:30Z");
+        let ticks: Vec<_> = plan.runs.iter().map(|(tick, _)| *tick).collect();
+        assert_eq!(ticks, [at("2030-01-01T00:05:00Z"), at("2030-01-01T00:10:00Z")]);
+        assert_eq!(plan.skipped, None);
+    }
+
+    #[test]
+    fn none_skips_all_that_are_late() {
+        let plan = decide(CatchUpPolicy::None, "2030-01-01T00:05:00Z", "2030-01-01T00:13:00Z");
+        assert_eq!(plan.runs, []);
+        let skipped = (at("2030-01-01T00:05:00Z"), at("2030-01-01T00:10:00Z"), 2);
+        assert_eq!(plan.skipped, Some(skipped));
+    }
+
+    #[test]
+    fn all_runs_the_newest_hundred() {
+        let plan = decide(CatchUpPolicy::All, "2030-01-01T00:05:00Z", "2030-01-02T00:02:00Z");
+        assert_eq!(plan.runs.len(), 100);
+        assert!(plan.runs.is_sorted_by_key(|(tick, _)| *tick));
+        let skipped = plan.skipped.expect("the older ones");
+        assert_eq!((skipped.0, skipped.2), (at("2030-01-01T00:05:00Z"), 288 - 100));
+        assert_eq!(skipped.1.plus(Duration::from_secs(300)), plan.runs[0].0);
+    }
+
+    #[test]
+    fn what_is_over_31_days_old_never_runs() {
+        let cadence = Cadence::parse("0 0 1 1 *", "UTC").expect("valid");
+        let (tick, now) = (at("2030-01-01T00:00:00Z"), at("2030-02-01T00:00:01Z"));
+        let plan = plan(&cadence, CatchUpPolicy::Last, tick, now);
+        assert_eq!((plan.runs, plan.skipped), (Vec::new(), Some((tick, tick, 1))));
+        assert_eq!(plan.next, Some(at("2031-01-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn a_stored_tick_that_the_expression_does_not_have_still_ends_as_one() {
+        let plan = decide(CatchUpPolicy::Last, "2030-01-01T00:07:00Z", "2030-01-01T00:09:00Z");
+        assert_eq!(plan.runs, [(at("2030-01-01T00:07:00Z"), Trigger::CatchUp)]);
+    }
+}

@@ -1,0 +1,127 @@
+//! One attempt, from its claim to its outcome.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::Shared;
+use super::request::build;
+use super::running::{Abort, Place};
+use super::slots::Slot;
+use crate::domain::Timestamp;
+use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
+use crate::domain::retry::parse_retry_after;
+use crate::store::{Claimed, Completion, End};
+use crate::telemetry::metrics::{ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING};
+
+/// A claimed attempt that holds its slot.
+pub(super) struct Attempt {
+    pub(super) shared: Arc<Shared>,
+    pub(super) claimed: Claimed,
+    /// When the claim was asked for, on the monotonic clock.
+    pub(super) asked: Duration,
+    pub(super) slot: Slot,
+    pub(super) place: Place,
+    /// Told when the attempt shall end before its time.
+    pub(super) aborted: oneshot::Receiver<Abort>,
+}
+
+impl Attempt {
+    /// Sends the request and hands in what came of it. The slot is freed before the commit, so
+    /// that a slow one does not keep other attempts from starting, unless far too many wait.
+    pub(super) async fn run(mut self, outcomes: mpsc::Sender<Completion>) {
+        let _held = ATTEMPTS_RUNNING.hold();
+        let ended = self.send().await;
+        let completion = self.complete(ended);
+        let room = outcomes.reserve().await;
+        drop(self.slot);
+        // The committer outlives the attempts; if it is gone all the same, the sweep takes over.
+        if let Ok(room) = room {
+            room.send(completion);
+        }
+        drop(self.place);
+    }
+
+    async fn send(&mut self) -> Result<Exchange, Abort> {
+        let shared = &self.shared;
+        let age = shared.clock.monotonic().saturating_sub(self.asked);
+        if age > shared.settings.claim_time / 2 {
+            // The claim may end before it is renewed: somebody else could send too.
+            return Err(Abort::Released);
+        }
+        let timeout = Duration::from_secs(u64::from(self.claimed.definition.timeout_seconds));
+        let request = match build(&self.claimed) {
+            Ok(request) => request,
+            Err(failure) => return Ok(unsent(failure)),
+        };
+        tokio::select! {
+            exchange = shared.client.send(self.claimed.account, request, timeout) => Ok(exchange),
+            Ok(why) = &mut self.aborted => Err(why),
+        }
+    }
+
+    fn complete(&self, ended: Result<Exchange, Abort>) -> Completion {
+        let now = self.shared.clock.now();
+        let (exchange, end) = match ended {
+            Ok(exchange) => {
+                let end = self.judge(&exchange, now);
+                (Some(exchange), end)
+            }
+            Err(Abort::Cancelled) => (None, End::Failed(cancelled())),
+            Err(Abort::Released) => (None, self.retry(lost(), None, now)),
+        };
+        Completion {
+            job: self.claimed.job,
+            attempt: self.claimed.attempt,
+            executor: self.shared.id,
+            completed_at: now,
+            exchange,
+            end,
+        }
+    }
+
+    fn judge(&self, exchange: &Exchange, now: Timestamp) -> End {
+        ATTEMPT_SECONDS.record(f64::from(exchange.duration_ms) / 1_000.0);
+        let expected = &self.claimed.definition.expected_status_codes;
+        let expected = expected.as_ref().and_then(|codes| codes.parse().ok());
+        let outcome = Outcome::of(exchange, expected.as_ref());
+        ATTEMPTS.with((&outcome).into()).add(1);
+        match outcome {
+            Outcome::Success => End::Succeeded,
+            Outcome::Final(failure) => End::Failed(failure),
+            Outcome::Retryable(failure) => self.retry(failure, retry_after(exchange, now), now),
+        }
+    }
+
+    /// Another attempt if one is left (JOB-1).
+    fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> End {
+        let Claimed { attempt, max_attempts, .. } = self.claimed;
+        if attempt >= max_attempts {
+            return End::Failed(failure);
+        }
+        let jitter = self.shared.random.unit();
+        let wait = self.shared.settings.retry.wait(attempt, jitter, retry_after);
+        End::Retry(failure, now.plus(wait))
+    }
+}
+
+fn retry_after(exchange: &Exchange, now: Timestamp) -> Option<Duration> {
+    let headers = &exchange.result.as_ref().ok()?.headers;
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"))?;
+    parse_retry_after(value, now)
+}
+
+fn unsent(failure: Failure) -> Exchange {
+    Exchange { result: Err(failure), timings: Timings::default(), duration_ms: 0 }
+}
+
+fn cancelled() -> Failure {
+    let message = "the job was cancelled".to_owned();
+    Failure { code: ErrorCode::Cancelled, message, retryable: false }
+}
+
+fn lost() -> Failure {
+    let message = "the executor stopped while the attempt ran".to_owned();
+    Failure { code: ErrorCode::WorkerLost, message, retryable: true }
+}

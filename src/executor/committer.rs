@@ -1,0 +1,117 @@
+//! Group commit: outcomes that arrive while one batch is written make up the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Shared;
+use crate::domain::job::JobStatus;
+use crate::domain::outcome::{ErrorCode, Failure};
+use crate::store::{Committed, Completion, End, Fate, StoreErrorKind};
+use crate::telemetry::metrics::{
+    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, FinalStatus, JOBS_FINISHED, RETRIES,
+};
+
+/// The most outcomes committed at once.
+const BATCH: usize = 500;
+const FASTEST_RETRY: Duration = Duration::from_millis(50);
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+
+/// Commits outcomes until there can be none any more.
+pub(super) struct Committer {
+    shared: Arc<Shared>,
+    waiting: mpsc::Receiver<Completion>,
+}
+
+impl Committer {
+    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<Completion>) -> Self {
+        Self { shared, waiting }
+    }
+
+    /// Ends when the dispatcher and the last attempt have.
+    pub(super) async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while self.waiting.recv_many(&mut batch, BATCH).await > 0 {
+            self.commit(std::mem::take(&mut batch)).await;
+        }
+    }
+
+    /// Commits a batch, splitting it as long as the store refuses a row of it.
+    async fn commit(&self, batch: Vec<Completion>) {
+        let mut parts = vec![batch];
+        while let Some(mut part) = parts.pop() {
+            match self.try_commit(&part).await {
+                Ok(committed) => self.announce(committed).await,
+                Err(()) if part.len() > 1 => {
+                    let rest = part.split_off(part.len() / 2);
+                    parts.push(rest);
+                    parts.push(part);
+                }
+                Err(()) => {
+                    let Some(refused) = part.pop() else { continue };
+                    if let Some(replacement) = Self::replace(refused) {
+                        parts.push(vec![replacement]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Commits a part, again and again while the store is away. `Err` if a row is refused. Claims
+    /// that end in the meantime make the commit a no-op: the sweep has closed their attempts.
+    async fn try_commit(&self, part: &[Completion]) -> Result<Committed, ()> {
+        let shared = &self.shared;
+        let mut pause = FASTEST_RETRY;
+        loop {
+            let began = shared.clock.monotonic();
+            match shared.store.commit(shared.clock.now(), part).await {
+                Ok(committed) => {
+                    let took = shared.clock.monotonic().saturating_sub(began);
+                    COMMIT_BATCH_SECONDS.record_span(took);
+                    COMMIT_BATCH_SIZE.record_count(part.len());
+                    return Ok(committed);
+                }
+                Err(error) if error.kind() == StoreErrorKind::Rejected => {
+                    tracing::warn!(%error, rows = part.len(), "store refused outcomes");
+                    return Err(());
+                }
+                Err(error) => {
+                    tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
+                    shared.clock.sleep(pause).await;
+                    pause = (pause * 2).min(SLOWEST_RETRY);
+                }
+            }
+        }
+    }
+
+    /// What to commit for a job whose outcome the store refuses.
+    fn replace(mut refused: Completion) -> Option<Completion> {
+        let message = "the outcome of the attempt could not be stored".to_owned();
+        let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
+        if refused.end == end && refused.exchange.is_none() {
+            tracing::error!(job = %refused.job, "store refuses even the failure of a job");
+            return None;
+        }
+        refused.exchange = None;
+        refused.end = end;
+        Some(refused)
+    }
+
+    async fn announce(&self, committed: Committed) {
+        let count = |wanted: Fate| committed.fates.iter().filter(|fate| **fate == wanted).count();
+        let statuses =
+            [(JobStatus::Success, FinalStatus::Success), (JobStatus::Failed, FinalStatus::Failed)];
+        for (status, label) in statuses {
+            JOBS_FINISHED.with(label).add(count(Fate::Applied(status)) as u64);
+        }
+        RETRIES.add(count(Fate::Applied(JobStatus::Pending)) as u64);
+        CLAIMS_LOST.add(count(Fate::Lost) as u64);
+        if committed.tickets.is_empty() {
+            return;
+        }
+        if let Err(error) = self.shared.queue.push(&committed.tickets).await {
+            tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The dispatcher's loop: takes tickets, claims their jobs and starts their attempts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::Shared;
+use super::attempt::Attempt;
+use crate::domain::job::Trigger;
+use crate::domain::ticket::Ticket;
+use crate::domain::{JobId, Timestamp};
+use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
+use crate::store::{Claim, Claimed, Completion};
+use crate::telemetry::metrics::START_LAG_SECONDS;
+
+/// The most jobs claimed at once.
+const BATCH: usize = 500;
+/// How long freed slots are gathered while there are more tickets than slots, so that claims stay
+/// batches.
+const GATHER: Duration = Duration::from_millis(3);
+/// How long the loop rests without a hint; bounds how late a ticket without one is noticed.
+const LONGEST_REST: Duration = Duration::from_millis(500);
+
+/// Takes tickets, claims their jobs and starts their attempts.
+pub(super) struct Dispatcher {
+    shared: Arc<Shared>,
+    outcomes: mpsc::Sender<Completion>,
+    tasks: Tasks,
+    /// Whether the last round ended for lack of room.
+    crowded: bool,
+}
+
+impl Dispatcher {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        outcomes: mpsc::Sender<Completion>,
+        tasks: Tasks,
+    ) -> Self {
+        Self { shared, outcomes, tasks, crowded: false }
+    }
+
+    /// Claims the tickets' jobs and starts those that were claimed. The slots are held from
+    /// before the claim.
+    async fn start(&self, now: Timestamp, tickets: &[Ticket]) -> Result<(), RunError> {
+        let shared = &self.shared;
+        let mut slots: HashMap<_, _> =
+            tickets.iter().map(|ticket| (ticket.job, shared.slots.take(ticket))).collect();
+        let asked = shared.clock.monotonic();
+        let until = now.plus(shared.settings.claim_time);
+        let claim = Claim { executor: shared.id, now, until };
+        let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
+        for claimed in shared.store.claim(&claim, &jobs).await? {
+            let Some(slot) = slots.remove(&claimed.job) else { continue };
+            self.observe_lag(&claimed);
+            let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
+            let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
+            self.tasks.spawn(TaskKind::Attempt, attempt.run(self.outcomes.clone()));
+        }
+        Ok(())
+    }
+
+    /// Late ticks and further attempts say nothing about how prompt the service is.
+    fn observe_lag(&self, claimed: &Claimed) {
+        if claimed.attempt == 1 && claimed.trigger != Trigger::CatchUp {
+            START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
+        }
+    }
+}
+
+#[async_trait]
+impl Worker for Dispatcher {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let now = if std::mem::take(&mut self.crowded) {
+            self.shared.clock.sleep(GATHER).await;
+            self.shared.clock.now()
+        } else {
+            now
+        };
+        // Before the room is looked at: a slot freed in between is then not missed.
+        self.shared.slots.want_more();
+        let mut room = self.shared.slots.room();
+        room.total = room.total.min(BATCH);
+        if room.total == 0 {
+            self.crowded = true;
+            return Ok(Pause::For(LONGEST_REST));
+        }
+        let (tickets, next) = self.shared.queue.take(now, &room).await?;
+        if tickets.is_empty() {
+            let rest = now.plus(LONGEST_REST);
+            return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
+        }
+        self.start(now, &tickets).await?;
+        self.crowded = tickets.len() < BATCH && tickets.len() == room.total;
+        Ok(Pause::None)
+    }
+}

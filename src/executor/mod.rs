@@ -1,0 +1,163 @@
+//! The executor: runs due jobs.
+//!
+//! Place in the flow: it takes no more tickets than it has free slots, claims their jobs in the
+//! store (which records the attempts before a byte is sent), sends the requests through the egress
+//! guard, and commits the outcomes in batches. The tickets of retries go back to the queue after
+//! the commit.
+//!
+//! Invariants: JOB-1 and JOB-2 by the store's conditional writes; JOB-3 with the sweep's help:
+//! a claim that is not renewed ends, and the sweep closes the attempt. STOP-1 by [`Executor::stop`].
+//!
+//! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
+//! committed are kept and tried again while their claims last. One bad row does not keep a batch
+//! from being committed: that job alone ends FAILED `INTERNAL`.
+
+mod attempt;
+mod committer;
+mod dispatcher;
+mod renewer;
+mod request;
+mod running;
+mod slots;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::retry::RetryPolicy;
+use crate::outbound::Client;
+use crate::queue::SharedQueue;
+use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
+use crate::store::{Completion, ExecutorId, SharedStore};
+use crate::telemetry::metrics::EXECUTOR_SLOTS;
+
+use committer::Committer;
+use dispatcher::Dispatcher;
+use renewer::Renewer;
+use running::{Abort, Running};
+use slots::Slots;
+
+/// How much an executor does at once, and for how long it claims.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Attempts under way at once.
+    pub slots: usize,
+    /// Of them, of one account.
+    pub per_account: usize,
+    /// Of them, to one host.
+    pub per_host: usize,
+    /// For how long a job is claimed before the claim has to be renewed.
+    pub claim_time: Duration,
+    /// When failed jobs are tried again.
+    pub retry: RetryPolicy,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            slots: 1_024,
+            per_account: 100,
+            per_host: 50,
+            claim_time: Duration::from_secs(30),
+            retry: RetryPolicy::default(),
+        }
+    }
+}
+
+/// What the executor's tasks share.
+struct Shared {
+    id: ExecutorId,
+    settings: Settings,
+    store: SharedStore,
+    queue: SharedQueue,
+    client: Client,
+    clock: Clock,
+    random: Random,
+    slots: Arc<Slots>,
+    running: Arc<Running>,
+}
+
+/// A running executor.
+pub struct Executor {
+    shared: Arc<Shared>,
+    /// Set when no attempt can begin any more.
+    drained: CancellationToken,
+}
+
+/// Outcomes that may wait for their commit; when they are as many, attempts wait to hand in
+/// theirs and hold their slots.
+const WAITING_OUTCOMES: usize = 4_096;
+
+impl Executor {
+    /// Starts the executor's tasks.
+    pub fn start(
+        settings: Settings,
+        store: SharedStore,
+        queue: SharedQueue,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        tasks: &Tasks,
+    ) -> Self {
+        EXECUTOR_SLOTS.set(settings.slots);
+        let slots = Arc::new(Slots::new(&settings, queue.ticket_hint()));
+        let shared = Arc::new(Shared {
+            id: ExecutorId(random.bits()),
+            settings,
+            store,
+            queue,
+            client,
+            clock,
+            random,
+            slots,
+            running: Arc::new(Running::default()),
+        });
+        let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
+        let drained = start_dispatcher(&shared, outcomes, tasks);
+        tasks.spawn(TaskKind::Committer, Committer::new(shared.clone(), waiting).run());
+        let renewer = Renewer::new(shared.clone());
+        tasks.spawn(TaskKind::Renewer, renewer.run(tasks.stopping().clone()));
+        Self { shared, drained }
+    }
+
+    /// How many attempts are under way.
+    pub fn running(&self) -> usize {
+        self.shared.running.len()
+    }
+
+    /// Waits for the attempts under way after the first stage of a stop has begun, at most for
+    /// `grace`. What still runs then is aborted and recorded as lost, so that another executor
+    /// goes on with it (STOP-1).
+    pub async fn stop(&self, grace: Duration) {
+        let idle = async {
+            self.drained.cancelled().await;
+            self.shared.running.idle().await;
+        };
+        tokio::select! {
+            () = idle => {}
+            () = self.shared.clock.sleep(grace) => {
+                let left = self.shared.running.abort_all(Abort::Released);
+                tracing::warn!(left, "grace period over, releasing running attempts");
+            }
+        }
+    }
+}
+
+/// Starts the dispatcher; the token is set when it has ended.
+fn start_dispatcher(
+    shared: &Arc<Shared>,
+    outcomes: mpsc::Sender<Completion>,
+    tasks: &Tasks,
+) -> CancellationToken {
+    let mut dispatcher = Dispatcher::new(shared.clone(), outcomes, tasks.clone());
+    let (clock, hint, driven) = (shared.clock.clone(), shared.queue.ticket_hint(), tasks.clone());
+    let drained = CancellationToken::new();
+    let ended = drained.clone().drop_guard();
+    tasks.spawn(TaskKind::Executor, async move {
+        drive(&driven, TaskKind::Executor, &clock, &hint, &mut dispatcher).await;
+        drop(ended);
+    });
+    drained
+}

@@ -1,0 +1,67 @@
+//! Keeping claims alive while attempts run, and noticing cancellations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::running::Abort;
+use crate::store::Claim;
+
+/// How often cancellations are looked for; the contract gives 5 s for an abort.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Renews the claims of running attempts.
+pub(super) struct Renewer {
+    shared: Arc<Shared>,
+    /// When claims were last renewed, on the monotonic clock.
+    renewed: Duration,
+}
+
+impl Renewer {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let renewed = shared.clock.monotonic();
+        Self { shared, renewed }
+    }
+
+    /// Runs until the stop has begun and no attempt is under way.
+    pub(super) async fn run(mut self, stopping: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = self.shared.clock.sleep(EVERY) => {}
+                () = async { stopping.cancelled().await; self.shared.running.idle().await } => return,
+            }
+            if self.shared.running.len() > 0 {
+                self.abort_cancelled().await;
+                self.renew().await;
+            }
+        }
+    }
+
+    async fn abort_cancelled(&self) {
+        match self.shared.store.cancelled().await {
+            Ok(jobs) => {
+                self.shared.running.abort(&jobs, Abort::Cancelled);
+            }
+            Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
+        }
+    }
+
+    /// Renews all claims when a third of their time is over. One that could not be renewed runs
+    /// on: its outcome takes effect unless somebody else has the job by then.
+    async fn renew(&mut self) {
+        let shared = &self.shared;
+        let monotonic = shared.clock.monotonic();
+        if monotonic.saturating_sub(self.renewed) < shared.settings.claim_time / 3 {
+            return;
+        }
+        let now = shared.clock.now();
+        let until = now.plus(shared.settings.claim_time);
+        let claim = Claim { executor: shared.id, now, until };
+        match shared.store.renew(&claim, &shared.running.all()).await {
+            Ok(_) => self.renewed = monotonic,
+            Err(error) => tracing::warn!(%error, "could not renew claims, trying again"),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What an attempt sends.
+
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+
+use crate::domain::headers::parse_headers;
+use crate::domain::outcome::{ErrorCode, Failure};
+use crate::domain::schedule::HttpMethod;
+use crate::outbound::Request;
+use crate::store::Claimed;
+
+/// How the service names itself.
+const AGENT: &str = concat!("Punctual/", env!("CARGO_PKG_VERSION"));
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The request of a claimed attempt. What the user set of `User-Agent`, `Idempotency-Key` and
+/// `Content-Type` wins; the service's own headers cannot be set by users.
+pub(super) fn build(claimed: &Claimed) -> Result<Request, Failure> {
+    let definition = &claimed.definition;
+    let given = definition.headers.as_deref().map(parse_headers).transpose();
+    let mut headers = given.map_err(|_| unreadable("headers"))?.unwrap_or_default();
+    let body = definition.body.clone().filter(|_| definition.http_method != HttpMethod::Get);
+    if let Some(body) = &body {
+        headers.entry(CONTENT_TYPE).or_insert_with(|| content_type(body));
+    }
+    add_own(&mut headers, claimed)?;
+    Ok(Request {
+        method: method(definition.http_method),
+        url: definition.endpoint.clone(),
+        headers,
+        body: body.map(Into::into),
+    })
+}
+
+fn add_own(headers: &mut HeaderMap, claimed: &Claimed) -> Result<(), Failure> {
+    let value = |text: String| HeaderValue::try_from(text).map_err(|_| unreadable("identity"));
+    let job = value(claimed.job.to_string())?;
+    headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+    headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| job.clone());
+    headers.insert("punctual-schedule-id", value(claimed.schedule.to_string())?);
+    headers.insert("punctual-job-id", job);
+    headers.insert("punctual-scheduled-at", value(claimed.job.timestamp().to_string())?);
+    headers.insert("punctual-attempt", HeaderValue::from(u16::from(claimed.attempt)));
+    Ok(())
+}
+
+fn content_type(body: &str) -> HeaderValue {
+    let is_json = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
+    HeaderValue::from_static(if is_json { "application/json" } else { "text/plain; charset=utf-8" })
+}
+
+fn method(method: HttpMethod) -> http::Method {
+    match method {
+        HttpMethod::Get => http::Method::GET,
+        HttpMethod::Post => http::Method::POST,
+        HttpMethod::Put => http::Method::PUT,
+        HttpMethod::Delete => http::Method::DELETE,
+        HttpMethod::Patch => http::Method::PATCH,
+    }
+}
+
+/// Definitions are checked before they are stored, so only a release with stricter rules than the
+/// one that stored this gets here.
+fn unreadable(part: &str) -> Failure {
+    let message =
+        format!("the stored {part} of the request are no longer valid; save the schedule again");
+    Failure { code: ErrorCode::Internal, message, retryable: false }
+}

@@ -1,0 +1,40 @@
+//! `/echo`: answers with the request it got.
+
+use axum::Json;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+/// The largest body that is echoed.
+const BODY_BYTES: usize = 64 << 10;
+
+/// `{method, path, query, headers, body}`. A header that came several times is a list; bytes that
+/// are not UTF-8 are replaced. A body over 64 KiB is 413.
+pub(super) async fn echo(request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, BODY_BYTES).await else {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "a body of at most 64 KiB is echoed\n")
+            .into_response();
+    };
+    Json(json!({
+        "method": head.method.as_str(),
+        "path": head.uri.path(),
+        "query": head.uri.query(),
+        "headers": headers(&head.headers),
+        "body": String::from_utf8_lossy(&body),
+    }))
+    .into_response()
+}
+
+fn headers(headers: &HeaderMap) -> Map<String, Value> {
+    let value =
+        |value: &HeaderValue| Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let entry = |name: &HeaderName| {
+        let mut values: Vec<Value> = headers.get_all(name).iter().map(value).collect();
+        let one = values.len() == 1;
+        (name.to_string(), if one { values.remove(0) } else { values.into() })
+    };
+    headers.keys().map(entry).collect()
+}

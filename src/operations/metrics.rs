@@ -1,0 +1,28 @@
+//! `/metrics`, and the upkeep that keeps it small.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+
+use crate::domain::Timestamp;
+use crate::runtime::{Pause, RunError, Worker};
+use crate::telemetry::metrics::Exporter;
+
+/// The text format of Prometheus, version 0.0.4.
+pub(super) async fn show(State(exporter): State<Exporter>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], exporter.render())
+}
+
+/// Folds what histograms have taken in, whether or not anybody asks for `/metrics`.
+pub struct MetricsUpkeep(pub Exporter);
+
+#[async_trait]
+impl Worker for MetricsUpkeep {
+    async fn run_once(&mut self, _: Timestamp) -> Result<Pause, RunError> {
+        self.0.upkeep();
+        Ok(Pause::For(Duration::from_secs(5)))
+    }
+}

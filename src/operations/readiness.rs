@@ -1,0 +1,102 @@
+//! `/readyz`: whether this replica should be sent requests.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::runtime::Clock;
+use crate::store::UpkeepStore;
+
+/// For how long an answer of the store is believed.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// How long the store may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where the replica is in its life, as the composition tells it.
+pub struct Readiness {
+    clock: Clock,
+    phase: Mutex<Phase>,
+    /// When the store was last asked, and whether it answered. Locked while it is being asked, so
+    /// that many who ask cost one question.
+    store: tokio::sync::Mutex<Option<(Duration, bool)>>,
+}
+
+#[derive(Clone)]
+enum Phase {
+    Starting,
+    Serving(Arc<dyn UpkeepStore>),
+    Draining,
+}
+
+impl Readiness {
+    /// A replica that has not found its stores yet.
+    pub fn starting(clock: Clock) -> Arc<Self> {
+        let (phase, store) = (Mutex::new(Phase::Starting), tokio::sync::Mutex::default());
+        Arc::new(Self { clock, phase, store })
+    }
+
+    /// From now on it serves, as long as `store` answers.
+    pub fn serving(&self, store: Arc<dyn UpkeepStore>) {
+        self.enter(Phase::Serving(store));
+    }
+
+    /// From now on it wants no more requests, for good.
+    pub fn draining(&self) {
+        self.enter(Phase::Draining);
+    }
+
+    fn enter(&self, next: Phase) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*phase, Phase::Draining) {
+            *phase = next;
+        }
+    }
+
+    async fn report(&self) -> Report {
+        let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match phase {
+            Phase::Starting => Report { status: "starting", store: None },
+            Phase::Draining => Report { status: "draining", store: None },
+            Phase::Serving(store) => match self.answers(&*store).await {
+                true => Report { status: "ready", store: Some("ok") },
+                false => Report { status: "not ready", store: Some("unavailable") },
+            },
+        }
+    }
+
+    async fn answers(&self, store: &dyn UpkeepStore) -> bool {
+        let mut known = self.store.lock().await;
+        let now = self.clock.monotonic();
+        if let Some((asked, answered)) = *known
+            && now.saturating_sub(asked) < BELIEVED
+        {
+            return answered;
+        }
+        let answered = tokio::select! {
+            pong = store.ping() => pong.is_ok(),
+            () = self.clock.sleep(PATIENCE) => false,
+        };
+        *known = Some((now, answered));
+        answered
+    }
+}
+
+/// What `/readyz` says; 200 only if the status is `ready`.
+#[derive(Serialize)]
+struct Report {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<&'static str>,
+}
+
+pub(super) async fn readyz(State(readiness): State<Arc<Readiness>>) -> Response {
+    let report = readiness.report().await;
+    let ready = report.status == "ready";
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(report)).into_response()
+}

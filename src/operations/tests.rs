@@ -1,0 +1,120 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::{Readiness, router};
+use crate::domain::Timestamp;
+use crate::runtime::Clock;
+use crate::store::{self, StoreError, StoreErrorKind, Upkeep, UpkeepStore};
+use crate::telemetry;
+
+/// A store that answers when told to, and counts how often it is asked.
+#[derive(Default)]
+struct Pinged {
+    up: AtomicBool,
+    pings: AtomicUsize,
+}
+
+#[async_trait]
+impl UpkeepStore for Pinged {
+    async fn ping(&self) -> store::Result<()> {
+        self.pings.fetch_add(1, Ordering::SeqCst);
+        let down = || StoreError::new("ping", StoreErrorKind::Unavailable, "secret-host:5432");
+        self.up.load(Ordering::SeqCst).then_some(()).ok_or_else(down)
+    }
+
+    async fn prune(&self, _: Timestamp, _: u32) -> store::Result<Upkeep> {
+        Ok(Upkeep::default())
+    }
+
+    async fn unfinished(&self, _: u32) -> store::Result<u64> {
+        Ok(0)
+    }
+}
+
+async fn ask(router: &Router, request: Request) -> (u16, String) {
+    let answer = router.clone().oneshot(request).await.expect("infallible");
+    let status = answer.status().as_u16();
+    let body = to_bytes(answer.into_body(), usize::MAX).await.expect("read");
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}
+
+async fn get(router: &Router, path: &str) -> (u16, String) {
+    ask(router, Request::get(path).body(Body::empty()).expect("a request")).await
+}
+
+fn ops(clock: &Clock) -> (Router, Arc<Readiness>) {
+    let readiness = Readiness::starting(clock.clone());
+    (router(readiness.clone(), telemetry::metrics::install()), readiness)
+}
+
+#[tokio::test]
+async fn readiness_follows_the_life_of_the_replica() {
+    let clock = Clock::manual(Timestamp::from_millis(0));
+    let (ops, readiness) = ops(&clock);
+    assert_eq!(get(&ops, "/healthz").await, (200, "ok\n".into()));
+    assert_eq!(get(&ops, "/readyz").await, (503, r#"{"status":"starting"}"#.into()));
+
+    let store = Arc::new(Pinged::default());
+    store.up.store(true, Ordering::SeqCst);
+    readiness.serving(store.clone());
+    let ready = (200, r#"{"status":"ready","store":"ok"}"#.to_owned());
+    assert_eq!(get(&ops, "/readyz").await, ready);
+
+    store.up.store(false, Ordering::SeqCst);
+    assert_eq!(get(&ops, "/readyz").await, ready, "believed for a second");
+    assert_eq!(store.pings.load(Ordering::SeqCst), 1);
+    clock.advance(Duration::from_secs(1));
+    let (status, body) = get(&ops, "/readyz").await;
+    assert_eq!((status, body.contains("secret")), (503, false), "{body}");
+    assert_eq!(get(&ops, "/healthz").await.0, 200, "alive all the same");
+
+    store.up.store(true, Ordering::SeqCst);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(get(&ops, "/readyz").await, ready);
+    readiness.draining();
+    readiness.serving(store);
+    assert_eq!(get(&ops, "/readyz").await, (503, r#"{"status":"draining"}"#.into()));
+}
+
+#[tokio::test]
+async fn metrics_are_shown_and_unknown_paths_are_not_found() {
+    let (ops, _) = ops(&Clock::system());
+    let (status, text) = get(&ops, "/metrics").await;
+    assert_eq!(status, 200);
+    assert!(text.contains("\npunctual_ticks_fired_total "), "{text}");
+    assert_eq!(get(&ops, "/").await.0, 404);
+    assert_eq!(get(&ops, "/healthz/").await.0, 404);
+}
+
+#[tokio::test]
+async fn echo_tells_what_it_got() {
+    let (ops, _) = ops(&Clock::system());
+    let request = Request::put("/echo?a=b&a=%20")
+        .header("x-one", "1")
+        .header("x-many", "1")
+        .header("x-many", "2")
+        .body(Body::from(&b"h\xe9 \0 you"[..]));
+    let (status, text) = ask(&ops, request.expect("a request")).await;
+    assert_eq!(status, 200);
+    let expected = json!({
+        "method": "PUT",
+        "path": "/echo",
+        "query": "a=b&a=%20",
+        "headers": {"x-one": "1", "x-many": ["1", "2"]},
+        "body": "h\u{fffd} \0 you",
+    });
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), expected);
+
+    let large = |size| Request::post("/echo").body(Body::from("x".repeat(size)));
+    assert_eq!(ask(&ops, large(64 << 10).expect("a request")).await.0, 200);
+    assert_eq!(ask(&ops, large((64 << 10) + 1).expect("a request")).await.0, 413);
+    assert_eq!(get(&ops, "/echo").await.0, 200);
+}

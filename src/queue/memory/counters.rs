@@ -1,0 +1,67 @@
+//! Counters of requests in windows that begin with a subject's first request.
+
+use std::collections::HashMap;
+
+use crate::domain::Timestamp;
+use crate::queue::{Standing, Verdict, Window};
+
+/// The fewest counters kept before windows that are over are looked for.
+const FEWEST: usize = 1_024;
+
+/// Counters by subject and window.
+#[derive(Default)]
+pub(super) struct Counters {
+    counters: HashMap<(String, u64), Counter>,
+    clean_at: usize,
+}
+
+struct Counter {
+    resets_at: Timestamp,
+    used: u32,
+}
+
+impl Counters {
+    pub(super) fn count(&mut self, subject: &str, windows: &[Window], now: Timestamp) -> Verdict {
+        let mut standings: Vec<_> =
+            windows.iter().map(|window| self.standing(subject, *window, now)).collect();
+        let allowed = standings.iter().all(|standing| standing.remaining > 0);
+        if allowed {
+            for standing in &mut standings {
+                standing.remaining -= 1;
+                self.add(subject, standing, now);
+            }
+        }
+        Verdict { standings, allowed }
+    }
+
+    fn standing(&self, subject: &str, window: Window, now: Timestamp) -> Standing {
+        let counter = self.counters.get(&key(subject, window));
+        match counter.filter(|counter| counter.resets_at > now) {
+            Some(counter) => {
+                let remaining = window.limit.saturating_sub(counter.used);
+                Standing { window, remaining, resets_at: counter.resets_at }
+            }
+            None => Standing { window, remaining: window.limit, resets_at: now.plus(window.span) },
+        }
+    }
+
+    fn add(&mut self, subject: &str, standing: &Standing, now: Timestamp) {
+        let resets_at = standing.resets_at;
+        let counter = self
+            .counters
+            .entry(key(subject, standing.window))
+            .or_insert(Counter { resets_at, used: 0 });
+        if counter.resets_at != resets_at {
+            *counter = Counter { resets_at, used: 0 };
+        }
+        counter.used += 1;
+        if self.counters.len() > self.clean_at.max(FEWEST) {
+            self.counters.retain(|_, counter| counter.resets_at > now);
+            self.clean_at = self.counters.len() * 2;
+        }
+    }
+}
+
+fn key(subject: &str, window: Window) -> (String, u64) {
+    (subject.to_owned(), window.span.as_secs())
+}

@@ -1,0 +1,129 @@
+//! The queue of one process: maps behind a lock, gone with it.
+//!
+//! Nothing here waits while it holds the lock, and no operation fails.
+
+mod counters;
+mod due;
+mod run_queue;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::{Due, Index, Queue, Result, Room, Verdict, Window};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::Ticket;
+use crate::domain::{ScheduleId, Timestamp};
+use counters::Counters;
+use due::DueIndex;
+use run_queue::RunQueue;
+
+/// The queue of one process.
+#[derive(Default)]
+pub struct MemoryQueue {
+    indexes: Mutex<HashMap<ShardId, DueIndex>>,
+    hints: Mutex<HashMap<ShardId, BTreeSet<ScheduleId>>>,
+    run_queue: Mutex<RunQueue>,
+    counters: Mutex<Counters>,
+    due_hint: Arc<Notify>,
+    ticket_hint: Arc<Notify>,
+}
+
+impl MemoryQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything, as a server that was wiped would; for tests of QUEUE-1.
+    pub fn wipe(&self) {
+        lock(&self.indexes).clear();
+        lock(&self.hints).clear();
+        *lock(&self.run_queue) = RunQueue::default();
+        *lock(&self.counters) = Counters::default();
+    }
+}
+
+/// A panic while a lock was held leaves a hint more or less: nothing that matters.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Queue for MemoryQueue {
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<()> {
+        lock(&self.indexes).insert(shard, DueIndex::new(epoch, entries));
+        Ok(())
+    }
+
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        let mut indexes = lock(&self.indexes);
+        let Some(index) = indexes.get_mut(&shard).filter(|index| index.epoch == epoch) else {
+            return Ok(Index::Foreign);
+        };
+        for (schedule, tick) in entries {
+            index.set(*schedule, *tick);
+        }
+        Ok(Index::Own(()))
+    }
+
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>> {
+        let indexes = lock(&self.indexes);
+        match indexes.get(&shard).filter(|index| index.epoch == epoch) {
+            Some(index) => Ok(Index::Own(index.due(now, limit))),
+            None => Ok(Index::Foreign),
+        }
+    }
+
+    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
+        lock(&self.hints).entry(shard).or_default().extend(schedules);
+        self.due_hint.notify_one();
+        Ok(())
+    }
+
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
+        let mut hints = lock(&self.hints);
+        let Some(waiting) = hints.get_mut(&shard) else { return Ok(Vec::new()) };
+        Ok(std::iter::from_fn(|| waiting.pop_first()).take(limit).collect())
+    }
+
+    async fn push(&self, tickets: &[Ticket]) -> Result<()> {
+        lock(&self.run_queue).push(tickets);
+        self.ticket_hint.notify_one();
+        Ok(())
+    }
+
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        Ok(lock(&self.run_queue).take(now, room))
+    }
+
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+        Ok(lock(&self.counters).count(subject, windows, now))
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.due_hint.clone()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.ticket_hint.clone()
+    }
+}

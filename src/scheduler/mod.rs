@@ -1,0 +1,43 @@
+//! The scheduler: fires the ticks of the shards that this replica leads, and sweeps up what others
+//! lost.
+//!
+//! Place in the flow: the due index (a hint) says which schedules are due; the store gives their
+//! definitions; `domain::firing` decides; the store is written in one fenced statement per batch;
+//! then the index is moved on and tickets are pushed.
+//!
+//! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. Dying
+//! between any two steps loses nothing: an index that was not moved on names a schedule whose tick
+//! has been fired, which the store answers as stale; tickets that were not pushed are found by the
+//! sweep.
+//!
+//! On failure a run ends with an error and is tried again, ever slower up to two seconds.
+
+mod fire;
+mod index;
+mod leader;
+mod prune;
+mod sweep;
+
+pub use leader::Leader;
+pub use prune::Pruner;
+pub use sweep::Sweeper;
+
+use crate::cluster::SharedCluster;
+use crate::queue::SharedQueue;
+use crate::runtime::Clock;
+use crate::store::SharedStore;
+
+/// What the scheduler's loops work with.
+#[derive(Clone)]
+pub struct Context {
+    /// The truth.
+    pub store: SharedStore,
+    /// The due index and the run queue.
+    pub queue: SharedQueue,
+    /// Says which shards to lead.
+    pub cluster: SharedCluster,
+    /// Tells monotonic time for the trust in a term.
+    pub clock: Clock,
+    /// This replica's name, for the record of who raised an epoch.
+    pub replica: String,
+}

@@ -1,0 +1,96 @@
+//! The sweep: every replica's net under what was lost, whoever leads.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Context;
+use crate::domain::Timestamp;
+use crate::domain::job::JobStatus;
+use crate::domain::outcome::{ErrorCode, Failure};
+use crate::domain::retry::RetryPolicy;
+use crate::runtime::{Pause, Random, RunError, Worker};
+use crate::store::{Completion, End, ExpiredClaim, Fate};
+use crate::telemetry::metrics::{FinalStatus, JOBS_FINISHED, SWEEP_TICKETS, WORKERS_LOST};
+
+/// How often it sweeps.
+const EVERY: Duration = Duration::from_secs(2);
+/// How late a job must be before it is taken for lost.
+const LATE: Duration = Duration::from_secs(2);
+/// The most jobs of a kind handled at once.
+const BATCH: u32 = 1_000;
+
+/// Pushes tickets of late jobs again and closes claims that nobody renews (JOB-3).
+pub struct Sweeper {
+    context: Context,
+    retry: RetryPolicy,
+    random: Random,
+    /// Set until the claims of an earlier process on this store have been closed.
+    alone: bool,
+}
+
+impl Sweeper {
+    /// A sweep. If this process is `alone` with its store, whoever holds a claim when it first
+    /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
+    /// then have run once before an executor starts.
+    pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
+        Self { context, retry, random, alone }
+    }
+
+    async fn push_late(&self, now: Timestamp) -> Result<(), RunError> {
+        let tickets = self.context.store.late(now.minus(LATE), BATCH).await?;
+        if !tickets.is_empty() {
+            SWEEP_TICKETS.add(tickets.len() as u64);
+            self.context.queue.push(&tickets).await?;
+        }
+        Ok(())
+    }
+
+    async fn close_expired(&self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
+        let expired = self.context.store.expired(before, BATCH).await?;
+        if expired.is_empty() {
+            return Ok(false);
+        }
+        let ends: Vec<_> = expired.iter().map(|claim| self.close(claim, now)).collect();
+        let committed = self.context.store.commit(now, &ends).await?;
+        let closed = committed.fates.iter().filter(|fate| **fate != Fate::Lost).count();
+        let failed = Fate::Applied(JobStatus::Failed);
+        let failed = committed.fates.iter().filter(|fate| **fate == failed).count();
+        WORKERS_LOST.add(closed as u64);
+        JOBS_FINISHED.with(FinalStatus::Failed).add(failed as u64);
+        tracing::warn!(closed, failed, "closed attempts whose executor was lost");
+        self.context.queue.push(&committed.tickets).await?;
+        Ok(expired.len() == BATCH as usize)
+    }
+
+    /// The end of an attempt whose executor was lost: tried again if one is left (JOB-1).
+    fn close(&self, claim: &ExpiredClaim, now: Timestamp) -> Completion {
+        let message = "the executor was lost while the attempt ran".to_owned();
+        let failure = Failure { code: ErrorCode::WorkerLost, message, retryable: true };
+        let end = if claim.attempt < claim.max_attempts {
+            let wait = self.retry.wait(claim.attempt, self.random.unit(), None);
+            End::Retry(failure, now.plus(wait))
+        } else {
+            End::Failed(failure)
+        };
+        Completion {
+            job: claim.job,
+            attempt: claim.attempt,
+            executor: claim.executor,
+            completed_at: now,
+            exchange: None,
+            end,
+        }
+    }
+}
+
+#[async_trait]
+impl Worker for Sweeper {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };
+        let more = self.close_expired(now, before).await?;
+        self.alone &= more;
+        self.push_late(now).await?;
+        Ok(if more { Pause::None } else { Pause::For(EVERY) })
+    }
+}

@@ -1,0 +1,212 @@
+//! Accounts and their keys.
+
+use async_trait::async_trait;
+use chrono::{Datelike, TimeZone, Utc};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row};
+
+use super::error::{Fault, Outcome};
+use super::values::key_from;
+use super::{SqliteStore, failed_in};
+use crate::domain::key::{KeyDigest, KeyRecord};
+use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, StoreErrorKind, Usage, Write};
+
+/// Where counting an account's jobs stops.
+const JOBS_COUNTED: i64 = 1_000_000;
+
+impl FromRow<'_, SqliteRow> for Account {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            name: row.try_get("name")?,
+            created_at: row.try_get("created_at")?,
+        })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for KeyRecord {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            name: row.try_get("name")?,
+            scope: row.try_get("scope")?,
+            created_at: row.try_get("created_at")?,
+            expires_at: row.try_get("expires_at")?,
+            revoked_at: row.try_get("revoked_at")?,
+        })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for KnownKey {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let digest: &[u8] = row.try_get("digest")?;
+        let digest = digest.try_into().map_err(|_| sqlx::Error::ColumnDecode {
+            index: "digest".into(),
+            source: "a digest that is not 32 bytes long".into(),
+        })?;
+        Ok(Self {
+            account: row.try_get("account_id")?,
+            digest: KeyDigest(digest),
+            scope: row.try_get("scope")?,
+            expires_at: row.try_get("expires_at")?,
+            revoked_at: row.try_get("revoked_at")?,
+        })
+    }
+}
+
+#[async_trait]
+impl AccountStore for SqliteStore {
+    async fn create_account(&self, account: &Account) -> Result<bool> {
+        let account = account.clone();
+        self.write("create_account", move |connection| {
+            Box::pin(async move {
+                let made = sqlx::query(
+                    "INSERT INTO accounts (id, name, created_at) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (name) DO NOTHING",
+                )
+                .bind(account.id)
+                .bind(account.name)
+                .bind(account.created_at)
+                .execute(connection)
+                .await?;
+                Ok(made.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    async fn accounts(&self) -> Result<Vec<Account>> {
+        sqlx::query_as("SELECT id, name, created_at FROM accounts ORDER BY name")
+            .fetch_all(&self.readers)
+            .await
+            .map_err(Fault::from)
+            .map_err(failed_in("accounts"))
+    }
+
+    async fn account(&self, id: AccountId) -> Result<Option<Account>> {
+        sqlx::query_as("SELECT id, name, created_at FROM accounts WHERE id = ?1")
+            .bind(id)
+            .fetch_optional(&self.readers)
+            .await
+            .map_err(Fault::from)
+            .map_err(failed_in("account"))
+    }
+
+    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
+        self.count_usage(id, now).await.map_err(failed_in("usage"))
+    }
+
+    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<bool> {
+        let (write, key) = (*write, key.clone());
+        self.write("create_key", move |connection| {
+            Box::pin(async move {
+                let made = sqlx::query(
+                    "INSERT INTO api_keys
+                         (id, account_id, name, scope, digest, created_at, expires_at)
+                     SELECT ?1, id, ?3, ?4, ?5, ?6, ?7 FROM accounts WHERE id = ?2",
+                )
+                .bind(key.id)
+                .bind(write.account)
+                .bind(key.name)
+                .bind(key.scope)
+                .bind(key.digest.0.to_vec())
+                .bind(write.now)
+                .bind(key.expires_at)
+                .execute(connection)
+                .await?;
+                Ok(made.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
+        sqlx::query_as(
+            "SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
+             WHERE account_id = ?1 ORDER BY created_at DESC, id DESC",
+        )
+        .bind(account)
+        .fetch_all(&self.readers)
+        .await
+        .map_err(Fault::from)
+        .map_err(failed_in("keys"))
+    }
+
+    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
+        let write = *write;
+        self.write("revoke_key", move |connection| {
+            Box::pin(async move {
+                let revoked = sqlx::query(
+                    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3)
+                     WHERE id = ?1 AND account_id = ?2",
+                )
+                .bind(id)
+                .bind(write.account)
+                .bind(write.now)
+                .execute(connection)
+                .await?;
+                Ok(revoked.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
+        sqlx::query_as(
+            "SELECT account_id, digest, scope, expires_at, revoked_at FROM api_keys WHERE id = ?1",
+        )
+        .bind(id)
+        .fetch_optional(&self.readers)
+        .await
+        .map_err(Fault::from)
+        .map_err(failed_in("key"))
+    }
+}
+
+impl SqliteStore {
+    async fn count_usage(&self, id: AccountId, now: Timestamp) -> Outcome<Usage> {
+        let (schedules, keys, jobs): (i64, i64, i64) = sqlx::query_as(
+            "SELECT
+                 (SELECT count(*) FROM schedules WHERE account_id = ?1),
+                 (SELECT count(*) FROM api_keys WHERE account_id = ?1 AND revoked_at IS NULL),
+                 (SELECT count(*) FROM
+                     (SELECT 1 FROM jobs WHERE account_id = ?1 AND id >= ?2 LIMIT ?3))",
+        )
+        .bind(id)
+        .bind(key_from(start_of_month(now)))
+        .bind(JOBS_COUNTED)
+        .fetch_one(&self.readers)
+        .await?;
+        let count = |rows: i64| {
+            u64::try_from(rows)
+                .map_err(|_| Fault::new(StoreErrorKind::Internal, "a negative number of rows"))
+        };
+        Ok(Usage {
+            schedules: count(schedules)?,
+            keys: count(keys)?,
+            jobs_this_month: count(jobs)?,
+        })
+    }
+}
+
+fn start_of_month(now: Timestamp) -> Timestamp {
+    let now = now.to_utc();
+    Utc.with_ymd_and_hms(now.year(), now.month(), 1, 0, 0, 0).single().unwrap_or(now).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_starts_at_its_first_instant() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+        for (now, start) in [
+            ("2024-02-29T23:59:59.999Z", "2024-02-01T00:00:00Z"),
+            ("2024-03-01T00:00:00Z", "2024-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(start_of_month(at(now)), at(start));
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Firing: the due index's source, the fence, and jobs made of ticks.
+//!
+//! A write transaction excludes every other one, so firing reads what it needs, decides here, and
+//! writes: nothing can change in between.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row, SqliteConnection};
+
+use super::error::{Fault, Outcome};
+use super::skips::{self, NewSkip};
+use super::values::{Hex, hex, json_ids, json_rows, trigger_code};
+use super::{SqliteStore, failed_in};
+use crate::domain::job::Trigger;
+use crate::domain::schedule::{OverlapPolicy, SkipReason};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::{
+    Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind, TickRange,
+};
+
+impl FromRow<'_, SqliteRow> for DueEntry {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self { tick: row.try_get("next_tick")?, schedule: row.try_get("schedule_id")? })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Candidate {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            schedule: row.try_get("id")?,
+            version: row.try_get("version_id")?,
+            tick: row.try_get("next_tick")?,
+            cron_expression: row.try_get("cron_expression")?,
+            timezone: row.try_get("timezone")?,
+            overlap_policy: row.try_get("overlap_policy")?,
+            catch_up_policy: row.try_get("catch_up_policy")?,
+        })
+    }
+}
+
+pub(super) const CANDIDATES: &str = "
+    SELECT s.id, s.version_id, st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
+           s.catch_up_policy
+    FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+    CROSS JOIN schedule_versions AS v
+    WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
+      AND st.shard = ?1 AND st.schedule_id = s.id AND st.next_tick IS NOT NULL
+      AND v.id = s.version_id";
+
+#[async_trait]
+impl FiringStore for SqliteStore {
+    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
+        self.write("set_up_shards", move |connection| Box::pin(set_up(connection, wanted))).await
+    }
+
+    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
+        let replica = replica.to_owned();
+        self.write("raise_epoch", move |connection| {
+            Box::pin(async move {
+                let epoch = sqlx::query_scalar(
+                    "INSERT INTO shards (shard, epoch, replica, led_at) VALUES (?1, 1, ?2, ?3)
+                     ON CONFLICT (shard) DO UPDATE
+                     SET epoch = epoch + 1, replica = excluded.replica, led_at = excluded.led_at
+                     RETURNING epoch",
+                )
+                .bind(shard)
+                .bind(replica)
+                .bind(now)
+                .fetch_one(connection)
+                .await?;
+                Ok(Epoch(epoch))
+            })
+        })
+        .await
+    }
+
+    async fn next_ticks(
+        &self,
+        shard: ShardId,
+        after: Option<ScheduleId>,
+        limit: u32,
+    ) -> Result<Vec<DueEntry>> {
+        // An empty key is below all others.
+        sqlx::query_as(
+            "SELECT schedule_id, next_tick FROM schedule_state
+             WHERE shard = ?1 AND schedule_id > ?2 AND next_tick IS NOT NULL
+             ORDER BY schedule_id LIMIT ?3",
+        )
+        .bind(shard)
+        .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
+        .bind(limit)
+        .fetch_all(&self.readers)
+        .await
+        .map_err(Fault::from)
+        .map_err(failed_in("next_ticks"))
+    }
+
+    async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
+        sqlx::query_as(CANDIDATES)
+            .bind(shard)
+            .bind(json_ids(ids))
+            .fetch_all(&self.readers)
+            .await
+            .map_err(Fault::from)
+            .map_err(failed_in("candidates"))
+    }
+
+    async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
+        check(now, firings).map_err(failed_in("fire"))?;
+        let firings = firings.to_vec();
+        self.write("fire", move |connection| Box::pin(fire(connection, fence, now, firings))).await
+    }
+}
+
+async fn set_up(connection: &mut SqliteConnection, wanted: u16) -> Outcome<u16> {
+    sqlx::query("INSERT INTO meta (name, value) VALUES ('shards', ?1) ON CONFLICT DO NOTHING")
+        .bind(wanted)
+        .execute(&mut *connection)
+        .await?;
+    let shards: u16 = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'shards'")
+        .fetch_one(connection)
+        .await?;
+    if shards == wanted {
+        return Ok(shards);
+    }
+    let message = format!("it was set up with {shards} shards, not {wanted}: configure {shards}");
+    Err(Fault::new(StoreErrorKind::Incompatible, message))
+}
+
+/// Refuses what would break TICK-3 whatever the store holds.
+fn check(now: Timestamp, firings: &[Firing]) -> Outcome<()> {
+    for firing in firings {
+        let schedule = firing.schedule;
+        let refused = |why: &str| {
+            Err(Fault::new(StoreErrorKind::Rejected, format!("firing of {schedule}: {why}")))
+        };
+        if firing.next_tick.is_some_and(|next| next <= firing.tick) {
+            return refused("the next tick would not move forward");
+        }
+        if firing.jobs.iter().any(|job| job.id.timestamp() > now) {
+            return refused("a job would start before its tick");
+        }
+    }
+    Ok(())
+}
+
+/// A schedule as the store has it when it is fired.
+#[derive(FromRow)]
+struct Stored {
+    id: ScheduleId,
+    account_id: AccountId,
+    version_id: VersionId,
+    overlap_policy: OverlapPolicy,
+    next_tick: Option<Timestamp>,
+    active_job_id: Option<JobId>,
+    held_job_id: Option<JobId>,
+    host_key: HostKey,
+    max_retries: u8,
+}
+
+pub(super) const STORED: &str = "
+    SELECT s.id, s.account_id, s.version_id, s.overlap_policy, st.next_tick, st.active_job_id,
+           st.held_job_id, v.host_key, v.max_retries
+    FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+    CROSS JOIN schedule_versions AS v
+    WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
+      AND st.shard = ?1 AND st.schedule_id = s.id AND v.id = s.version_id";
+
+pub(super) const ADVANCE: &str = "
+    UPDATE schedule_state
+    SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held
+    FROM (SELECT unhex(value ->> 0) AS schedule, value ->> 1 AS next_tick,
+                 unhex(value ->> 2) AS active, unhex(value ->> 3) AS held
+          FROM json_each(?2)) AS a
+    WHERE schedule_state.shard = ?1 AND schedule_state.schedule_id = a.schedule";
+
+pub(super) const INSERT: &str = "
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                      max_attempts, wake_at, created_at, updated_at)
+    SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), ?1, 0,
+           value ->> 4, value ->> 5, value ->> 6, ?2, ?2
+    FROM json_each(?3) WHERE true
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id";
+
+async fn fire(
+    connection: &mut SqliteConnection,
+    fence: Fence,
+    now: Timestamp,
+    firings: Vec<Firing>,
+) -> Outcome<Fired> {
+    let epoch: Option<i64> = sqlx::query_scalar("SELECT epoch FROM shards WHERE shard = ?1")
+        .bind(fence.shard)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if epoch != Some(fence.epoch.0) {
+        return Ok(Fired::Fenced);
+    }
+    let mut stored = read(connection, fence.shard, &firings).await?;
+    let existing = existing_jobs(connection, &stored, &firings).await?;
+    let mut plan = Plan::default();
+    for firing in firings {
+        // Taken out, so that a second firing of the same schedule is stale.
+        match stored.remove(&firing.schedule) {
+            Some(schedule) if is_current(&schedule, &firing, now) => {
+                plan.advance(fence.shard, now, schedule, firing, &existing);
+            }
+            Some(schedule) => {
+                stored.insert(firing.schedule, schedule);
+                plan.stale.push(firing.schedule);
+            }
+            None => plan.stale.push(firing.schedule),
+        }
+    }
+    plan.write(connection, fence.shard, now).await
+}
+
+fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
+    schedule.next_tick == Some(firing.tick)
+        && schedule.version_id == firing.version
+        && firing.tick <= now
+}
+
+async fn read(
+    connection: &mut SqliteConnection,
+    shard: ShardId,
+    firings: &[Firing],
+) -> Outcome<HashMap<ScheduleId, Stored>> {
+    let rows: Vec<Stored> = sqlx::query_as(STORED)
+        .bind(shard)
+        .bind(json_ids(firings.iter().map(|firing| &firing.schedule)))
+        .fetch_all(connection)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+}
+
+/// The jobs that exist already, of schedules whose overlap policy has to know.
+async fn existing_jobs(
+    connection: &mut SqliteConnection,
+    stored: &HashMap<ScheduleId, Stored>,
+    firings: &[Firing],
+) -> Outcome<HashSet<JobId>> {
+    let counts = |firing: &&Firing| {
+        stored
+            .get(&firing.schedule)
+            .is_some_and(|schedule| schedule.overlap_policy != OverlapPolicy::Allow)
+    };
+    let jobs: Vec<JobId> =
+        firings.iter().filter(counts).flat_map(|firing| &firing.jobs).map(|job| job.id).collect();
+    if jobs.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let existing: Vec<JobId> = sqlx::query_scalar(
+        "SELECT j.id FROM json_each(?1) AS e CROSS JOIN jobs AS j WHERE j.id = unhex(e.value)",
+    )
+    .bind(json_ids(&jobs))
+    .fetch_all(connection)
+    .await?;
+    Ok(existing.into_iter().collect())
+}
+
+/// A job's row in a JSON parameter: id, account, schedule, version, trigger, attempts, start.
+#[derive(Serialize)]
+struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>);
+
+/// A state's row in a JSON parameter: schedule, next tick, active and held job.
+#[derive(Serialize)]
+struct StateRow(Hex, Option<i64>, Option<Hex>, Option<Hex>);
+
+/// What firing a batch writes and answers.
+#[derive(Default)]
+struct Plan {
+    states: Vec<StateRow>,
+    jobs: Vec<JobRow>,
+    skips: Vec<NewSkip>,
+    tickets: Vec<Ticket>,
+    advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+    stale: Vec<ScheduleId>,
+}
+
+/// What a tick's job becomes.
+enum Place {
+    Start,
+    Hold,
+    Skip,
+}
+
+impl Plan {
+    /// Moves a schedule's next tick and finds a place for each of the jobs, oldest first.
+    fn advance(
+        &mut self,
+        shard: ShardId,
+        now: Timestamp,
+        mut schedule: Stored,
+        firing: Firing,
+        existing: &HashSet<JobId>,
+    ) {
+        let account = schedule.account_id;
+        let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
+        let mut skips: Vec<NewSkip> = firing.skips.into_iter().map(skip).collect();
+        for job in firing.jobs.into_iter().filter(|job| !existing.contains(&job.id)) {
+            let start = match schedule.place(job.id) {
+                Place::Start => Some(now),
+                Place::Hold => None,
+                Place::Skip => {
+                    let tick = job.id.timestamp();
+                    let range = TickRange { first: tick, last: tick, count: 1 };
+                    let reason = SkipReason::Overlap;
+                    skips.push(NewSkip { account, schedule: schedule.id, range, reason });
+                    continue;
+                }
+            };
+            self.jobs.push(schedule.job_row(job.id, job.trigger, start));
+            if let Some(start) = start {
+                let host = schedule.host_key;
+                self.tickets.push(Ticket { job: job.id, shard, account, host, start });
+            }
+        }
+        skips.sort_by_key(|skip| skip.range.first);
+        self.skips.append(&mut skips);
+        self.states.push(StateRow(
+            hex(&schedule.id),
+            firing.next_tick.map(Timestamp::as_millis),
+            schedule.active_job_id.as_ref().map(hex),
+            schedule.held_job_id.as_ref().map(hex),
+        ));
+        self.advanced.push((schedule.id, firing.next_tick));
+    }
+
+    async fn write(
+        self,
+        connection: &mut SqliteConnection,
+        shard: ShardId,
+        now: Timestamp,
+    ) -> Outcome<Fired> {
+        let Self { states, jobs, skips, mut tickets, advanced, stale } = self;
+        if !states.is_empty() {
+            sqlx::query(ADVANCE)
+                .bind(shard)
+                .bind(json_rows(&states))
+                .execute(&mut *connection)
+                .await?;
+        }
+        if !jobs.is_empty() {
+            let made: Vec<JobId> = sqlx::query_scalar(INSERT)
+                .bind(shard)
+                .bind(now)
+                .bind(json_rows(&jobs))
+                .fetch_all(&mut *connection)
+                .await?;
+            if made.len() < jobs.len() {
+                let made: HashSet<JobId> = made.into_iter().collect();
+                tickets.retain(|ticket| made.contains(&ticket.job));
+            }
+        }
+        for skip in skips {
+            skips::record(connection, skip).await?;
+        }
+        Ok(Fired::Done { tickets, advanced, stale })
+    }
+}
+
+impl Stored {
+    /// Finds a place for the next job of a tick and takes it.
+    fn place(&mut self, job: JobId) -> Place {
+        let queues = self.overlap_policy == OverlapPolicy::QueueOne;
+        if self.overlap_policy == OverlapPolicy::Allow {
+            Place::Start
+        } else if self.active_job_id.is_none() {
+            self.active_job_id = Some(job);
+            Place::Start
+        } else if queues && self.held_job_id.is_none() {
+            self.held_job_id = Some(job);
+            Place::Hold
+        } else {
+            Place::Skip
+        }
+    }
+
+    fn job_row(&self, id: JobId, trigger: Trigger, start: Option<Timestamp>) -> JobRow {
+        JobRow(
+            hex(&id),
+            hex(&self.account_id),
+            hex(&self.id),
+            hex(&self.version_id),
+            trigger_code(trigger),
+            self.max_retries,
+            start.map(Timestamp::as_millis),
+        )
+    }
+}

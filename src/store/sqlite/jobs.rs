@@ -1,0 +1,281 @@
+//! Jobs: made, read and cancelled by users.
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row, SqliteConnection};
+
+use super::error::Outcome;
+use super::overlap::{self, Ended};
+use super::tickets::tickets;
+use super::values::timings_of;
+use super::{SqliteStore, failed_in};
+use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
+use crate::domain::outcome::Timings;
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
+
+/// The columns of a whole job but for its response, and where they come from.
+macro_rules! job_columns {
+    () => {
+        "j.id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts, j.wake_at,
+         j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
+         j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
+         v.body, v.headers"
+    };
+}
+pub(super) use job_columns;
+
+impl FromRow<'_, SqliteRow> for Job {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let id: JobId = row.try_get("id")?;
+        let status = row.try_get("status")?;
+        let attempt_number = row.try_get("attempt_number")?;
+        let waits_again = status == JobStatus::Pending && attempt_number > 0;
+        let next_attempt_at = if waits_again { row.try_get("wake_at")? } else { None };
+        Ok(Self {
+            id,
+            schedule_id: row.try_get("schedule_id")?,
+            status,
+            trigger: row.try_get("trigger")?,
+            scheduled_run_at: id.timestamp(),
+            attempt_number,
+            max_attempts: row.try_get("max_attempts")?,
+            next_attempt_at,
+            http_method: row.try_get("http_method")?,
+            endpoint: row.try_get("endpoint")?,
+            body: row.try_get("body")?,
+            headers: row.try_get("headers")?,
+            status_code: row.try_get("status_code")?,
+            response: row.try_get("response")?,
+            response_headers: row.try_get("response_headers")?,
+            response_truncated: row.try_get("response_truncated")?,
+            started_at: row.try_get("started_at")?,
+            completed_at: row.try_get("completed_at")?,
+            duration_ms: row.try_get("duration_ms")?,
+            error_code: row.try_get("error_code")?,
+            error_message: row.try_get("error_message")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+        })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Attempt {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let timings: Option<&str> = row.try_get("timings")?;
+        Ok(Self {
+            number: row.try_get("number")?,
+            started_at: row.try_get("started_at")?,
+            completed_at: row.try_get("completed_at")?,
+            duration_ms: row.try_get("duration_ms")?,
+            status_code: row.try_get("status_code")?,
+            error_code: row.try_get("error_code")?,
+            error_message: row.try_get("error_message")?,
+            timings: timings_of(timings),
+        })
+    }
+}
+
+/// A job with what its row says of its last attempt.
+struct JobAndLast {
+    job: Job,
+    last: Option<Attempt>,
+}
+
+impl FromRow<'_, SqliteRow> for JobAndLast {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let job = Job::from_row(row)?;
+        let attempt_started_at: Option<Timestamp> = row.try_get("attempt_started_at")?;
+        let timings: Option<&str> = row.try_get("timings")?;
+        let last = attempt_started_at.map(|started_at| {
+            if job.status == JobStatus::Running {
+                // The other columns are still the attempt's before.
+                return Attempt {
+                    number: job.attempt_number,
+                    started_at,
+                    completed_at: None,
+                    duration_ms: None,
+                    status_code: None,
+                    error_code: None,
+                    error_message: None,
+                    timings: Timings::default(),
+                };
+            }
+            Attempt {
+                number: job.attempt_number,
+                started_at,
+                completed_at: job.completed_at,
+                duration_ms: job.duration_ms,
+                status_code: job.status_code,
+                error_code: job.error_code,
+                error_message: job.error_message.clone(),
+                timings: timings_of(timings),
+            }
+        });
+        Ok(Self { job, last })
+    }
+}
+
+#[async_trait]
+impl JobStore for SqliteStore {
+    async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>> {
+        let (write, job) = (*write, *job);
+        self.write("create_job", move |connection| {
+            Box::pin(create(connection, write, job, Trigger::Manual))
+        })
+        .await
+    }
+
+    async fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Result<Retried> {
+        let write = *write;
+        self.write("retry_job", move |connection| Box::pin(retry(connection, write, of, id))).await
+    }
+
+    async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
+        let write = *write;
+        self.write("cancel_job", move |connection| Box::pin(cancel(connection, write, id))).await
+    }
+
+    async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
+        self.read_job(account, id).await.map_err(failed_in("job"))
+    }
+
+    async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
+        self.list_jobs(account, query).await.map_err(failed_in("jobs"))
+    }
+}
+
+async fn create(
+    connection: &mut SqliteConnection,
+    write: Write,
+    job: NewJob,
+    trigger: Trigger,
+) -> Outcome<Option<Ticket>> {
+    let made = sqlx::query(
+        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, wake_at, created_at, updated_at)
+         SELECT ?1, s.account_id, s.id, s.version_id, s.shard, 0, ?4, v.max_retries, ?5, ?5, ?5
+         FROM schedules AS s JOIN schedule_versions AS v ON v.id = s.version_id
+         WHERE s.id = ?2 AND s.account_id = ?3",
+    )
+    .bind(job.id)
+    .bind(job.schedule)
+    .bind(write.account)
+    .bind(trigger)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(None);
+    }
+    Ok(tickets(connection, &[job.id]).await?.pop())
+}
+
+async fn retry(
+    connection: &mut SqliteConnection,
+    write: Write,
+    of: JobId,
+    id: JobId,
+) -> Outcome<Retried> {
+    let found: Option<(JobStatus, ScheduleId)> =
+        sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2")
+            .bind(of)
+            .bind(write.account)
+            .fetch_optional(&mut *connection)
+            .await?;
+    let Some((status, schedule)) = found else {
+        return Ok(Retried::NotFound);
+    };
+    if !status.is_final() {
+        return Ok(Retried::Unfinished);
+    }
+    let ticket = create(connection, write, NewJob { id, schedule }, Trigger::Retry).await?;
+    Ok(ticket.map_or(Retried::ScheduleGone, Retried::Created))
+}
+
+/// What cancelling has to know of a job.
+#[derive(FromRow)]
+struct Standing {
+    status: JobStatus,
+    shard: ShardId,
+    schedule_id: ScheduleId,
+}
+
+async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
+    let standing: Option<Standing> = sqlx::query_as(
+        "SELECT status, shard, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(standing) = standing else {
+        return Ok(Cancelled::NotFound);
+    };
+    match standing.status {
+        JobStatus::Success | JobStatus::Failed => Ok(Cancelled::Finished),
+        JobStatus::Running => {
+            sqlx::query(
+                "UPDATE jobs SET stop = 2, updated_at = ?3 WHERE id = ?1 AND account_id = ?2",
+            )
+            .bind(id)
+            .bind(write.account)
+            .bind(write.now)
+            .execute(connection)
+            .await?;
+            Ok(Cancelled::Done(Vec::new()))
+        }
+        JobStatus::Pending => {
+            sqlx::query(
+                "UPDATE jobs SET status = 3, completed_at = ?3, wake_at = NULL, updated_at = ?3,
+                     error_code = 'CANCELLED', error_message = 'the job was cancelled'
+                 WHERE id = ?1 AND account_id = ?2",
+            )
+            .bind(id)
+            .bind(write.account)
+            .bind(write.now)
+            .execute(&mut *connection)
+            .await?;
+            let ended = Ended { shard: standing.shard, schedule: standing.schedule_id, job: id };
+            overlap::forget_held(connection, ended).await?;
+            Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))
+        }
+    }
+}
+
+impl SqliteStore {
+    async fn read_job(
+        &self,
+        account: AccountId,
+        id: JobId,
+    ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
+        let mut snapshot = self.snapshot().await?;
+        let found: Option<JobAndLast> = sqlx::query_as(concat!(
+            "SELECT ",
+            job_columns!(),
+            ", j.response, j.response_truncated, j.attempt_started_at, j.timings
+             FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+             WHERE j.id = ?1 AND j.account_id = ?2"
+        ))
+        .bind(id)
+        .bind(account)
+        .fetch_optional(&mut *snapshot)
+        .await?;
+        let Some(JobAndLast { job, last }) = found else {
+            return Ok(None);
+        };
+        let mut attempts: Vec<Attempt> = sqlx::query_as(
+            "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
+                 error_message, timings
+             FROM attempts WHERE job_id = ?1 ORDER BY number",
+        )
+        .bind(id)
+        .fetch_all(&mut *snapshot)
+        .await?;
+        let recorded = attempts.last().map_or(0, |attempt| attempt.number);
+        attempts.extend(last.filter(|last| last.number > recorded));
+        Ok(Some((job, attempts)))
+    }
+}

@@ -1,0 +1,46 @@
+//! The lock that keeps a second server away from the file.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::PathBuf;
+
+use super::SqliteStore;
+use super::error::Fault;
+use crate::store::{Result, StoreErrorKind};
+
+/// Held by the one process that serves a file. The system lets go of it when it is dropped or the
+/// process dies, however it dies.
+#[derive(Debug)]
+pub struct ServerLock {
+    _file: File,
+}
+
+impl SqliteStore {
+    /// Takes the lock, a file beside the store's. Operator commands do without it.
+    ///
+    /// # Errors
+    /// `Incompatible` if another server holds it, or if the lock file cannot be made.
+    pub fn lock(&self) -> Result<ServerLock> {
+        let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why).of("lock");
+        // Two paths to one file shall find the same lock.
+        let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
+        let mut path = file.clone().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|error| refused(format!("cannot open {}: {error}", path.display())))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(ServerLock { _file: lock }),
+            Err(TryLockError::WouldBlock) => Err(refused(format!(
+                "another server uses {}: stop it, or give this one a file of its own",
+                file.display()
+            ))),
+            Err(TryLockError::Error(error)) => {
+                Err(refused(format!("cannot lock {}: {error}", path.display())))
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The store in one SQLite file.
+//!
+//! Place in the flow: the adapter for one machine and one serving process. Operator commands may
+//! work on the same file beside it; a second server is kept away by [`SqliteStore::lock`].
+//!
+//! How it keeps the contract:
+//! - One connection writes (`writer`), a few read. Write transactions are IMMEDIATE and run in a
+//!   task of their own, so that a dropped future cannot cut one in two.
+//! - Write-ahead log with a flush at each commit: what was acknowledged survives a loss of power.
+//! - Batches are one statement each with one JSON parameter; a job costs one insert and two
+//!   updates of its row, and two updates of its schedule's state.
+//! - The last attempt of a job is in the job's row. An attempt whose outcome allows another one is
+//!   copied to `attempts` when it is committed. So a job of one attempt has no row there, and the
+//!   attempts of a job are those rows and, unless its number is among them, the one in the job's
+//!   row.
+//! - NUL, which PostgreSQL's texts cannot hold, becomes U+FFFD in responses, as do bytes that are
+//!   not UTF-8.
+//! - Pages of pruned rows are used again, the file does not shrink: a history in its steady state
+//!   needs the same room again the next day.
+//!
+//! On failure a write is undone whole. After a failure of the file itself the writing connection
+//! is made anew, so that the store works again as soon as the disk does.
+
+mod accounts;
+mod claims;
+mod commit;
+mod definition;
+mod error;
+mod firing;
+mod job_list;
+mod jobs;
+mod lock;
+mod open;
+mod overlap;
+mod schedule_list;
+mod schedules;
+mod skips;
+mod tickets;
+mod upkeep;
+mod values;
+mod version;
+mod writer;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+pub use lock::ServerLock;
+
+use super::Result;
+use crate::runtime::Tasks;
+use error::{Fault, Outcome};
+use writer::Writer;
+
+/// How long closing waits for writes that are under way.
+const CLOSE_GRACE: Duration = Duration::from_secs(10);
+
+/// Where the store is and how it is used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The file; it is made if it does not exist, its folder is not.
+    pub path: PathBuf,
+    /// How many connections read.
+    pub read_connections: u32,
+    /// The size in bytes that the file may grow to; absent: what the disk takes.
+    pub max_bytes: Option<u64>,
+}
+
+impl Settings {
+    /// The usual settings for a file.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), read_connections: 4, max_bytes: None }
+    }
+}
+
+/// The store in one SQLite file.
+pub struct SqliteStore {
+    path: PathBuf,
+    options: SqliteConnectOptions,
+    writer: Writer,
+    readers: SqlitePool,
+    tasks: Tasks,
+}
+
+impl SqliteStore {
+    /// Ends the work that was handed over and closes the file. Later calls fail.
+    pub async fn close(&self) {
+        self.tasks.finish(CLOSE_GRACE).await;
+        self.readers.close().await;
+    }
+
+    /// Runs `work` in a write transaction, to its end even if the caller goes away.
+    async fn write<T, W>(&self, operation: &'static str, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
+    {
+        self.writer.write(operation, work).await
+    }
+
+    /// A view of the store that stays the same over several statements.
+    async fn snapshot(&self) -> Outcome<Transaction<'_, Sqlite>> {
+        Ok(self.readers.begin().await?)
+    }
+}
+
+/// Gives a failure of the adapter's inner functions the name of the contract's method.
+fn failed_in(operation: &'static str) -> impl Fn(Fault) -> super::StoreError {
+    move |fault| fault.of(operation)
+}

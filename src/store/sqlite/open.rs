@@ -1,0 +1,112 @@
+//! Opening the file.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqliteConnection};
+
+use super::error::{Fault, Outcome};
+use super::writer::Writer;
+use super::{Settings, SqliteStore};
+use crate::runtime::Tasks;
+use crate::store::{Result, StoreErrorKind};
+
+/// How long a write waits for another process's write, and a read for a free connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After how many pages of the log they are copied into the file: 16 MiB. Few enough to take
+/// milliseconds, many enough for a busy page to be copied once for many writes of it.
+const CHECKPOINT_PAGES: &str = "4000";
+/// What the log is cut to when it begins anew.
+const LOG_BYTES: &str = "67108864";
+const PAGE_BYTES: u64 = 4_096;
+
+impl SqliteStore {
+    /// Opens the file, and makes it if there is none. It does not migrate: see
+    /// [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
+    ///
+    /// # Errors
+    /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is not an SQLite
+    /// database or a damaged one, `Unavailable` if another process locks it.
+    pub async fn open(settings: &Settings) -> Result<Self> {
+        let failed = |fault: Fault| fault.of("open");
+        make_file(&settings.path).map_err(failed)?;
+        let options = writing(settings);
+        let connection = first_connection(&options, &settings.path).await.map_err(failed)?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(settings.read_connections.max(1))
+            .min_connections(0)
+            .acquire_timeout(PATIENCE)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_lazy_with(reading(settings));
+        let tasks = Tasks::new();
+        let writer = Writer::start(&tasks, options.clone(), connection);
+        Ok(Self { path: settings.path.clone(), options, writer, readers, tasks })
+    }
+}
+
+/// What all connections have in common.
+fn common(settings: &Settings) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(&settings.path)
+        .busy_timeout(PATIENCE)
+        // The statements keep the references whole; checking them again would cost a look-up a row.
+        .foreign_keys(false)
+        .pragma("temp_store", "MEMORY")
+        .disable_statement_logging()
+}
+
+fn writing(settings: &Settings) -> SqliteConnectOptions {
+    let options = common(settings)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("cache_size", "-32000")
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        .pragma("journal_size_limit", LOG_BYTES);
+    match settings.max_bytes {
+        Some(bytes) => options.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string()),
+        None => options,
+    }
+}
+
+fn reading(settings: &Settings) -> SqliteConnectOptions {
+    common(settings).pragma("cache_size", "-4000").pragma("query_only", "ON")
+}
+
+/// Makes the file, readable by its owner only: it holds secrets. SQLite gives the same permissions
+/// to the files beside it.
+fn make_file(path: &Path) -> Outcome<()> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop).map_err(|error| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let message = match folder {
+            Some(folder) if !folder.is_dir() => {
+                format!("there is no folder {}: make it first", folder.display())
+            }
+            _ => format!("cannot write to {}: {error}", path.display()),
+        };
+        Fault::new(StoreErrorKind::Incompatible, message)
+    })
+}
+
+/// Connects and reads the schema, so that a file which is no database is found out now.
+async fn first_connection(
+    options: &SqliteConnectOptions,
+    path: &Path,
+) -> Outcome<SqliteConnection> {
+    let connect = async {
+        let mut connection = options.connect().await?;
+        sqlx::query("SELECT count(*) FROM sqlite_schema").execute(&mut connection).await?;
+        Ok::<_, sqlx::Error>(connection)
+    };
+    connect.await.map_err(|error| {
+        let fault = Fault::from(error);
+        Fault::new(fault.kind, format!("{}: {}", path.display(), fault.message))
+    })
+}

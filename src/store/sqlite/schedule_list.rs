@@ -1,0 +1,131 @@
+//! Lists of schedules.
+
+use futures_util::TryStreamExt;
+use sqlx::{QueryBuilder, Sqlite};
+
+use super::SqliteStore;
+use super::error::Outcome;
+use super::schedules::schedule_columns;
+use super::values::json_ids;
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, ScheduleId};
+use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
+
+const TABLES: &str = "
+    FROM schedules AS s
+    JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+    JOIN schedule_versions AS v ON v.id = s.version_id
+    WHERE s.account_id = ";
+
+/// Whole schedules, in the order of their ids in the parameter.
+pub(super) const ROWS: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM json_each(?1) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+      CROSS JOIN schedule_versions AS v
+      WHERE s.id = unhex(e.value) AND st.shard = s.shard AND st.schedule_id = s.id
+        AND v.id = s.version_id
+      ORDER BY e.rowid"
+);
+
+impl SqliteStore {
+    pub(super) async fn list_schedules(
+        &self,
+        account: AccountId,
+        query: &ScheduleQuery,
+    ) -> Outcome<SchedulePage> {
+        let mut snapshot = self.snapshot().await?;
+        let total: i64 =
+            count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
+        let ids: Vec<ScheduleId> =
+            page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let wanted = &ids[..ids.len().min(limit)];
+        let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
+        let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+        while let Some(schedule) = rows.try_next().await? {
+            bytes += text_bytes(&schedule);
+            if bytes > query.max_bytes && !schedules.is_empty() {
+                break;
+            }
+            schedules.push(schedule);
+        }
+        let has_more = schedules.len() < ids.len();
+        Ok(SchedulePage { schedules, total: u64::try_from(total).unwrap_or(0), has_more })
+    }
+}
+
+/// Counts what the filters let through. Tables that no filter looks at are left alone.
+fn count(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
+    if query.contains.is_none() && query.http_method.is_none() && query.is_enabled.is_none() {
+        let mut sql = QueryBuilder::new("SELECT count(*) FROM schedules WHERE account_id = ");
+        sql.push_bind(account);
+        return sql;
+    }
+    let mut sql = QueryBuilder::new("SELECT count(*)");
+    push_filters(&mut sql, account, query);
+    sql
+}
+
+/// The ids of the page and one more, in its order. Only ids: sorting whole rows would hold all
+/// bodies of the account in memory.
+fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
+    let mut sql = QueryBuilder::new("SELECT s.id");
+    push_filters(&mut sql, account, query);
+    let ScheduleSort { field, descending } = query.sort;
+    let key = match field {
+        SortField::Name => "s.name",
+        SortField::CreatedAt => "s.created_at",
+        // No instant is negative: absent ones come first.
+        SortField::NextTick => "coalesce(st.next_tick, -1)",
+        SortField::LastRun => "coalesce(st.last_run_at, -1)",
+    };
+    if let Some((value, id)) = &query.after {
+        sql.push(" AND (").push(key).push(", s.id) ").push(if descending { "<" } else { ">" });
+        sql.push(" (");
+        match value {
+            SortValue::Text(text) => sql.push_bind(text.clone()),
+            SortValue::Time(time) => sql.push_bind(time.map_or(-1, |time| time.as_millis())),
+        };
+        sql.push(", ").push_bind(*id).push(")");
+    }
+    let direction = if descending { " DESC" } else { "" };
+    sql.push(" ORDER BY ").push(key).push(direction).push(", s.id").push(direction);
+    sql.push(" LIMIT ").push_bind(i64::from(query.limit) + 1);
+    sql.push(" OFFSET ").push_bind(i64::try_from(query.offset).unwrap_or(i64::MAX));
+    sql
+}
+
+fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &ScheduleQuery) {
+    sql.push(TABLES).push_bind(account);
+    if let Some(is_enabled) = query.is_enabled {
+        sql.push(" AND s.is_enabled = ").push_bind(is_enabled);
+    }
+    if let Some(method) = query.http_method {
+        sql.push(" AND v.http_method = ").push_bind(method);
+    }
+    if let Some(text) = &query.contains {
+        // SQLite's lower() knows ASCII only, as does this one. No character has a meaning of its
+        // own, as it would in a LIKE pattern.
+        let text = text.to_ascii_lowercase();
+        sql.push(" AND (instr(lower(s.name), ").push_bind(text.clone());
+        sql.push(") > 0 OR instr(lower(coalesce(s.description, '')), ").push_bind(text.clone());
+        sql.push(") > 0 OR instr(lower(v.endpoint), ").push_bind(text).push(") > 0)");
+    }
+}
+
+/// What a schedule adds to the size of a page.
+fn text_bytes(schedule: &Schedule) -> usize {
+    let definition = &schedule.definition;
+    let optional = [
+        &schedule.description,
+        &definition.body,
+        &definition.headers,
+        &definition.expected_status_codes,
+    ];
+    schedule.name.len()
+        + definition.cron_expression.len()
+        + definition.timezone.len()
+        + definition.endpoint.len()
+        + optional.into_iter().flatten().map(String::len).sum::<usize>()
+}

@@ -1,0 +1,320 @@
+//! Schedules: made, read, changed, deleted.
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row, SqliteConnection};
+
+use super::definition::{insert_versions, retire_version, version_rows};
+use super::error::{Fault, Outcome};
+use super::overlap;
+use super::skips::{self, NewSkip};
+use super::values::{Hex, hex, json_rows};
+use super::{SqliteStore, failed_in};
+use crate::domain::schedule::{Definition, OverlapPolicy, Schedule, SkipReason};
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::{
+    Change, Changed, Expected, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore,
+    SkipPage, SkipQuery, Write,
+};
+
+/// The columns of a whole schedule and where they come from.
+macro_rules! schedule_columns {
+    () => {
+        "s.id, s.version_id, s.name, s.description, s.is_enabled, s.overlap_policy,
+         s.catch_up_policy, s.revision, s.created_at, s.updated_at, st.next_tick, st.last_run_at,
+         st.last_job_status, st.consecutive_failures, v.cron_expression, v.timezone, v.endpoint,
+         v.http_method, v.body, v.headers, v.max_retries, v.timeout_seconds,
+         v.expected_status_codes, v.sign_requests"
+    };
+}
+pub(super) use schedule_columns;
+
+impl FromRow<'_, SqliteRow> for Schedule {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            name: row.try_get("name")?,
+            description: row.try_get("description")?,
+            version: row.try_get("version_id")?,
+            definition: Definition::from_row(row)?,
+            is_enabled: row.try_get("is_enabled")?,
+            overlap_policy: row.try_get("overlap_policy")?,
+            catch_up_policy: row.try_get("catch_up_policy")?,
+            next_tick: row.try_get("next_tick")?,
+            last_run_at: row.try_get("last_run_at")?,
+            last_job_status: row.try_get("last_job_status")?,
+            consecutive_failures: row.try_get("consecutive_failures")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+            revision: row.try_get("revision")?,
+        })
+    }
+}
+
+#[async_trait]
+impl ScheduleStore for SqliteStore {
+    async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
+        let write = *write;
+        let versions = version_rows(schedules.iter().map(|new| (new.id, &new.version)));
+        let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
+        self.write("create_schedules", move |connection| {
+            Box::pin(create(connection, write, rows, versions))
+        })
+        .await
+    }
+
+    async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
+        sqlx::query_as(concat!(
+            "SELECT ",
+            schedule_columns!(),
+            " FROM schedules AS s
+              JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+              JOIN schedule_versions AS v ON v.id = s.version_id
+              WHERE s.id = ?1 AND s.account_id = ?2"
+        ))
+        .bind(id)
+        .bind(account)
+        .fetch_optional(&self.readers)
+        .await
+        .map_err(Fault::from)
+        .map_err(failed_in("schedule"))
+    }
+
+    async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
+        self.list_schedules(account, query).await.map_err(failed_in("schedules"))
+    }
+
+    async fn change_schedule(
+        &self,
+        write: &Write,
+        id: ScheduleId,
+        change: &Change,
+    ) -> Result<Changed> {
+        let (write, change) = (*write, change.clone());
+        self.write("change_schedule", move |connection| {
+            Box::pin(apply(connection, write, id, change))
+        })
+        .await
+    }
+
+    async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool> {
+        let write = *write;
+        self.write("delete_schedule", move |connection| Box::pin(delete(connection, write, id)))
+            .await
+    }
+
+    async fn skips(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        query: &SkipQuery,
+    ) -> Result<SkipPage> {
+        self.list_skips(account, id, query).await.map_err(failed_in("skips"))
+    }
+}
+
+/// A schedule's row, and its state's, in a JSON parameter.
+#[derive(Serialize)]
+struct ScheduleRow<'a>(
+    Hex,
+    u16,
+    Hex,
+    &'a str,
+    &'a Option<String>,
+    bool,
+    &'static str,
+    &'static str,
+    Option<i64>,
+);
+
+impl<'a> ScheduleRow<'a> {
+    fn new(new: &'a NewSchedule) -> Self {
+        Self(
+            hex(&new.id),
+            new.shard.0,
+            hex(&new.version.id),
+            &new.name,
+            &new.description,
+            new.is_enabled,
+            new.overlap_policy.as_str(),
+            new.catch_up_policy.as_str(),
+            next_tick(new.is_enabled, new.next_tick).map(Timestamp::as_millis),
+        )
+    }
+}
+
+/// A disabled schedule has no next tick, whatever was said (TICK-4).
+fn next_tick(is_enabled: bool, next_tick: Option<Timestamp>) -> Option<Timestamp> {
+    next_tick.filter(|_| is_enabled)
+}
+
+async fn create(
+    connection: &mut SqliteConnection,
+    write: Write,
+    rows: String,
+    versions: String,
+) -> Outcome<()> {
+    insert_versions(connection, write, versions).await?;
+    sqlx::query(
+        "INSERT INTO schedules
+             (id, shard, version_id, name, description, is_enabled, overlap_policy,
+              catch_up_policy, account_id, revision, created_at, updated_at)
+         SELECT unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4,
+                value ->> 5, value ->> 6, value ->> 7, ?1, 1, ?2, ?2
+         FROM json_each(?3)",
+    )
+    .bind(write.account)
+    .bind(write.now)
+    .bind(rows.as_str())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "INSERT INTO schedule_state (shard, schedule_id, next_tick)
+         SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM json_each(?1)",
+    )
+    .bind(rows)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// What a change has to know of the stored schedule.
+#[derive(FromRow)]
+struct Stored {
+    shard: ShardId,
+    version_id: VersionId,
+    overlap_policy: OverlapPolicy,
+    revision: i64,
+    next_tick: Option<Timestamp>,
+    held_job_id: Option<JobId>,
+}
+
+async fn apply(
+    connection: &mut SqliteConnection,
+    write: Write,
+    id: ScheduleId,
+    change: Change,
+) -> Outcome<Changed> {
+    let stored: Option<Stored> = sqlx::query_as(
+        "SELECT s.shard, s.version_id, s.overlap_policy, s.revision, st.next_tick, st.held_job_id
+         FROM schedules AS s
+         JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+         WHERE s.id = ?1 AND s.account_id = ?2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(stored) = stored else {
+        return Ok(Changed::NotFound);
+    };
+    if change.expected != (Expected { revision: stored.revision, next_tick: stored.next_tick }) {
+        return Ok(Changed::Stale);
+    }
+    if let Some(version) = &change.version {
+        insert_versions(connection, write, version_rows([(id, version)])).await?;
+        retire_version(connection, write, stored.version_id).await?;
+    }
+    update_rows(connection, write, id, &change, &stored).await?;
+    if let Some(range) = change.superseded {
+        let reason = SkipReason::Superseded;
+        let skip = NewSkip { account: write.account, schedule: id, range, reason };
+        skips::record(connection, skip).await?;
+    }
+    Ok(Changed::Done(follow_policy(connection, write, id, &change, &stored).await?))
+}
+
+async fn update_rows(
+    connection: &mut SqliteConnection,
+    write: Write,
+    id: ScheduleId,
+    change: &Change,
+    stored: &Stored,
+) -> Outcome<()> {
+    sqlx::query(
+        "UPDATE schedules SET name = ?3, description = ?4, version_id = ?5, is_enabled = ?6,
+             overlap_policy = ?7, catch_up_policy = ?8, revision = revision + 1, updated_at = ?9
+         WHERE id = ?1 AND account_id = ?2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(&change.name)
+    .bind(&change.description)
+    .bind(change.version.as_ref().map_or(stored.version_id, |version| version.id))
+    .bind(change.is_enabled)
+    .bind(change.overlap_policy)
+    .bind(change.catch_up_policy)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("UPDATE schedule_state SET next_tick = ?3 WHERE shard = ?1 AND schedule_id = ?2")
+        .bind(stored.shard)
+        .bind(id)
+        .bind(next_tick(change.is_enabled, change.next_tick))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// What a change of the overlap policy means for the active and the held job.
+async fn follow_policy(
+    connection: &mut SqliteConnection,
+    write: Write,
+    id: ScheduleId,
+    change: &Change,
+    stored: &Stored,
+) -> Outcome<Vec<Ticket>> {
+    let allowed = stored.overlap_policy == OverlapPolicy::Allow;
+    let allows = change.overlap_policy == OverlapPolicy::Allow;
+    if allowed && !allows {
+        overlap::find_active(connection, write.account, stored.shard, id).await?;
+    }
+    if !allowed && allows {
+        return overlap::allow(connection, write.now, stored.shard, id, stored.held_job_id).await;
+    }
+    Ok(Vec::new())
+}
+
+async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
+    let deleted: Option<(ShardId, VersionId)> = sqlx::query_as(
+        "DELETE FROM schedules WHERE id = ?1 AND account_id = ?2 RETURNING shard, version_id",
+    )
+    .bind(id)
+    .bind(write.account)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some((shard, version)) = deleted else {
+        return Ok(false);
+    };
+    retire_version(connection, write, version).await?;
+    sqlx::query("DELETE FROM schedule_state WHERE shard = ?1 AND schedule_id = ?2")
+        .bind(shard)
+        .bind(id)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(
+        "UPDATE jobs SET status = 3, completed_at = ?3, wake_at = NULL, updated_at = ?3,
+             error_code = 'CANCELLED', error_message = 'the schedule was deleted'
+         WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
+                      WHERE status = 0 AND account_id = ?2 AND schedule_id = ?1)",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE jobs SET stop = max(stop, 1), updated_at = ?3
+         WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
+                      WHERE status = 1 AND account_id = ?2 AND schedule_id = ?1)",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(connection)
+    .await?;
+    Ok(true)
+}

@@ -1,0 +1,134 @@
+//! Skips: ranges of ticks that became no jobs.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row, SqliteConnection};
+
+use super::SqliteStore;
+use super::error::Outcome;
+use super::values::{key_above, key_from};
+use crate::domain::schedule::{SKIP_COUNT_CAP, Skip, SkipReason};
+use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::store::{SkipPage, SkipQuery, TickRange};
+
+/// A skip to be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NewSkip {
+    pub(super) account: AccountId,
+    pub(super) schedule: ScheduleId,
+    pub(super) range: TickRange,
+    pub(super) reason: SkipReason,
+}
+
+#[derive(FromRow)]
+struct Newest {
+    id: i64,
+    last_tick: Timestamp,
+    reason: SkipReason,
+}
+
+/// Records a skip. If the schedule's newest one has the same reason and no job of a tick lies
+/// between the two, it is extended.
+pub(super) async fn record(connection: &mut SqliteConnection, skip: NewSkip) -> Outcome<()> {
+    let newest: Option<Newest> = sqlx::query_as(
+        "SELECT id, last_tick, reason FROM skips WHERE schedule_id = ?1
+         ORDER BY first_tick DESC, id DESC LIMIT 1",
+    )
+    .bind(skip.schedule)
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some(newest) = newest
+        && newest.reason == skip.reason
+        && newest.last_tick < skip.range.first
+        && !has_job_between(connection, &skip, newest.last_tick).await?
+    {
+        sqlx::query("UPDATE skips SET last_tick = ?2, count = min(count + ?3, ?4) WHERE id = ?1")
+            .bind(newest.id)
+            .bind(skip.range.last)
+            .bind(skip.range.count)
+            .bind(SKIP_COUNT_CAP)
+            .execute(connection)
+            .await?;
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
+         VALUES (?1, ?2, ?3, ?4, min(?5, ?6), ?7)",
+    )
+    .bind(skip.account)
+    .bind(skip.schedule)
+    .bind(skip.range.first)
+    .bind(skip.range.last)
+    .bind(skip.range.count)
+    .bind(SKIP_COUNT_CAP)
+    .bind(skip.reason)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn has_job_between(
+    connection: &mut SqliteConnection,
+    skip: &NewSkip,
+    after: Timestamp,
+) -> Outcome<bool> {
+    let found = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM jobs
+             WHERE schedule_id = ?1 AND id >= ?2 AND id < ?3 AND trigger IN (0, 2))",
+    )
+    .bind(skip.schedule)
+    .bind(key_above(after))
+    .bind(key_from(skip.range.first))
+    .fetch_one(connection)
+    .await?;
+    Ok(found)
+}
+
+struct Listed {
+    id: i64,
+    skip: Skip,
+}
+
+impl FromRow<'_, SqliteRow> for Listed {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let skip = Skip {
+            first: row.try_get("first_tick")?,
+            last: row.try_get("last_tick")?,
+            count: row.try_get("count")?,
+            reason: row.try_get("reason")?,
+        };
+        Ok(Self { id: row.try_get("id")?, skip })
+    }
+}
+
+impl SqliteStore {
+    pub(super) async fn list_skips(
+        &self,
+        account: AccountId,
+        schedule: ScheduleId,
+        query: &SkipQuery,
+    ) -> Outcome<SkipPage> {
+        let (after_first, after_row) =
+            query.after.map_or((i64::MAX, i64::MAX), |(first, row)| (first.as_millis(), row));
+        let mut rows: Vec<Listed> = sqlx::query_as(
+            "SELECT id, first_tick, last_tick, count, reason FROM skips
+             WHERE schedule_id = ?1 AND account_id = ?2
+               AND (first_tick, id) < (?3, ?4) AND first_tick <= ?5 AND last_tick >= ?6
+               AND EXISTS (SELECT 1 FROM schedules WHERE id = ?1 AND account_id = ?2)
+             ORDER BY first_tick DESC, id DESC LIMIT ?7",
+        )
+        .bind(schedule)
+        .bind(account)
+        .bind(after_first)
+        .bind(after_row)
+        .bind(query.to.map_or(i64::MAX, Timestamp::as_millis))
+        .bind(query.from.unwrap_or_default())
+        .bind(i64::from(query.limit) + 1)
+        .fetch_all(&self.readers)
+        .await?;
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| has_more).map(|row| (row.skip.first, row.id));
+        Ok(SkipPage { skips: rows.into_iter().map(|row| row.skip).collect(), next })
+    }
+}

@@ -1,0 +1,218 @@
+//! How domain values are stored: ids as 16 bytes, instants as milliseconds, enumerations by name,
+//! but for the two of the `jobs` table.
+//!
+//! Batches go to SQLite as one JSON text that the statement takes apart with `json_each`, so that
+//! a statement's text does not depend on the number of rows. Ids in it are hexadecimal.
+
+use serde::{Serialize, Serializer};
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
+use sqlx::{Decode, Encode, Sqlite, Type};
+
+use crate::domain::job::{JobStatus, Trigger};
+use crate::domain::key::Scope;
+use crate::domain::outcome::{ErrorCode, Timings};
+use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::HostKey;
+use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::store::ExecutorId;
+
+/// Stores `$type` as `$stored`, by the two functions.
+macro_rules! stored {
+    ($type:ty as $stored:ty, $encode:expr, $decode:expr) => {
+        impl Type<Sqlite> for $type {
+            fn type_info() -> SqliteTypeInfo {
+                <$stored as Type<Sqlite>>::type_info()
+            }
+
+            fn compatible(ty: &SqliteTypeInfo) -> bool {
+                <$stored as Type<Sqlite>>::compatible(ty)
+            }
+        }
+
+        impl Encode<'_, Sqlite> for $type {
+            fn encode_by_ref(
+                &self,
+                args: &mut SqliteArgumentsBuffer,
+            ) -> Result<IsNull, BoxDynError> {
+                let stored: $stored = $encode(*self);
+                Encode::<Sqlite>::encode(stored, args)
+            }
+        }
+
+        impl<'r> Decode<'r, Sqlite> for $type {
+            fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
+                let stored = <$stored as Decode<Sqlite>>::decode(value)?;
+                let decode: fn($stored) -> Result<Self, BoxDynError> = $decode;
+                decode(stored)
+            }
+        }
+    };
+}
+
+fn sixteen(bytes: &[u8]) -> Result<[u8; 16], BoxDynError> {
+    bytes.try_into().map_err(|_| format!("an id of {} bytes", bytes.len()).into())
+}
+
+macro_rules! stored_ids {
+    ($($id:ident),*) => {$(
+        stored!(
+            $id as Vec<u8>,
+            |id: Self| id.to_bytes().to_vec(),
+            |bytes| Ok(Self::from_bytes(sixteen(&bytes)?))
+        );
+
+        impl Bytes16 for $id {
+            fn bytes(&self) -> [u8; 16] {
+                self.to_bytes()
+            }
+        }
+    )*};
+}
+
+macro_rules! stored_names {
+    ($($name:ident),*) => {$(
+        stored!($name as String, |value: Self| value.as_str().to_owned(), |text| {
+            text.parse().map_err(|_| format!("unknown {} {text:?}", stringify!($name)).into())
+        });
+    )*};
+}
+
+stored_ids!(AccountId, KeyId, ScheduleId, VersionId, JobId);
+stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
+stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
+stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));
+stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));
+stored!(ExecutorId as Vec<u8>, |id: Self| id.0.to_be_bytes().to_vec(), |bytes| {
+    Ok(Self(u128::from_be_bytes(sixteen(&bytes)?)))
+});
+stored!(JobStatus as u8, status_code, |code| match code {
+    0 => Ok(Self::Pending),
+    1 => Ok(Self::Running),
+    2 => Ok(Self::Success),
+    3 => Ok(Self::Failed),
+    _ => Err(format!("unknown status {code}").into()),
+});
+stored!(Trigger as u8, trigger_code, |code| match code {
+    0 => Ok(Self::Schedule),
+    1 => Ok(Self::Manual),
+    2 => Ok(Self::CatchUp),
+    3 => Ok(Self::Retry),
+    _ => Err(format!("unknown trigger {code}").into()),
+});
+
+/// A job's status as stored; the statements name the same numbers.
+pub(super) const fn status_code(status: JobStatus) -> u8 {
+    match status {
+        JobStatus::Pending => 0,
+        JobStatus::Running => 1,
+        JobStatus::Success => 2,
+        JobStatus::Failed => 3,
+    }
+}
+
+/// A job's trigger as stored; the statements name the same numbers.
+pub(super) const fn trigger_code(trigger: Trigger) -> u8 {
+    match trigger {
+        Trigger::Schedule => 0,
+        Trigger::Manual => 1,
+        Trigger::CatchUp => 2,
+        Trigger::Retry => 3,
+    }
+}
+
+/// What is stored as 16 bytes.
+pub(super) trait Bytes16 {
+    fn bytes(&self) -> [u8; 16];
+}
+
+impl Bytes16 for ExecutorId {
+    fn bytes(&self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}
+
+/// 16 bytes in a JSON parameter; a statement reads them with `unhex`.
+pub(super) struct Hex([u8; 16]);
+
+pub(super) fn hex(id: &impl Bytes16) -> Hex {
+    Hex(id.bytes())
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 32];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).expect("hexadecimal digits are ASCII"))
+    }
+}
+
+/// A batch's rows as the JSON array that its statement takes apart.
+pub(super) fn json_rows<T: Serialize>(rows: &[T]) -> String {
+    serde_json::to_string(rows).expect("numbers, texts and arrays always have a JSON form")
+}
+
+/// A list of ids as the JSON array that a statement takes apart.
+pub(super) fn json_ids<'a, T: Bytes16 + 'a>(ids: impl IntoIterator<Item = &'a T>) -> String {
+    json_rows(&ids.into_iter().map(hex).collect::<Vec<_>>())
+}
+
+/// Timings as stored: four numbers or nulls in a JSON array.
+pub(super) fn timings_text(timings: &Timings) -> String {
+    let Timings { dns_ms, connect_ms, first_byte_ms, body_ms } = timings;
+    json_rows(&[dns_ms, connect_ms, first_byte_ms, body_ms])
+}
+
+/// Timings as they were stored; none for what cannot be read.
+pub(super) fn timings_of(text: Option<&str>) -> Timings {
+    let [dns_ms, connect_ms, first_byte_ms, body_ms] =
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    Timings { dns_ms, connect_ms, first_byte_ms, body_ms }
+}
+
+/// The smallest key of a row made at `at` or later, by its time-ordered id.
+pub(super) fn key_from(at: Timestamp) -> Vec<u8> {
+    JobId::new(at, 0).to_bytes().to_vec()
+}
+
+/// The smallest key above every row made at `at` or earlier.
+pub(super) fn key_above(at: Timestamp) -> Vec<u8> {
+    key_from(Timestamp::from_millis(at.as_millis().saturating_add(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_written_so_that_unhex_reads_them() {
+        let id = JobId::from_bytes([0x00, 0x9f, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xa0]);
+        assert_eq!(json_ids([&id]), r#"["009fff0102030405060708090a0b0ca0"]"#);
+    }
+
+    #[test]
+    fn timings_read_back() {
+        let timings =
+            Timings { dns_ms: Some(1), connect_ms: None, first_byte_ms: Some(0), body_ms: None };
+        assert_eq!(timings_text(&timings), "[1,null,0,null]");
+        assert_eq!(timings_of(Some("[1,null,0,null]")), timings);
+        assert_eq!(timings_of(Some("?")), Timings::default());
+        assert_eq!(timings_of(None), Timings::default());
+    }
+
+    #[test]
+    fn keys_bound_the_ids_of_an_instant() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let last = JobId::new(at, u128::MAX).to_bytes().to_vec();
+        assert!(key_from(at) <= JobId::new(at, 0).to_bytes().to_vec());
+        assert!(last < key_above(at));
+        let next = Timestamp::from_millis(at.as_millis() + 1);
+        assert!(key_above(at) <= JobId::new(next, 0).to_bytes().to_vec());
+    }
+}

@@ -1,0 +1,222 @@
+//! The one writer: a task that owns the only connection that writes.
+//!
+//! A caller hands its work over and waits for the answer. So a caller that goes away cannot cut a
+//! transaction in two: work that was handed over runs to its end, other work never begins. What is
+//! waiting when the writer is free goes into one transaction, each piece of work behind a
+//! savepoint of its own, and pays for one flush to the disk together (group commit). Work that
+//! fails is undone alone; answers are given after the commit.
+//!
+//! On failure of the transaction itself (a full disk, a locked file) everybody in it gets the
+//! failure, and the connection is made anew before the next one: no state of it can be left over.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::{Fault, Outcome};
+use crate::runtime::{TaskKind, Tasks};
+use crate::store::{Result, StoreErrorKind};
+
+/// How many callers can wait before handing over makes them wait too.
+const QUEUE: usize = 256;
+/// The most pieces of work in one transaction: each waits for all.
+const GROUP: usize = 64;
+
+/// Tells a caller how its work ended: with the failure of the transaction, or as it ended itself.
+type Answer = Box<dyn FnOnce(Option<Fault>) + Send>;
+
+struct Done {
+    succeeded: bool,
+    answer: Answer,
+}
+
+type Work = Box<
+    dyn for<'c> FnOnce(std::result::Result<&'c mut SqliteConnection, Fault>) -> BoxFuture<'c, Done>
+        + Send,
+>;
+
+/// The way to the writer.
+#[derive(Clone)]
+pub(super) struct Writer {
+    queue: mpsc::Sender<Work>,
+}
+
+impl Writer {
+    /// Starts the writer. It ends, after the work that was handed over, when the last handle is
+    /// dropped or `tasks` begin to stop.
+    pub(super) fn start(
+        tasks: &Tasks,
+        options: SqliteConnectOptions,
+        connection: SqliteConnection,
+    ) -> Self {
+        let (queue, works) = mpsc::channel(QUEUE);
+        let seat = Seat { options, connection: Some(connection) };
+        tasks.spawn(TaskKind::Command, run(tasks.clone(), seat, works));
+        Self { queue }
+    }
+
+    /// Runs `work` in a transaction and answers after the commit.
+    pub(super) async fn write<T, W>(&self, operation: &'static str, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel::<Outcome<T>>();
+        let work: Work = Box::new(move |connection| {
+            Box::pin(async move {
+                let outcome = match connection {
+                    Ok(connection) => work(connection).await,
+                    Err(fault) => Err(fault),
+                };
+                let succeeded = outcome.is_ok();
+                let answer: Answer = Box::new(move |fault| {
+                    // The caller may have gone away.
+                    let _ = sender.send(outcome.and_then(|value| fault.map_or(Ok(value), Err)));
+                });
+                Done { succeeded, answer }
+            })
+        });
+        let closed = |_| Fault::new(StoreErrorKind::Unavailable, "the store is closed");
+        self.queue.send(work).await.map_err(|error| closed(error.to_string()).of(operation))?;
+        let lost = |_| Fault::new(StoreErrorKind::Internal, "the write was abandoned");
+        receiver.await.map_err(lost).flatten().map_err(|fault| fault.of(operation))
+    }
+}
+
+async fn run(tasks: Tasks, mut seat: Seat, mut works: mpsc::Receiver<Work>) {
+    let mut taken = Vec::with_capacity(GROUP);
+    loop {
+        let count = tokio::select! {
+            biased;
+            count = works.recv_many(&mut taken, GROUP) => count,
+            () = tasks.stopping().cancelled(), if !works.is_closed() => {
+                works.close();
+                continue;
+            }
+        };
+        if count == 0 {
+            break;
+        }
+        let mut waiting = VecDeque::from(std::mem::take(&mut taken));
+        while !waiting.is_empty() {
+            seat.transact(&mut waiting).await;
+        }
+    }
+    seat.leave().await;
+}
+
+/// The writing connection, made anew whenever its state is in doubt.
+struct Seat {
+    options: SqliteConnectOptions,
+    connection: Option<SqliteConnection>,
+}
+
+/// How a piece of work ended within the transaction.
+enum Step {
+    /// It awaits the commit.
+    Kept(Answer),
+    /// It was undone alone.
+    Undone,
+    /// The transaction is gone, and with it what came before.
+    Broken,
+}
+
+impl Seat {
+    /// Takes work from `waiting` into one transaction: all of it, unless one piece breaks the
+    /// transaction.
+    async fn transact(&mut self, waiting: &mut VecDeque<Work>) {
+        let connection = match self.begin().await {
+            Ok(connection) => connection,
+            Err(fault) => {
+                self.leave().await;
+                for work in waiting.drain(..) {
+                    (work(Err(fault.clone())).await.answer)(None);
+                }
+                return;
+            }
+        };
+        let mut kept = Vec::with_capacity(waiting.len());
+        let mut failure = None;
+        while let Some(work) = waiting.pop_front() {
+            match step(connection, work).await {
+                Step::Kept(answer) => kept.push(answer),
+                Step::Undone => {}
+                Step::Broken => {
+                    let message = "undone together with a write that broke the transaction";
+                    failure = Some(Fault::new(StoreErrorKind::Unavailable, message));
+                    break;
+                }
+            }
+        }
+        if failure.is_none() {
+            failure = execute(connection, "COMMIT").await.err();
+        }
+        if failure.is_some() {
+            self.leave().await;
+        }
+        for answer in kept {
+            answer(failure.clone());
+        }
+    }
+
+    async fn begin(&mut self) -> Outcome<&mut SqliteConnection> {
+        if self.connection.is_none() {
+            self.connection = Some(self.options.connect().await?);
+        }
+        let connection = self.connection.as_mut().expect("made above");
+        execute(connection, "BEGIN IMMEDIATE").await?;
+        Ok(connection)
+    }
+
+    /// Gives the connection up; what it had not committed is undone.
+    async fn leave(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Err(error) = connection.close().await
+        {
+            tracing::warn!(%error, "closing the store's writing connection failed");
+        }
+    }
+}
+
+async fn step(connection: &mut SqliteConnection, work: Work) -> Step {
+    if let Err(fault) = execute(connection, "SAVEPOINT work").await {
+        (work(Err(fault)).await.answer)(None);
+        return Step::Broken;
+    }
+    let done = AssertUnwindSafe(work(Ok(connection))).catch_unwind().await;
+    let answer = match done {
+        Ok(Done { succeeded: true, answer }) => match execute(connection, "RELEASE work").await {
+            Ok(()) => return Step::Kept(answer),
+            Err(fault) => {
+                answer(Some(fault));
+                return Step::Broken;
+            }
+        },
+        Ok(Done { answer, .. }) => Some(answer),
+        Err(_) => {
+            tracing::error!("a write panicked and was undone");
+            None
+        }
+    };
+    // A failure such as a full disk may already have undone the whole transaction; then there is
+    // no savepoint to go back to.
+    let undone = async {
+        execute(connection, "ROLLBACK TO work").await?;
+        execute(connection, "RELEASE work").await
+    };
+    let step = if undone.await.is_ok() { Step::Undone } else { Step::Broken };
+    if let Some(answer) = answer {
+        answer(None);
+    }
+    step
+}
+
+async fn execute(connection: &mut SqliteConnection, sql: &'static str) -> Outcome<()> {
+    sqlx::query(sql).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Shows the metrics as Prometheus reads them.
+
+use std::sync::OnceLock;
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use super::{BUILD_INFO, TABLE, Version, process};
+
+/// The recorder of the process. Metrics are constants, so there can be only one.
+static EXPORTER: OnceLock<Exporter> = OnceLock::new();
+
+/// Renders what was recorded. Clones share one source.
+#[derive(Clone)]
+pub struct Exporter(PrometheusHandle);
+
+/// Begins recording. Called again, it returns the same exporter.
+pub fn install() -> Exporter {
+    EXPORTER.get_or_init(build).clone()
+}
+
+fn build() -> Exporter {
+    let mut builder = PrometheusBuilder::new();
+    for metric in TABLE {
+        if let Some(buckets) = metric.buckets() {
+            let name = Matcher::Full(metric.definition().name.to_owned());
+            builder = builder.set_buckets_for_metric(name, buckets).expect("no empty buckets");
+        }
+    }
+    let recorder = builder.build_recorder();
+    for metric in TABLE {
+        metric.register(&recorder);
+    }
+    BUILD_INFO.with(Version::Current).set(1);
+    Exporter(recorder.handle())
+}
+
+impl Exporter {
+    /// All metrics, and those of the process, in the text format of Prometheus.
+    pub fn render(&self) -> String {
+        let mut text = self.0.render();
+        process::append(&mut text);
+        text
+    }
+
+    /// Folds what histograms took in since the last time; to be called every few seconds, since
+    /// they keep each value until then.
+    pub fn upkeep(&self) {
+        self.0.run_upkeep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::schedule::SkipReason;
+    use crate::telemetry::metrics::{SKIPS, START_LAG_SECONDS};
+
+    /// The value of the one line that starts with `series` and a blank.
+    fn value(text: &str, series: &str) -> f64 {
+        let mut lines =
+            text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = lines.next().unwrap_or_else(|| panic!("no {series} in {text}"));
+        assert_eq!(lines.next(), None, "{series} twice");
+        value.parse().expect("a number")
+    }
+
+    #[test]
+    fn shows_all_series_from_the_start_and_what_was_recorded() {
+        let exporter = install();
+        let before = exporter.render();
+        let quota = "punctual_skips_total{reason=\"quota\"}";
+        let skips = value(&before, quota);
+        let fast = "punctual_start_lag_seconds_bucket{le=\"0.005\"}";
+        let (lag, count) = (value(&before, fast), "punctual_start_lag_seconds_count");
+        let counted = value(&before, count);
+
+        SKIPS.with(SkipReason::Quota).add(3);
+        START_LAG_SECONDS.record_span(Duration::from_millis(4));
+        START_LAG_SECONDS.record_span(Duration::from_secs(400));
+        exporter.upkeep();
+
+        let after = install().render();
+        // Other tests of this process may record too.
+        assert!(value(&after, quota) >= skips + 3.0);
+        assert!(value(&after, fast) >= lag + 1.0);
+        assert!(value(&after, count) >= counted + 2.0);
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(after.contains(&format!("punctual_build_info{{version=\"{version}\"}} 1")));
+        assert!(after.contains("# HELP punctual_ticks_fired_total Ticks that became a job."));
+    }
+}

@@ -1,0 +1,257 @@
+//! Labels: closed enumerations, so that the number of series is known beforehand.
+
+use crate::domain::outcome::Outcome;
+use crate::domain::schedule::SkipReason;
+
+/// One label with all its values.
+pub trait Label: Copy + Send + Sync + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// How many values there are.
+    const COUNT: usize;
+
+    /// The place of this value, below `COUNT`.
+    fn place(self) -> usize;
+
+    /// The text of the value at `place`.
+    fn text(place: usize) -> &'static str;
+}
+
+/// The labels of one metric: none, one or two.
+pub trait LabelSet: Copy + Send + Sync + 'static {
+    /// How many series that makes.
+    const COUNT: usize;
+
+    /// Which of the series this is.
+    fn index(self) -> usize;
+
+    /// The labels of the series at `index`.
+    fn labels(index: usize) -> Vec<metrics::Label>;
+}
+
+impl LabelSet for () {
+    const COUNT: usize = 1;
+
+    fn index(self) -> usize {
+        0
+    }
+
+    fn labels(_: usize) -> Vec<metrics::Label> {
+        Vec::new()
+    }
+}
+
+impl<A: Label> LabelSet for A {
+    const COUNT: usize = <A as Label>::COUNT;
+
+    fn index(self) -> usize {
+        self.place()
+    }
+
+    fn labels(index: usize) -> Vec<metrics::Label> {
+        vec![metrics::Label::from_static_parts(A::NAME, A::text(index))]
+    }
+}
+
+impl<A: Label, B: Label> LabelSet for (A, B) {
+    const COUNT: usize = A::COUNT * B::COUNT;
+
+    fn index(self) -> usize {
+        self.0.place() * B::COUNT + self.1.place()
+    }
+
+    fn labels(index: usize) -> Vec<metrics::Label> {
+        vec![
+            metrics::Label::from_static_parts(A::NAME, A::text(index / B::COUNT)),
+            metrics::Label::from_static_parts(B::NAME, B::text(index % B::COUNT)),
+        ]
+    }
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $type:ident, $name:literal { $($(#[$item_doc:meta])* $item:ident = $text:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type {
+            $($(#[$item_doc])* $item,)*
+        }
+
+        impl Label for $type {
+            const NAME: &'static str = $name;
+            const COUNT: usize = [$(Self::$item,)*].len();
+
+            fn place(self) -> usize {
+                self as usize
+            }
+
+            fn text(place: usize) -> &'static str {
+                [$($text,)*][place]
+            }
+        }
+    };
+}
+
+impl Label for SkipReason {
+    const NAME: &'static str = "reason";
+    const COUNT: usize = Self::ALL.len();
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn text(place: usize) -> &'static str {
+        Self::ALL[place].as_str()
+    }
+}
+
+label! {
+    /// What an attempt's exchange meant.
+    AttemptOutcome, "outcome" {
+        /// The job has succeeded.
+        Success = "success",
+        /// Worth another attempt.
+        Retryable = "retryable",
+        /// No attempt can help.
+        Final = "final",
+    }
+}
+
+impl From<&Outcome> for AttemptOutcome {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Success => Self::Success,
+            Outcome::Retryable(_) => Self::Retryable,
+            Outcome::Final(_) => Self::Final,
+        }
+    }
+}
+
+label! {
+    /// How a job ended.
+    FinalStatus, "status" {
+        /// An attempt brought what was expected.
+        Success = "SUCCESS",
+        /// None did.
+        Failed = "FAILED",
+    }
+}
+
+label! {
+    /// Of what kind a failure of the store was.
+    StoreFault, "kind" {
+        /// It could not be reached.
+        Unavailable = "unavailable",
+        /// It had no room.
+        Full = "full",
+        /// It could not read its data.
+        Corrupt = "corrupt",
+        /// Its version or set-up does not fit.
+        Incompatible = "incompatible",
+        /// It refused a row.
+        Rejected = "rejected",
+        /// Its adapter has a fault.
+        Internal = "internal",
+    }
+}
+
+label! {
+    /// A background loop.
+    Loop, "loop" {
+        /// Fires ticks.
+        Leader = "leader",
+        /// Finds what the queue lost.
+        Sweeper = "sweeper",
+        /// Takes tickets and claims jobs.
+        Executor = "executor",
+        /// Commits outcomes.
+        Committer = "committer",
+        /// Renews claims.
+        Renewer = "renewer",
+        /// Prunes and keeps things tidy.
+        Upkeep = "upkeep",
+        /// Any other.
+        Other = "other",
+    }
+}
+
+label! {
+    /// The method of a request.
+    RequestMethod, "method" {
+        /// GET and HEAD.
+        Get = "GET",
+        /// POST.
+        Post = "POST",
+        /// PUT.
+        Put = "PUT",
+        /// PATCH.
+        Patch = "PATCH",
+        /// DELETE.
+        Delete = "DELETE",
+        /// Whatever else a client thinks of.
+        Other = "other",
+    }
+}
+
+impl From<&http::Method> for RequestMethod {
+    fn from(method: &http::Method) -> Self {
+        match *method {
+            http::Method::GET | http::Method::HEAD => Self::Get,
+            http::Method::POST => Self::Post,
+            http::Method::PUT => Self::Put,
+            http::Method::PATCH => Self::Patch,
+            http::Method::DELETE => Self::Delete,
+            _ => Self::Other,
+        }
+    }
+}
+
+label! {
+    /// The class of an answer's status.
+    StatusClass, "class" {
+        /// 100 to 299.
+        Success = "2xx",
+        /// 300 to 399.
+        Redirect = "3xx",
+        /// 400 to 499.
+        ClientError = "4xx",
+        /// 500 to 599.
+        ServerError = "5xx",
+    }
+}
+
+impl From<http::StatusCode> for StatusClass {
+    fn from(status: http::StatusCode) -> Self {
+        match status.as_u16() {
+            0..=299 => Self::Success,
+            300..=399 => Self::Redirect,
+            400..=499 => Self::ClientError,
+            _ => Self::ServerError,
+        }
+    }
+}
+
+label! {
+    /// The version of this binary.
+    Version, "version" {
+        /// The one that runs.
+        Current = env!("CARGO_PKG_VERSION"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_has_its_own_series() {
+        type Pair = (RequestMethod, StatusClass);
+        let index = (RequestMethod::Patch, StatusClass::ClientError).index();
+        let labels = Pair::labels(index);
+        assert_eq!((labels[0].key(), labels[0].value()), ("method", "PATCH"));
+        assert_eq!((labels[1].key(), labels[1].value()), ("class", "4xx"));
+        let mut all: Vec<_> = (0..Pair::COUNT).map(Pair::labels).collect();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 24);
+    }
+}

@@ -1,0 +1,8 @@
+//! What the process tells about itself: log lines and metrics.
+//!
+//! Everybody emits and nobody reads: nothing here decides anything. Emitting never waits and
+//! never fails: a metric is an addition to a number, a log line goes into a bounded buffer and is
+//! dropped, and counted, when whoever reads the log is slower than the process writes.
+
+pub mod log;
+pub mod metrics;

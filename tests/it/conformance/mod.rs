@@ -1,0 +1,3 @@
+//! The meaning of the contracts: each suite runs over all adapters.
+
+mod queue;

@@ -1,0 +1,141 @@
+//! Who imports whom.
+//!
+//! The crate's modules have ranks; data and calls flow one way. The table in `ranks` says who may
+//! import whom; beside that no two modules beside each other may import each other.
+
+mod ranks;
+mod references;
+
+use std::collections::BTreeMap;
+
+use crate::rust::{is_test_file, test_files};
+use crate::tree::{Finding, Tree};
+use ranks::Unit;
+use references::{Modules, Reference, module_of, references};
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let (modules, tests) = (Modules::of(tree), test_files(tree));
+    let mut findings = Vec::new();
+    let mut edges: BTreeMap<(Vec<String>, Vec<String>), String> = BTreeMap::new();
+    for file in tree.rust("src/").filter(|file| !is_test_file(&tests, &file.path)) {
+        let from = module_of(&file.path);
+        if let Some(unranked) = Unit::of(&from).unranked() {
+            findings.push(Finding::at(file, 1, unranked));
+        }
+        for reference in references(file, &modules) {
+            if let Some(breach) = breach(&from, &reference) {
+                findings.push(Finding::at(file, reference.line, breach));
+            }
+            if let Some(edge) = edge(&from, &reference.module) {
+                edges.entry(edge).or_insert_with(|| format!("{}:{}", file.path, reference.line));
+            }
+        }
+    }
+    for ((a, b), place) in &edges {
+        if let Some(back) = edges.get(&(b.clone(), a.clone()))
+            && a < b
+        {
+            let (a, b) = (a.join("::"), b.join("::"));
+            let what = format!("`{a}` and `{b}` import each other (back at {back})");
+            findings.push(Finding::new(place, what));
+        }
+    }
+    findings
+}
+
+/// What a reference does that its module's rank forbids.
+fn breach(from: &[String], reference: &Reference) -> Option<String> {
+    let (own, other) = (Unit::of(from), Unit::of(&reference.module));
+    // A module that is only made nameable is judged where an item of it is named.
+    let item = reference.path[reference.module.len()..].last().map(String::as_str);
+    (!own.may_import(&other, item)).then(|| {
+        let path = reference.path.join("::");
+        format!("`{own}` may not import `{other}` (`{path}`); see the ranks in tests/tidy")
+    })
+}
+
+/// The two modules beside each other that a reference connects, if it leaves its own.
+fn edge(from: &[String], to: &[String]) -> Option<(Vec<String>, Vec<String>)> {
+    let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+    let beside = from.len() > common && to.len() > common;
+    beside.then(|| (from[..=common].to_vec(), to[..=common].to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{assert_finds, assert_tidy};
+
+    #[test]
+    fn repository() {
+        assert_tidy(&check(&Tree::repository()));
+    }
+
+    #[test]
+    fn finds_imports_against_the_ranks() {
+        let tree = Tree::of(&[
+            ("src/domain/mod.rs", "use crate::store::StoreError;"),
+            ("src/store/mod.rs", "pub mod sqlite; fn a() { sqlite::open() }"),
+            ("src/store/sqlite/mod.rs", "use crate::queue::Queue; use super::Store;"),
+            ("src/queue/mod.rs", "pub struct Queue;"),
+            ("src/executor/run.rs", "fn a() { crate::store::sqlite::open() }"),
+            ("src/api/mod.rs", "use {crate::{domain::Id, schedules, scheduler::Leader}};"),
+            ("src/schedules/mod.rs", "use super::accounts::Account;"),
+            ("src/accounts/mod.rs", ""),
+            ("src/scheduler/mod.rs", "define! { $crate::executor::run }"),
+        ]);
+        let expected = [
+            "src/domain/mod.rs:1: `domain` may not import `store`",
+            "src/store/mod.rs:1: `store` may not import `store::sqlite`",
+            "src/store/sqlite/mod.rs:1: `store::sqlite` may not import `queue`",
+            "src/executor/run.rs:1: `executor` may not import `store::sqlite`",
+            "src/api/mod.rs:1: `api` may not import `scheduler` (`scheduler::Leader`)",
+            "src/schedules/mod.rs:1: `schedules` may not import `accounts`",
+            "src/scheduler/mod.rs:1: `scheduler` may not import `executor`",
+        ];
+        assert_finds(&check(&tree), &expected);
+    }
+
+    #[test]
+    fn lets_config_see_settings_only() {
+        let tree = Tree::of(&[
+            ("src/config/mod.rs", "use crate::executor::{self, ExecutorSettings};"),
+            ("src/config/b.rs", "use crate::executor as e; fn a(_: e::Settings, _: e::Executor)"),
+            ("src/executor/mod.rs", ""),
+            ("src/app/mod.rs", "use crate::{config, store::sqlite};"),
+            ("src/store/sqlite/mod.rs", ""),
+        ]);
+        assert_finds(
+            &check(&tree),
+            &["b.rs:1: `config` may not import `executor` (`executor::Executor`)"],
+        );
+    }
+
+    #[test]
+    fn finds_modules_that_import_each_other() {
+        let tree = Tree::of(&[
+            ("src/domain/a.rs", "use super::b::B;"),
+            ("src/domain/b.rs", "fn c() -> crate::domain::a::A { loop {} }"),
+            ("src/domain/d.rs", "use super::a::A;"),
+            ("src/domain/mod.rs", "mod a; mod b; mod d; pub use a::A;"),
+        ]);
+        assert_finds(&check(&tree), &["`domain::a` and `domain::b` import each other"]);
+    }
+
+    #[test]
+    fn finds_a_module_without_a_rank() {
+        let tree = Tree::of(&[("src/utils/mod.rs", "")]);
+        assert_finds(&check(&tree), &["src/utils/mod.rs:1: `utils` has no rank"]);
+    }
+
+    #[test]
+    fn leaves_tests_alone() {
+        let tree = Tree::of(&[
+            ("src/executor/mod.rs", "#[cfg(test)]\nmod tests { use crate::queue::memory::Q; }"),
+            ("src/queue/memory.rs", "#[cfg(test)]\nmod tests;"),
+            ("src/queue/memory/tests.rs", "use crate::store::Store;"),
+            ("src/store/mod.rs", ""),
+        ]);
+        assert_finds(&check(&tree), &[]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The ranks.
+
+use std::fmt;
+
+/// A module that has a rank: one at the top of the crate, or the adapter of a contract.
+#[derive(PartialEq, Eq)]
+pub struct Unit {
+    name: String,
+    adapter: Option<String>,
+}
+
+/// Each module at the top of the crate with its rank. Adapters have [`ADAPTER`].
+const RANKS: [(&str, u8); 22] = [
+    ("domain", 0),
+    ("telemetry", 1),
+    ("runtime", 2),
+    ("store", CONTRACT),
+    ("queue", CONTRACT),
+    ("cluster", CONTRACT),
+    ("outbound", CONTRACT),
+    ("channels", CONTRACT),
+    ("schedules", COMMANDS),
+    ("accounts", COMMANDS),
+    ("notifications", COMMANDS),
+    ("scheduler", ADAPTER),
+    ("executor", ADAPTER),
+    ("notify", ADAPTER),
+    ("api", DOOR),
+    ("dashboard", DOOR),
+    ("operations", DOOR),
+    ("config", CONFIG),
+    ("app", 7),
+    ("cli", 8),
+    ("main", 8),
+    ("lib", 8),
+];
+
+const CONTRACT: u8 = 3;
+/// Adapters, stages and commands.
+const ADAPTER: u8 = 4;
+const COMMANDS: u8 = ADAPTER;
+/// What the outside world calls.
+const DOOR: u8 = 5;
+const CONFIG: u8 = 6;
+
+/// The commands and queries that all front doors share.
+const COMMAND_MODULES: [&str; 3] = ["schedules", "accounts", "notifications"];
+
+/// The contracts and their adapters.
+const ADAPTERS: [(&str, &[&str]); 3] = [
+    ("store", &["sqlite", "postgres"]),
+    ("queue", &["memory", "redis"]),
+    ("cluster", &["single", "etcd"]),
+];
+
+fn is_settings(item: &str) -> bool {
+    item.ends_with("Settings")
+}
+
+impl Unit {
+    /// The unit that a module belongs to.
+    pub fn of(module: &[String]) -> Self {
+        let name = module.first().cloned().unwrap_or_else(|| "lib".to_owned());
+        let own = ADAPTERS.iter().find(|(contract, _)| *contract == name);
+        let adapter = module
+            .get(1)
+            .filter(|second| own.is_some_and(|(_, adapters)| adapters.contains(&second.as_str())));
+        Self { name, adapter: adapter.cloned() }
+    }
+
+    fn rank(&self) -> Option<u8> {
+        let own = RANKS.iter().find(|(name, _)| *name == self.name)?;
+        Some(if self.adapter.is_some() { ADAPTER } else { own.1 })
+    }
+
+    /// A complaint if the unit is not in the table.
+    pub fn unranked(&self) -> Option<String> {
+        let what = || format!("`{self}` has no rank: give it one in tests/tidy/imports/ranks.rs");
+        self.rank().is_none().then(what)
+    }
+
+    /// Whether code of this unit may name `item` of another, or the other as such.
+    pub fn may_import(&self, other: &Self, item: Option<&str>) -> bool {
+        let (Some(own), Some(theirs)) = (self.rank(), other.rank()) else { return true };
+        if self == other {
+            return true;
+        }
+        match own {
+            0..CONTRACT => theirs < own,
+            CONTRACT => theirs < CONTRACT || (self.name == "channels" && other.name == "outbound"),
+            ADAPTER if self.adapter.is_some() => {
+                theirs < CONTRACT || self.name == other.name && other.adapter.is_none()
+            }
+            ADAPTER => theirs <= CONTRACT,
+            DOOR => theirs <= CONTRACT || COMMAND_MODULES.contains(&other.name.as_str()),
+            CONFIG => theirs < CONTRACT || (theirs <= DOOR && item.is_none_or(is_settings)),
+            _ => theirs <= own,
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.adapter {
+            Some(adapter) => write!(out, "{}::{adapter}", self.name),
+            None => out.write_str(&self.name),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What the README tells people to type works: the binary knows the commands and options, cargo
+//! knows the benches, `tests/run` knows its words, the program knows the variables.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use crate::settings::settings;
+use crate::tree::{File, Finding, Tree};
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let Some(readme) = tree.get("README.md") else {
+        return vec![Finding::new("README.md", "is missing")];
+    };
+    let mut findings = Vec::new();
+    for (line, text) in readme.lines() {
+        for complaint in [bench(tree, text), test_word(tree, text), variable(tree, text)] {
+            findings.extend(complaint.map(|what| Finding::at(readme, line, what)));
+        }
+    }
+    findings.extend(unmapped(tree, readme));
+    findings
+}
+
+/// The map names each folder of the source.
+fn unmapped(tree: &Tree, readme: &File) -> Vec<Finding> {
+    let inner = tree.files.iter().filter_map(|file| file.path.strip_prefix("src/"));
+    let folders: BTreeSet<&str> = inner.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    let lacks = |folder: &&str| !readme.text.contains(&format!("`src/{folder}/`"));
+    let complaint = |folder| Finding::new("README.md", format!("the map lacks src/{folder}/"));
+    folders.into_iter().filter(lacks).map(complaint).collect()
+}
+
+/// Benches are declared.
+fn bench(tree: &Tree, line: &str) -> Option<String> {
+    let (_, name) = line.split_once("cargo bench --bench ")?;
+    let name = first_word(name);
+    let declared = format!("name = \"{name}\"");
+    let known = tree.get("Cargo.toml").is_some_and(|manifest| manifest.text.contains(&declared));
+    (!known).then(|| format!("there is no bench {name}"))
+}
+
+/// `tests/run` has a case for each word it is called with.
+fn test_word(tree: &Tree, line: &str) -> Option<String> {
+    let (_, word) = line.split_once("tests/run ")?;
+    let word = first_word(word);
+    let script = tree.get("tests/run").map_or("", |file| &file.text);
+    let mut cases = script.lines().filter_map(|line| line.trim().split_once(')'));
+    let known =
+        word.is_empty() || cases.any(|(cases, _)| cases.split('|').any(|c| c.trim() == word));
+    (!known).then(|| format!("tests/run knows no {word}"))
+}
+
+/// There is a setting for the variable, or the source names it.
+fn variable(tree: &Tree, line: &str) -> Option<String> {
+    let names = line.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
+    let mut names = names.filter(|name| name.starts_with("PUNCTUAL_"));
+    let settings = settings(tree);
+    let known = |name: &str| {
+        settings.iter().any(|setting| setting.variable == name)
+            || tree.rust("src/").any(|file| file.text.contains(name))
+    };
+    names.find(|name| !known(name)).map(|name| format!("nothing reads {name}"))
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').next().unwrap_or_default()
+}
+
+/// Calls of the binary in a document: the line, the words up to the first that is no plain word,
+/// and all options. In prose they stand in backticks, in a block of code anywhere.
+fn calls(text: &str) -> Vec<(usize, Vec<&str>, Vec<&str>)> {
+    let (mut in_block, mut found) = (false, Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        in_block ^= line.starts_with("```");
+        for mark in ["punctual ", "cargo run --release -- "] {
+            for (at, _) in line.match_indices(mark) {
+                let before = line[..at].chars().next_back();
+                let starts = match before {
+                    None | Some(' ' | '/') => in_block,
+                    before => before == Some('`'),
+                };
+                let (commands, options) = words(&line[at + mark.len()..]);
+                if starts && !commands.is_empty() {
+                    found.push((number, commands, options));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The commands and the options of a call.
+fn words(call: &str) -> (Vec<&str>, Vec<&str>) {
+    let call = call.split(['`', '|', ';', '#', '>']).next().unwrap_or(call);
+    let is_command = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+    let commands = call.split_whitespace().take_while(is_command).collect();
+    (commands, call.split_whitespace().filter(|word| word.starts_with('-')).collect())
+}
+
+/// What the binary says to `commands --help`, if it knows them.
+fn help(commands: &[&str]) -> Option<String> {
+    let mut call = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    let output = call.args(commands).arg("--help").output().expect("the binary starts");
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn unknown_calls(readme: &File) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (line, commands, options) in calls(&readme.text) {
+        let call = commands.join(" ");
+        let Some(help) = help(&commands) else {
+            findings.push(Finding::at(readme, line, format!("no command {call}")));
+            continue;
+        };
+        for option in options.iter().filter(|option| !help.contains(*option)) {
+            findings.push(Finding::at(readme, line, format!("{call} has no {option}")));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{assert_finds, assert_tidy};
+
+    #[test]
+    fn repository() {
+        let tree = Tree::repository();
+        assert_tidy(&check(&tree));
+        assert_tidy(&unknown_calls(tree.get("README.md").expect("a README")));
+    }
+
+    #[test]
+    fn finds_what_nothing_answers_to() {
+        let readme = "cargo bench --bench cron\ncargo bench --bench gone\n`tests/run quick`, tests/run.\n\
+                      tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n\
+                      `src/config/`\n";
+        let tree = Tree::of(&[
+            ("README.md", readme),
+            ("Cargo.toml", "[[bench]]\nname = \"cron\""),
+            ("tests/run", "case $1 in\n  all | quick) quick ;;\nesac"),
+            ("src/config/mod.rs", "PUNCTUAL_STORE_URL"),
+            ("src/app/mod.rs", ""),
+        ]);
+        let expected = [
+            "README.md:2: there is no bench gone",
+            "README.md:4: tests/run knows no",
+            "README.md:6: nothing",
+            "lacks src/app/",
+        ];
+        assert_finds(&check(&tree), &expected);
+    }
+
+    #[test]
+    fn finds_calls_the_binary_does_not_know() {
+        let text = "Run `punctual key create --account NAME`.\n`punctual key shred`\n\
+                    the punctual one\n```\n./punctual serve --config F --gone\n\
+                    as punctual -- punctual gone\n```\n";
+        let tree = Tree::of(&[("README.md", text)]);
+        let expected = ["2: no command key shred", "5: serve has no --gone", "6: no command gone"];
+        assert_finds(&unknown_calls(&tree.files[0]), &expected);
+    }
+}
