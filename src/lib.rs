@@ -26,3 +26,5 @@ pub mod api;
 pub mod operations;
 
 pub mod config;
+
+pub mod cli;
