@@ -256,7 +256,8 @@ impl Answer {
     #[track_caller]
     pub fn invalid(&self, field_errors: Value) {
         self.refused(400, "VALIDATION_ERROR", "Validation error");
-        assert_eq!(self.body["error"]["details"], json!({ "fieldErrors": field_errors }));
+        let details = Value::from_iter([("fieldErrors", field_errors)]);
+        assert_eq!(self.body["error"]["details"], details);
     }
 
     #[track_caller]
@@ -284,8 +285,9 @@ pub fn schedule_with(fields: Value) -> Value {
         "endpoint": "https://example.com/hook",
         "httpMethod": "POST",
     });
-    for (name, value) in fields.as_object().expect("an object") {
-        schedule[name] = value.clone();
+    let Value::Object(fields) = fields else { panic!("not an object: {fields}") };
+    for (name, value) in fields {
+        schedule[name] = value;
     }
     schedule
 }
