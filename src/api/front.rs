@@ -132,7 +132,8 @@ fn log(
     HTTP_REQUESTS.with((method.into(), status.into())).add(1);
     HTTP_SECONDS.record(duration.as_secs_f64());
     let account = account.map(tracing::field::display);
-    let (status, duration_ms) = (status.as_u16(), duration.as_secs_f64() * 1_000.0);
+    // To a tenth: more digits would be noise.
+    let (status, duration_ms) = (status.as_u16(), (duration.as_secs_f64() * 1e4).round() / 10.0);
     if let Some(Cause(cause)) = response.extensions().get() {
         tracing::error!(%method, route, status, duration_ms, request_id, account, cause, "request failed");
     } else if matches!(*method, Method::GET | Method::HEAD) {

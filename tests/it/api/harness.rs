@@ -23,6 +23,8 @@ use punctual::store::{Account, FiringStore};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use super::away_queue::AwayQueue;
+
 /// When every test begins: 2030-01-01T00:00:30Z.
 pub const START: Timestamp = Timestamp::from_millis(1_893_456_030_000);
 pub const SHARDS: u16 = 4;
@@ -33,12 +35,14 @@ pub struct Setup {
     pub base_path: &'static str,
     /// What the API believes; the store has `SHARDS`.
     pub shards: u16,
+    /// Whether no operation of the queue succeeds.
+    pub queue_is_away: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let limits = RateLimits { per_minute: 100_000, per_hour: 1_000_000 };
-        Self { limits, base_path: "", shards: SHARDS }
+        Self { limits, base_path: "", shards: SHARDS, queue_is_away: false }
     }
 }
 
@@ -68,7 +72,8 @@ impl Service {
         store.set_up_shards(SHARDS).await.expect("set up");
         let (clock, random, tasks) = (Clock::manual(START), Random::seeded(7), Tasks::new());
         let queue = Arc::new(MemoryQueue::new());
-        let shared: SharedQueue = queue.clone();
+        let shared: SharedQueue =
+            if setup.queue_is_away { Arc::new(AwayQueue::default()) } else { queue.clone() };
         let accounts = Accounts::new(store.clone(), clock.clone(), random.clone());
         let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
         let router = api::router(api::Parts {
