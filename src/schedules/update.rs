@@ -1,7 +1,8 @@
 //! Changing schedules.
 
 use super::draft::{Draft, cadence};
-use super::edits::{Edits, Purpose};
+use super::edits::Edits;
+use super::fields::Purpose;
 use super::fields::{Fields, Given};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Inner, Schedules};

@@ -214,9 +214,14 @@ impl Peer {
     pub async fn drip(&mut self, bytes: &[u8], pause: Duration) -> io::Result<()> {
         for byte in bytes.iter().cycle() {
             self.write([*byte]).await?;
-            tokio::time::sleep(pause).await;
+            self.pause(pause).await;
         }
         Ok(())
+    }
+
+    /// Does nothing for a while.
+    pub async fn pause(&self, pause: Duration) {
+        tokio::time::sleep(pause).await;
     }
 
     /// Does nothing more until the client closes.
