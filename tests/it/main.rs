@@ -1,5 +1,4 @@
-//! The integration tests, in one binary, one module per part of the service: against real sockets,
-//! with servers of the tests' own.
+//! The integration tests, in one binary: against real sockets, with servers of the tests' own.
 
 #![allow(
     clippy::disallowed_methods,
