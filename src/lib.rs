@@ -16,9 +16,15 @@ pub mod store;
 
 pub mod outbound;
 
+pub mod accounts;
+pub mod schedules;
+
 pub mod executor;
 pub mod scheduler;
 
+pub mod api;
 pub mod operations;
 
 pub mod config;
+
+pub mod cli;

@@ -6,8 +6,13 @@ use std::sync::LazyLock;
 /// The text of the file.
 pub(super) const DEFAULTS: &str = include_str!("default.toml");
 
-/// What `dev` sets other than `serve`: the targets of a developer are on the same machine.
-pub(super) const DEV: &str = "[outbound]\nallow = [\"127.0.0.0/8\", \"::1/128\"]\n";
+/// What `dev` sets other than `serve`: the targets of a developer are on the same machine, and
+/// there are few enough jobs to tell how each went.
+pub(super) const DEV: &str = "\
+log = \"info,punctual::executor=debug\"
+[outbound]
+allow = [\"127.0.0.0/8\", \"::1/128\"]
+";
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +21,8 @@ pub struct Setting {
     pub key: &'static str,
     /// What it does, in one or two sentences.
     pub help: &'static str,
+    /// Its default, in the form of TOML.
+    pub default: &'static str,
     /// The environment variable that sets it.
     pub variable: String,
     /// The option that sets it, without the dashes before it.
@@ -62,9 +69,9 @@ fn parse(text: &'static str) -> Document {
             section = name;
         } else if let Some(text) = line.strip_prefix("# ") {
             comment = text;
-        } else if let Some((name, _)) = line.split_once(" = ") {
+        } else if let Some((name, default)) = line.split_once(" = ") {
             lines.push(Line::Setting(settings.len()));
-            settings.push(Setting::new(section, name, comment));
+            settings.push(Setting::new(section, name, default, comment));
             continue;
         }
         lines.push(Line::Text(line));
@@ -73,13 +80,13 @@ fn parse(text: &'static str) -> Document {
 }
 
 impl Setting {
-    fn new(section: &str, name: &str, help: &'static str) -> Self {
+    fn new(section: &str, name: &str, default: &'static str, help: &'static str) -> Self {
         let path: Vec<&str> = [section, name].into_iter().filter(|part| !part.is_empty()).collect();
         // The keys live as long as the process: the file is part of the binary.
         let key: &'static str = path.join(".").leak();
         let variable = format!("PUNCTUAL_{}", key.replace('.', "_").to_uppercase());
         let option = key.replace(['.', '_'], "-");
-        Self { key, help, variable, option }
+        Self { key, help, default, variable, option }
     }
 
     /// The name within its section.

@@ -28,8 +28,9 @@ pub use sources::{Sources, no_color};
 pub use stores::{Cluster, Discovery, Queue, Store};
 pub use work::Rate;
 
+use crate::executor::Settings as ExecutorSettings;
+use crate::outbound::Settings as OutboundSettings;
 use crate::telemetry::log::{self, LogFormat};
-use crate::{executor, outbound};
 use reader::{Parsed, Raw, Reader, list, number, seconds, text};
 
 /// What this process is to do and how.
@@ -52,9 +53,9 @@ pub struct Config {
     /// The cluster.
     pub cluster: Cluster,
     /// The executor, retries included.
-    pub executor: executor::Settings,
+    pub executor: ExecutorSettings,
     /// Calls to the outside.
-    pub outbound: outbound::Settings,
+    pub outbound: OutboundSettings,
     /// Limits on API requests.
     pub rate: Rate,
     /// How long finished jobs are kept.

@@ -31,9 +31,9 @@ fn the_defaults_are_valid_and_shown_as_they_are_written() {
     assert_eq!(config.http.limits, crate::runtime::ServeLimits::default());
     assert_eq!(config.executor.retry.base, Duration::from_secs(2));
     assert!(config.outbound.allow.is_empty());
-    assert_eq!(config.outbound.deny_ports, outbound::Settings::default().deny_ports);
-    assert_eq!(config.executor.slots, executor::Settings::default().slots);
-    assert_eq!(config.executor.per_host, executor::Settings::default().per_host);
+    assert_eq!(config.outbound.deny_ports, OutboundSettings::default().deny_ports);
+    assert_eq!(config.executor.slots, ExecutorSettings::default().slots);
+    assert_eq!(config.executor.per_host, ExecutorSettings::default().per_host);
     let dev = load(&Sources { dev: true, ..Sources::default() }).expect("valid");
     assert_eq!(dev.config.outbound.allow.len(), 2);
 }

@@ -7,7 +7,8 @@ use ipnet::IpNet;
 
 use super::reader::{Parsed, Raw, Reader, list, number, seconds, text};
 use crate::domain::retry::RetryPolicy;
-use crate::{executor, outbound};
+use crate::executor::Settings as ExecutorSettings;
+use crate::outbound::Settings as OutboundSettings;
 
 /// How many requests a key may make; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +19,8 @@ pub struct Rate {
     pub per_hour: u32,
 }
 
-pub(super) fn read_executor(reader: &mut Reader) -> executor::Settings {
-    executor::Settings {
+pub(super) fn read_executor(reader: &mut Reader) -> ExecutorSettings {
+    ExecutorSettings {
         slots: reader.read("executor.slots", number(1..=100_000)),
         per_account: reader.read("executor.per_account", number(1..=100_000)),
         per_host: reader.read("executor.per_host", number(1..=100_000)),
@@ -37,13 +38,13 @@ fn read_retry(reader: &mut Reader) -> RetryPolicy {
     RetryPolicy { base: Duration::from_millis(base_ms), cap: Duration::from_millis(cap_ms) }
 }
 
-pub(super) fn read_outbound(reader: &mut Reader) -> outbound::Settings {
-    outbound::Settings {
+pub(super) fn read_outbound(reader: &mut Reader) -> OutboundSettings {
+    OutboundSettings {
         allow: reader.read("outbound.allow", list(network)),
         deny_ports: reader.read("outbound.deny_ports", list(number(1..=u16::MAX))),
         ca_certificates: reader.read("outbound.ca_files", list(certificates)),
         dns_servers: reader.read("dns.servers", list(name_server)),
-        ..outbound::Settings::default()
+        ..OutboundSettings::default()
     }
 }
 

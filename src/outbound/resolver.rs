@@ -110,6 +110,7 @@ impl Inner {
         trace::note(|trace| trace.looked_up(spent));
         let addresses = found?;
         self.policy.judge(&addresses).map_err(failure::refused)?;
+        trace::note(|trace| trace.enter(Phase::Connect));
         Ok(addresses)
     }
 

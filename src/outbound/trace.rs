@@ -79,15 +79,17 @@ impl Trace {
 
     /// The name servers were asked for `spent`.
     pub fn looked_up(&self, spent: Duration) {
-        self.enter(Phase::Connect);
         self.time(|timings| timings.dns_ms = Some(millis(spent)));
     }
 
-    /// Connecting has ended at `now`, after `spent`, the lookup included.
+    /// Connecting has ended at `now`, after `spent`, the lookup included. If it did not come
+    /// further than that, there was no connecting.
     pub fn connected(&self, now: Duration, spent: Duration) {
-        let lookup = Duration::from_millis(self.timings().dns_ms.unwrap_or(0).into());
-        let spent = spent.saturating_sub(lookup);
-        self.time(|timings| timings.connect_ms = Some(millis(spent)));
+        if self.phase() != Phase::Lookup {
+            let lookup = Duration::from_millis(self.timings().dns_ms.unwrap_or(0).into());
+            let spent = spent.saturating_sub(lookup);
+            self.time(|timings| timings.connect_ms = Some(millis(spent)));
+        }
         self.sent.set(now);
     }
 

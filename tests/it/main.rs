@@ -1,4 +1,11 @@
-//! The integration tests: one binary, one module per part of the service.
+//! The integration tests, in one binary: against real sockets, with servers of the tests' own.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the servers of the tests stand outside of the service: their own tasks, real time"
+)]
 
 mod conformance;
+mod harness;
+mod outbound;
 mod server;

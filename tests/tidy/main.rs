@@ -14,5 +14,6 @@ mod names;
 mod readme;
 mod roots;
 mod rust;
+mod settings;
 mod sizes;
 mod tree;

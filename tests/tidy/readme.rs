@@ -1,8 +1,10 @@
 //! What the README tells people to type works: the binary knows the commands and options, cargo
 //! knows the benches, `tests/run` knows its words, the program knows the variables.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
+use crate::settings::settings;
 use crate::tree::{File, Finding, Tree};
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -15,7 +17,17 @@ fn check(tree: &Tree) -> Vec<Finding> {
             findings.extend(complaint.map(|what| Finding::at(readme, line, what)));
         }
     }
+    findings.extend(unmapped(tree, readme));
     findings
+}
+
+/// The map names each folder of the source.
+fn unmapped(tree: &Tree, readme: &File) -> Vec<Finding> {
+    let inner = tree.files.iter().filter_map(|file| file.path.strip_prefix("src/"));
+    let folders: BTreeSet<&str> = inner.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    let lacks = |folder: &&str| !readme.text.contains(&format!("`src/{folder}/`"));
+    let complaint = |folder| Finding::new("README.md", format!("the map lacks src/{folder}/"));
+    folders.into_iter().filter(lacks).map(complaint).collect()
 }
 
 /// Benches are declared.
@@ -38,12 +50,15 @@ fn test_word(tree: &Tree, line: &str) -> Option<String> {
     (!known).then(|| format!("tests/run knows no {word}"))
 }
 
-/// The program reads the variable.
+/// There is a setting for the variable, or the source names it.
 fn variable(tree: &Tree, line: &str) -> Option<String> {
     let names = line.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
     let mut names = names.filter(|name| name.starts_with("PUNCTUAL_"));
-    let inside = |file: &&File| file.path.starts_with("src/");
-    let known = |name: &str| tree.files.iter().filter(inside).any(|file| file.text.contains(name));
+    let settings = settings(tree);
+    let known = |name: &str| {
+        settings.iter().any(|setting| setting.variable == name)
+            || tree.rust("src/").any(|file| file.text.contains(name))
+    };
     names.find(|name| !known(name)).map(|name| format!("nothing reads {name}"))
 }
 
@@ -51,19 +66,35 @@ fn first_word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').next().unwrap_or_default()
 }
 
-/// What a line has the binary do: its words up to the first that is no plain word, and all options.
-fn invocation(line: &str) -> Option<(Vec<&str>, Vec<&str>)> {
-    let marks = ["punctual ", "cargo run --release -- "];
-    let (_, call) = marks.iter().find_map(|mark| {
-        line.split_once(mark)
-            .filter(|(before, _)| before.ends_with(['`', '/', ' ', '$', '(']) || before.is_empty())
-    })?;
-    let call = call.split(['`', '|', ';', '#', ')']).next().unwrap_or(call);
-    let words: Vec<&str> = call.split_whitespace().collect();
-    let is_command = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
-    let commands: Vec<&str> = words.iter().take_while(is_command).copied().collect();
-    let options = words.into_iter().filter(|word| word.starts_with('-')).collect();
-    (!commands.is_empty()).then_some((commands, options))
+/// Calls of the binary in a document: the line, the words up to the first that is no plain word,
+/// and all options. In prose they stand in backticks, in a block of code anywhere.
+fn calls(text: &str) -> Vec<(usize, Vec<&str>, Vec<&str>)> {
+    let (mut in_block, mut found) = (false, Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        in_block ^= line.starts_with("```");
+        for mark in ["punctual ", "cargo run --release -- "] {
+            for (at, _) in line.match_indices(mark) {
+                let before = line[..at].chars().next_back();
+                let starts = match before {
+                    None | Some(' ' | '/') => in_block,
+                    before => before == Some('`'),
+                };
+                let (commands, options) = words(&line[at + mark.len()..]);
+                if starts && !commands.is_empty() {
+                    found.push((number, commands, options));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The commands and the options of a call.
+fn words(call: &str) -> (Vec<&str>, Vec<&str>) {
+    let call = call.split(['`', '|', ';', '#', '>']).next().unwrap_or(call);
+    let is_command = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+    let commands = call.split_whitespace().take_while(is_command).collect();
+    (commands, call.split_whitespace().filter(|word| word.starts_with('-')).collect())
 }
 
 /// What the binary says to `commands --help`, if it knows them.
@@ -75,18 +106,14 @@ fn help(commands: &[&str]) -> Option<String> {
 
 fn unknown_calls(readme: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (line, text) in readme.lines() {
-        let Some((commands, options)) = invocation(text) else { continue };
+    for (line, commands, options) in calls(&readme.text) {
+        let call = commands.join(" ");
         let Some(help) = help(&commands) else {
-            findings.push(Finding::at(readme, line, format!("no command {}", commands.join(" "))));
+            findings.push(Finding::at(readme, line, format!("no command {call}")));
             continue;
         };
         for option in options.iter().filter(|option| !help.contains(*option)) {
-            findings.push(Finding::at(
-                readme,
-                line,
-                format!("{} has no {option}", commands.join(" ")),
-            ));
+            findings.push(Finding::at(readme, line, format!("{call} has no {option}")));
         }
     }
     findings
@@ -107,17 +134,20 @@ mod tests {
     #[test]
     fn finds_what_nothing_answers_to() {
         let readme = "cargo bench --bench cron\ncargo bench --bench gone\n`tests/run quick`, tests/run.\n\
-                      tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n";
+                      tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n\
+                      `src/config/`\n";
         let tree = Tree::of(&[
             ("README.md", readme),
             ("Cargo.toml", "[[bench]]\nname = \"cron\""),
             ("tests/run", "case $1 in\n  all | quick) quick ;;\nesac"),
             ("src/config/mod.rs", "PUNCTUAL_STORE_URL"),
+            ("src/app/mod.rs", ""),
         ]);
         let expected = [
             "README.md:2: there is no bench gone",
             "README.md:4: tests/run knows no",
             "README.md:6: nothing",
+            "lacks src/app/",
         ];
         assert_finds(&check(&tree), &expected);
     }
@@ -125,9 +155,10 @@ mod tests {
     #[test]
     fn finds_calls_the_binary_does_not_know() {
         let text = "Run `punctual key create --account NAME`.\n`punctual key shred`\n\
-                    ./punctual serve --config F --gone\nthe punctual one\n";
+                    the punctual one\n```\n./punctual serve --config F --gone\n\
+                    as punctual -- punctual gone\n```\n";
         let tree = Tree::of(&[("README.md", text)]);
-        let expected = ["README.md:2: no command key shred", "README.md:3: serve has no --gone"];
+        let expected = ["2: no command key shred", "5: serve has no --gone", "6: no command gone"];
         assert_finds(&unknown_calls(&tree.files[0]), &expected);
     }
 }

@@ -46,7 +46,8 @@ fn check(tree: &Tree) -> Vec<Finding> {
 /// What a reference does that its module's rank forbids.
 fn breach(from: &[String], reference: &Reference) -> Option<String> {
     let (own, other) = (Unit::of(from), Unit::of(&reference.module));
-    let item = reference.path.last().map_or("", String::as_str);
+    // A module that is only made nameable is judged where an item of it is named.
+    let item = reference.path[reference.module.len()..].last().map(String::as_str);
     (!own.may_import(&other, item)).then(|| {
         let path = reference.path.join("::");
         format!("`{own}` may not import `{other}` (`{path}`); see the ranks in tests/tidy")
@@ -98,12 +99,16 @@ mod tests {
     #[test]
     fn lets_config_see_settings_only() {
         let tree = Tree::of(&[
-            ("src/config/mod.rs", "use crate::executor::{Executor, ExecutorSettings};"),
+            ("src/config/mod.rs", "use crate::executor::{self, ExecutorSettings};"),
+            ("src/config/b.rs", "use crate::executor as e; fn a(_: e::Settings, _: e::Executor)"),
             ("src/executor/mod.rs", ""),
             ("src/app/mod.rs", "use crate::{config, store::sqlite};"),
             ("src/store/sqlite/mod.rs", ""),
         ]);
-        assert_finds(&check(&tree), &["`config` may not import `executor` (`executor::Executor`)"]);
+        assert_finds(
+            &check(&tree),
+            &["b.rs:1: `config` may not import `executor` (`executor::Executor`)"],
+        );
     }
 
     #[test]

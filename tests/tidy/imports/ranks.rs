@@ -53,6 +53,10 @@ const ADAPTERS: [(&str, &[&str]); 3] = [
     ("cluster", &["single", "etcd"]),
 ];
 
+fn is_settings(item: &str) -> bool {
+    item.ends_with("Settings")
+}
+
 impl Unit {
     /// The unit that a module belongs to.
     pub fn of(module: &[String]) -> Self {
@@ -75,8 +79,8 @@ impl Unit {
         self.rank().is_none().then(what)
     }
 
-    /// Whether code of this unit may name `item` of another.
-    pub fn may_import(&self, other: &Self, item: &str) -> bool {
+    /// Whether code of this unit may name `item` of another, or the other as such.
+    pub fn may_import(&self, other: &Self, item: Option<&str>) -> bool {
         let (Some(own), Some(theirs)) = (self.rank(), other.rank()) else { return true };
         if self == other {
             return true;
@@ -89,7 +93,7 @@ impl Unit {
             }
             ADAPTER => theirs <= CONTRACT,
             DOOR => theirs <= CONTRACT || COMMAND_MODULES.contains(&other.name.as_str()),
-            CONFIG => theirs < CONTRACT || (theirs <= DOOR && item.ends_with("Settings")),
+            CONFIG => theirs < CONTRACT || (theirs <= DOOR && item.is_none_or(is_settings)),
             _ => theirs <= own,
         }
     }

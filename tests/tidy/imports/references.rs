@@ -1,6 +1,6 @@
 //! Which modules of the crate a file names, in `use` lines and in paths.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rust::{Kind, Token, closing, tokens};
 use crate::tree::{File, Tree};
@@ -51,6 +51,8 @@ pub fn references(file: &File, modules: &Modules) -> Vec<Reference> {
     let mut here = module_of(&file.path);
     // Inline modules: where each ends.
     let mut inline: Vec<usize> = Vec::new();
+    // Modules that a `use` made nameable here.
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         if inline.last() == Some(&at) {
@@ -67,13 +69,15 @@ pub fn references(file: &File, modules: &Modules) -> Vec<Reference> {
         if token.in_test || continues_a_path(&tokens, at) {
             continue;
         }
-        if let Some((base, after)) = base(&tokens, at, &here, modules) {
-            let mut paths = Vec::new();
-            read_path(&tokens, after, base, &mut paths);
-            found.extend(paths.into_iter().map(|path| {
-                let module = modules.module_in(&path);
-                Reference { line: token.line, path, module }
-            }));
+        let Some((base, after)) = base(&tokens, at, &here, modules, &names) else { continue };
+        let mut paths = Vec::new();
+        read_path(&tokens, after, base, &mut paths);
+        for Path { path, name } in paths {
+            let module = modules.module_in(&path);
+            if path == module {
+                names.extend(name.map(|name| (name, module.clone())));
+            }
+            found.push(Reference { line: token.line, path, module });
         }
     }
     found
@@ -92,11 +96,13 @@ fn base(
     at: usize,
     here: &[String],
     modules: &Modules,
+    names: &BTreeMap<String, Vec<String>>,
 ) -> Option<(Vec<String>, usize)> {
     let mut base = match tokens[at].word()? {
         "crate" => Vec::new(),
         "self" => here.to_vec(),
         "super" => parent(here),
+        name if names.contains_key(name) => names[name].clone(),
         name => {
             let child = [here, &[name.to_owned()]].concat();
             modules.0.contains(&child).then_some(child)?
@@ -121,28 +127,38 @@ fn is_path_sign(tokens: &[Token], at: usize) -> bool {
     matches!(tokens.get(at..at + 2), Some([a, b]) if a.is_sign(':') && b.is_sign(':'))
 }
 
-/// Reads on from a `::`, branching at braces.
-fn read_path(tokens: &[Token], at: usize, base: Vec<String>, paths: &mut Vec<Vec<String>>) {
+/// A path and the name it has from there on, if it is imported.
+struct Path {
+    path: Vec<String>,
+    name: Option<String>,
+}
+
+/// Reads on from where a `::` may be, branching at braces.
+fn read_path(tokens: &[Token], at: usize, base: Vec<String>, paths: &mut Vec<Path>) {
     let next = tokens.get(at + 2).filter(|_| is_path_sign(tokens, at));
     match next.map(|token| &token.kind) {
-        Some(Kind::Word(word)) => {
-            let longer = if word == "self" { base } else { [base, vec![word.clone()]].concat() };
-            read_path(tokens, at + 3, longer, paths);
-        }
+        Some(Kind::Word(word)) => read_path(tokens, at + 3, join(&base, word), paths),
         Some(Kind::Open('{')) => {
             let end = closing(tokens, at + 2);
             let mut item = at + 3;
             while item < end {
                 if let Some(word) = tokens[item].word() {
-                    let branch = [base.clone(), vec![word.to_owned()]].concat();
-                    let branch = if word == "self" { base.clone() } else { branch };
-                    read_path(tokens, item + 1, branch, paths);
+                    read_path(tokens, item + 1, join(&base, word), paths);
                 }
                 item = after_comma(tokens, item, end);
             }
         }
-        _ => paths.push(base),
+        _ => {
+            let renamed = tokens.get(at).filter(|token| token.is_word("as"));
+            let name = renamed.and_then(|_| tokens.get(at + 1)?.word());
+            let name = name.map(str::to_owned).or_else(|| base.last().cloned());
+            paths.push(Path { path: base, name });
+        }
     }
+}
+
+fn join(base: &[String], word: &str) -> Vec<String> {
+    if word == "self" { base.to_vec() } else { [base, &[word.to_owned()]].concat() }
 }
 
 /// The index after the next comma that is not in inner braces, or `end`.

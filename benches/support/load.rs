@@ -1,0 +1,58 @@
+//! The load: connections that send one request after the other, on the calling thread.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A runtime of one thread.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// Answers a second to `request`, sent on `connections` for `span`. All must be 200.
+pub fn requests_per_second(
+    address: SocketAddr,
+    request: &str,
+    connections: u16,
+    span: Duration,
+) -> f64 {
+    runtime().block_on(async {
+        let start = Instant::now();
+        let all = (0..connections).map(|_| repeat(address, request, start + span));
+        let counts = futures_util::future::join_all(all).await;
+        f64::from(counts.iter().sum::<u32>()) / start.elapsed().as_secs_f64()
+    })
+}
+
+async fn repeat(address: SocketAddr, request: &str, until: Instant) -> u32 {
+    let mut stream = TcpStream::connect(address).await.expect("the server listens");
+    stream.set_nodelay(true).expect("a socket");
+    let (mut buffer, mut count) = (vec![0; 64 * 1024], 0);
+    while Instant::now() < until {
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        answer(&mut stream, &mut buffer).await;
+        count += 1;
+    }
+    count
+}
+
+/// Reads one answer to its last byte.
+async fn answer(stream: &mut TcpStream, buffer: &mut [u8]) {
+    let mut length = 0;
+    loop {
+        let read = stream.read(&mut buffer[length..]).await.expect("an answer");
+        assert!(read > 0, "the server closed a connection");
+        length += read;
+        let text = &buffer[..length];
+        let Some(end) = text.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&text[..end]).to_ascii_lowercase();
+        assert!(head.starts_with("http/1.1 200"), "{}", String::from_utf8_lossy(text));
+        let body = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+        let body: usize = body.and_then(|body| body.parse().ok()).expect("a length");
+        if length == end + 4 + body {
+            return;
+        }
+    }
+}

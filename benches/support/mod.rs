@@ -1,0 +1,9 @@
+//! What the figures share: the real binary as a process, a target that answers at once, a load
+//! generator, and numbers made of measurements.
+#![allow(dead_code, reason = "each bench uses a part of it")]
+
+pub mod http;
+pub mod load;
+pub mod numbers;
+pub mod service;
+pub mod target;

@@ -1,0 +1,164 @@
+//! The real binary: `punctual serve` with everything embedded, in a folder of its own.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::http;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many schedules a bulk call takes.
+pub const BULK: usize = 1_000;
+
+/// A running service with one account and one key.
+pub struct Service {
+    folder: TempDir,
+    settings: Vec<(String, String)>,
+    process: Option<Child>,
+    pub public: SocketAddr,
+    pub operations: SocketAddr,
+    pub key: String,
+}
+
+impl Service {
+    /// Starts a service with these settings beside those that every figure has: loopback targets
+    /// allowed, API rate limits far away.
+    pub fn start(settings: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (public, operations) = (free_address(), free_address());
+        let base = [
+            ("PUNCTUAL_DATA_DIR", folder.path().display().to_string()),
+            ("PUNCTUAL_HTTP_LISTEN", public.to_string()),
+            ("PUNCTUAL_OPS_LISTEN", operations.to_string()),
+            ("PUNCTUAL_OUTBOUND_ALLOW", "127.0.0.0/8".to_owned()),
+            ("PUNCTUAL_RATE_PER_MINUTE", "1000000000".to_owned()),
+            ("PUNCTUAL_RATE_PER_HOUR", "1000000000".to_owned()),
+            ("PUNCTUAL_LOG", "warn".to_owned()),
+        ];
+        let base = base.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let own = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = base.chain(own).collect();
+        let key = String::new();
+        let mut service = Self { folder, settings, process: None, public, operations, key };
+        service.run(&["account", "create", "bench"]);
+        service.key = service.run(&["key", "create", "--account", "bench"]).trim().to_owned();
+        service.launch();
+        service
+    }
+
+    /// Starts the process. Returns the time from then until it says that it is ready.
+    pub fn launch(&mut self) -> Duration {
+        let start = Instant::now();
+        let child = self.command(&["serve"]).stdout(Stdio::null()).spawn();
+        self.process = Some(child.expect("the program starts"));
+        while !matches!(http::call(self.operations, "GET", "/readyz", "", ""), Ok((200, _))) {
+            assert!(start.elapsed() < PATIENCE, "not ready in {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(2));
+        }
+        start.elapsed()
+    }
+
+    /// Asks the process to stop and waits until it has.
+    pub fn stop(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        let asked = Command::new("kill").arg(process.id().to_string()).status();
+        assert!(asked.is_ok_and(|status| status.success()), "cannot signal the process");
+        let status = process.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+
+    /// A call of the API that must be answered with `status`.
+    pub fn call(&self, method: &str, path: &str, body: &str, status: u16) -> String {
+        let answer = http::call(self.public, method, path, &self.key, body);
+        let (got, text) = answer.expect("an answer");
+        assert_eq!(got, status, "{method} {path}: {text}");
+        text
+    }
+
+    /// Makes `count` schedules with bulk calls. Returns the ids and the time each call took.
+    pub fn create(&self, count: usize, cron: &str, endpoint: &str) -> (Vec<String>, Vec<Duration>) {
+        let (mut ids, mut times) = (Vec::new(), Vec::new());
+        while ids.len() < count {
+            let schedule = format!(
+                r#"{{"name": "bench", "cronExpression": "{cron}", "timezone": "UTC",
+                    "endpoint": "{endpoint}", "httpMethod": "GET"}}"#
+            );
+            let body = format!("[{}]", vec![schedule; BULK.min(count - ids.len())].join(","));
+            let start = Instant::now();
+            let text = self.call("POST", "/v1/schedules/bulk", &body, 201);
+            times.push(start.elapsed());
+            let found = text.split(r#""id":""#).skip(1).filter_map(|rest| rest.split('"').next());
+            ids.extend(found.map(str::to_owned));
+        }
+        (ids, times)
+    }
+
+    /// The sum of a metric over its labels that contain `label`.
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        let (_, text) =
+            http::call(self.operations, "GET", "/metrics", "", "").expect("the metrics");
+        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Processor time used so far.
+    pub fn processor_time(&self) -> Duration {
+        let stat = self.proc_file("stat");
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
+        let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<u64>().ok());
+        // utime and stime, in hundredths of a second on Linux.
+        Duration::from_millis((ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)) * 10)
+    }
+
+    /// Resident memory in MiB.
+    pub fn resident_mib(&self) -> u64 {
+        let status = self.proc_file("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) / 1024
+    }
+
+    fn proc_file(&self, name: &str) -> String {
+        let id = self.process.as_ref().map_or(0, Child::id);
+        fs::read_to_string(format!("/proc/{id}/{name}")).expect("the process runs")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).envs(self.settings.iter().cloned()).current_dir(self.folder.path());
+        command
+    }
+
+    /// Runs a command to its end and returns what it printed.
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().expect("the program starts");
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            let _ = write!(text, "{}", String::from_utf8_lossy(&output.stderr));
+            panic!("{arguments:?}: {text}");
+        }
+        text
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// An address that was free a moment ago.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("bound")
+}

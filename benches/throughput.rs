@@ -1,0 +1,95 @@
+//! Finished jobs a second when 20,000 schedules are due at once, and its ratio to the requests a
+//! second of a bare reqwest loop of one thread against the same target.
+//!
+//! `cargo bench --bench throughput` takes four minutes. The caps per account and per host are
+//! raised, because here one account calls one host; everything else is as it comes.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a benchmark measures real time and prints it"
+)]
+
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{self, StreamExt};
+use punctual::runtime::Clock;
+use support::load;
+use support::numbers::{best, summary};
+use support::service::Service;
+use support::target::Target;
+
+const SCHEDULES: usize = 20_000;
+const ROUNDS: usize = 3;
+const BARE_REQUESTS: usize = 100_000;
+const IN_FLIGHT: &str = "256";
+const PATIENCE: Duration = Duration::from_secs(55);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn main() {
+    let target = Target::start();
+    let bare = [64, 128, 256].map(|in_flight| bare_loop(&target, in_flight));
+    println!("bare reqwest loop: {bare:.0?} requests a second with 64, 128, 256 in flight");
+
+    let caps = ["SLOTS", "PER_ACCOUNT", "PER_HOST"].map(|cap| format!("PUNCTUAL_EXECUTOR_{cap}"));
+    let caps: Vec<(&str, &str)> = caps.iter().map(|name| (name.as_str(), IN_FLIGHT)).collect();
+    let service = Service::start(&caps);
+    // All must be there before the minute they are first due in.
+    wait_for_second(1..25);
+    let (_, bulk) = service.create(SCHEDULES, "* * * * *", &target.url());
+    println!("bulk create of 1000: {}", summary(bulk));
+
+    let mut rates = Vec::new();
+    for round in 1..=ROUNDS {
+        target.take_lags();
+        let clock = Clock::system();
+        let left = MINUTE - since_minute(&clock);
+        thread::sleep(left);
+        let due = Instant::now();
+        target.wait_for(SCHEDULES, PATIENCE);
+        let sent = due.elapsed();
+        let expected = (round * SCHEDULES) as f64;
+        while service.metric("punctual_jobs_finished_total", "SUCCESS") < expected {
+            assert!(due.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(2));
+        }
+        let rate = SCHEDULES as f64 / due.elapsed().as_secs_f64();
+        let lags = summary(target.take_lags());
+        println!("round {round}: {rate:.0} jobs a second; sent after {sent:.2?}; lag {lags}");
+        rates.push(rate);
+    }
+    let bare = [bare.as_slice(), &[bare_loop(&target, 128)]].concat();
+    let (rate, bare) = (best(&rates), best(&bare));
+    println!("best: {rate:.0} jobs / {bare:.0} requests = {:.3}", rate / bare);
+}
+
+/// Requests a second of reqwest on this thread.
+fn bare_loop(target: &Target, in_flight: usize) -> f64 {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    load::runtime().block_on(async {
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let url = target.url();
+        let start = Instant::now();
+        let requests = stream::iter(0..BARE_REQUESTS).map(|_| async {
+            let answer = client.get(&url).send().await.expect("an answer");
+            answer.bytes().await.expect("a body")
+        });
+        let answers = requests.buffer_unordered(in_flight).count().await;
+        answers as f64 / start.elapsed().as_secs_f64()
+    })
+}
+
+fn since_minute(clock: &Clock) -> Duration {
+    let ms = u64::try_from(clock.now().as_millis()).unwrap_or(0);
+    Duration::from_millis(ms % 60_000)
+}
+
+/// Waits until the second of the minute is in `range`.
+fn wait_for_second(range: std::ops::Range<u64>) {
+    let clock = Clock::system();
+    while !range.contains(&since_minute(&clock).as_secs()) {
+        thread::sleep(Duration::from_millis(100));
+    }
+}

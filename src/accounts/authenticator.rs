@@ -1,0 +1,215 @@
+//! From the key that a caller shows to the account it opens.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use sha2::{Digest, Sha256};
+
+use super::limiter::{Admission, RateLimiter};
+use crate::domain::key::{ApiKey, KeyDigest, Scope};
+use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::queue::Standing;
+use crate::runtime::Clock;
+use crate::store::{KnownKey, SharedStore, StoreError};
+
+/// How long what is known of a key is used.
+const FRESH: Duration = Duration::from_secs(4);
+/// From when on one call asks again while others go on with what is known.
+const RENEW: Duration = Duration::from_secs(3);
+/// How long an expired key is told apart from one that never was.
+const EXPIRED_SHOWN: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// How many keys of each kind are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// What a request shows as its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presented<'a> {
+    /// Nothing, or blanks.
+    Nothing,
+    /// Something that cannot be a key: several at once, or not text.
+    Garbled,
+    /// A text.
+    Text(&'a str),
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The account.
+    pub account: AccountId,
+    /// The key.
+    pub key: KeyId,
+    /// What the key may do.
+    pub scope: Scope,
+}
+
+/// Why a call is not let through.
+#[derive(Debug)]
+pub enum Refusal {
+    /// No key was shown.
+    Missing,
+    /// The key is unknown or revoked.
+    Invalid,
+    /// The key has expired.
+    Expired,
+    /// The key, or the client address, has made too many calls.
+    TooMany,
+    /// The key could not be looked up.
+    Store(StoreError),
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub struct Decision {
+    /// Who makes it, or why it ends here.
+    pub outcome: Result<Caller, Refusal>,
+    /// Where the caller stands in the window nearer to exhaustion, if any is switched on.
+    pub standing: Option<Standing>,
+}
+
+/// What the store said of a key, and when it was asked.
+struct Known {
+    id: KeyId,
+    key: KnownKey,
+    subject: String,
+    asked_at: Timestamp,
+    renewing: AtomicBool,
+}
+
+impl Known {
+    /// Whom the key lets in at `now`. Revoked keys are not remembered, so only the expiry is left
+    /// to be judged.
+    fn caller(&self, now: Timestamp) -> Result<Caller, Refusal> {
+        match self.key.expires_at {
+            Some(at) if now >= at.plus(EXPIRED_SHOWN) => Err(Refusal::Invalid),
+            Some(at) if now >= at => Err(Refusal::Expired),
+            _ => Ok(Caller { account: self.key.account, key: self.id, scope: self.key.scope }),
+        }
+    }
+}
+
+/// Lets calls through, or not.
+pub struct Authenticator {
+    store: SharedStore,
+    limiter: RateLimiter,
+    clock: Clock,
+    known: Cache<[u8; 32], Arc<Known>>,
+    unknown: Cache<[u8; 32], Timestamp>,
+}
+
+impl Authenticator {
+    /// Looks keys up in `store` and counts calls with `limiter`.
+    pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock) -> Self {
+        let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
+        Self { store, limiter, clock, known, unknown }
+    }
+
+    /// Judges a call from `address` by the key it shows, and counts it: for the key if that is
+    /// valid, else for the address.
+    pub async fn admit(&self, presented: Presented<'_>, address: IpAddr) -> Decision {
+        let now = self.clock.now();
+        let text = match presented {
+            Presented::Nothing => return self.refuse(Refusal::Missing, address, now).await,
+            Presented::Garbled => return self.refuse(Refusal::Invalid, address, now).await,
+            Presented::Text(text) => text,
+        };
+        let digest = KeyDigest(Sha256::digest(text.as_bytes()).into());
+        let known = match self.known.get(&digest.0) {
+            Some(known) => self.renewed(known, digest, now).await,
+            None => self.first_seen(text, digest, address, now).await,
+        };
+        match known.and_then(|known| Ok((known.caller(now)?, known))) {
+            Ok((caller, known)) => {
+                let Admission { allowed, standing } = self.limiter.count(&known.subject, now).await;
+                let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
+                Decision { outcome, standing }
+            }
+            Err(refusal @ (Refusal::Store(_) | Refusal::TooMany)) => {
+                let standing = self.limiter.peek(&subject(address), now).await.standing;
+                Decision { outcome: Err(refusal), standing }
+            }
+            Err(refusal) => self.refuse(refusal, address, now).await,
+        }
+    }
+
+    /// A key that has worked here before: asks again if what is known of it is too old.
+    async fn renewed(
+        &self,
+        known: Arc<Known>,
+        digest: KeyDigest,
+        now: Timestamp,
+    ) -> Result<Arc<Known>, Refusal> {
+        let age = now.since(known.asked_at);
+        if age < RENEW || (age < FRESH && known.renewing.swap(true, Ordering::Relaxed)) {
+            return Ok(known);
+        }
+        let renewed = self.look_up(known.id, digest, now).await;
+        if matches!(renewed, Err(Refusal::Invalid)) {
+            self.known.remove(&digest.0);
+        }
+        renewed
+    }
+
+    /// A key that has not worked here, or not lately: it may only be looked up while its address
+    /// has not shown too many that did not work.
+    async fn first_seen(
+        &self,
+        text: &str,
+        digest: KeyDigest,
+        address: IpAddr,
+        now: Timestamp,
+    ) -> Result<Arc<Known>, Refusal> {
+        let key: ApiKey = text.parse().map_err(|_| Refusal::Invalid)?;
+        let refused_at = self.unknown.get(&digest.0);
+        if refused_at.is_some_and(|refused_at| now.since(refused_at) < FRESH) {
+            return Err(Refusal::Invalid);
+        }
+        if !self.limiter.peek(&subject(address), now).await.allowed {
+            return Err(Refusal::TooMany);
+        }
+        let found = self.look_up(key.id(), digest, now).await;
+        if matches!(found, Err(Refusal::Invalid)) {
+            self.unknown.insert(digest.0, now);
+        }
+        found
+    }
+
+    /// Asks the store; remembers what it says of a key that is not refused for good.
+    async fn look_up(
+        &self,
+        id: KeyId,
+        digest: KeyDigest,
+        now: Timestamp,
+    ) -> Result<Arc<Known>, Refusal> {
+        let found = self.store.key(id).await.map_err(Refusal::Store)?;
+        let key = found
+            .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
+            .ok_or(Refusal::Invalid)?;
+        let (subject, renewing) = (format!("key:{id}"), AtomicBool::new(false));
+        let known = Arc::new(Known { id, key, subject, asked_at: now, renewing });
+        self.known.insert(digest.0, known.clone());
+        Ok(known)
+    }
+
+    /// Counts a call that has no valid key.
+    async fn refuse(&self, refusal: Refusal, address: IpAddr, now: Timestamp) -> Decision {
+        let Admission { allowed, standing } = self.limiter.count(&subject(address), now).await;
+        let refusal = if allowed { refusal } else { Refusal::TooMany };
+        Decision { outcome: Err(refusal), standing }
+    }
+}
+
+/// What the calls of a client address are counted under. A client on IPv6 has at least a /64 to
+/// choose addresses from, so these are counted together.
+fn subject(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => format!("address:{address}"),
+        IpAddr::V6(address) => {
+            let network = Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX));
+            format!("address:{network}/64")
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Counting calls in this process alone, for as long as the shared counters are away.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::domain::Timestamp;
+use crate::queue::{Standing, Verdict, Window};
+
+/// How many subjects a window tells apart; all further ones share one count.
+const SUBJECTS: usize = 50_000;
+/// What they share it under: no subject has this name.
+const OTHERS: &str = "";
+
+/// Counters in fixed windows that are aligned to the epoch.
+#[derive(Default)]
+pub(super) struct LocalCounters {
+    spans: Mutex<HashMap<Duration, Span>>,
+}
+
+/// The counts of one window's present period.
+#[derive(Default)]
+struct Span {
+    period: i64,
+    counts: HashMap<String, u32>,
+}
+
+impl LocalCounters {
+    /// Counts a call in all windows, or in none if one is full.
+    pub(super) fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Verdict {
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut standings: Vec<_> =
+            windows.iter().map(|window| standing(&mut spans, subject, *window, now)).collect();
+        let allowed = standings.iter().all(|standing| standing.remaining > 0);
+        if allowed {
+            for standing in &mut standings {
+                standing.remaining -= 1;
+                if let Some(span) = spans.get_mut(&standing.window.span) {
+                    span.add(subject);
+                }
+            }
+        }
+        Verdict { standings, allowed }
+    }
+}
+
+impl Span {
+    fn name<'a>(&self, subject: &'a str) -> &'a str {
+        let known = self.counts.contains_key(subject);
+        if known || self.counts.len() < SUBJECTS { subject } else { OTHERS }
+    }
+
+    fn used(&self, subject: &str) -> u32 {
+        self.counts.get(self.name(subject)).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, subject: &str) {
+        *self.counts.entry(self.name(subject).to_owned()).or_default() += 1;
+    }
+}
+
+fn standing(
+    spans: &mut HashMap<Duration, Span>,
+    subject: &str,
+    window: Window,
+    now: Timestamp,
+) -> Standing {
+    let span_ms = i64::try_from(window.span.as_millis()).unwrap_or(i64::MAX).max(1);
+    let period = now.as_millis() / span_ms;
+    let span = spans.entry(window.span).or_default();
+    if span.period != period {
+        *span = Span { period, counts: HashMap::new() };
+    }
+    Standing {
+        window,
+        remaining: window.limit.saturating_sub(span.used(subject)),
+        resets_at: Timestamp::from_millis((period + 1).saturating_mul(span_ms)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Window = Window { span: Duration::from_secs(60), limit: 2 };
+    const HOUR: Window = Window { span: Duration::from_secs(3_600), limit: 3 };
+
+    fn remaining(verdict: &Verdict) -> Vec<u32> {
+        verdict.standings.iter().map(|standing| standing.remaining).collect()
+    }
+
+    #[test]
+    fn a_refused_call_is_counted_in_no_window() {
+        let counters = LocalCounters::default();
+        let start = Timestamp::from_millis(7_200_000);
+        assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], start)), [1, 2]);
+        assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], start)), [0, 1]);
+        let refused = counters.count("a", &[MINUTE, HOUR], start);
+        assert!(!refused.allowed);
+        assert_eq!(remaining(&refused), [0, 1], "the hour has not paid for it");
+        assert_eq!(remaining(&counters.count("b", &[MINUTE, HOUR], start)), [1, 2]);
+        let next = start.plus(Duration::from_secs(60));
+        assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], next)), [1, 0]);
+        assert!(!counters.count("a", &[MINUTE, HOUR], next).allowed);
+    }
+
+    #[test]
+    fn the_number_of_subjects_is_bounded() {
+        let counters = LocalCounters::default();
+        let now = Timestamp::from_millis(0);
+        for subject in 0..SUBJECTS {
+            assert!(counters.count(&subject.to_string(), &[MINUTE], now).allowed);
+        }
+        assert!(counters.count("late", &[MINUTE], now).allowed);
+        assert!(counters.count("later", &[MINUTE], now).allowed);
+        assert!(!counters.count("latest", &[MINUTE], now).allowed, "they share one count");
+        assert!(counters.count("0", &[MINUTE], now).allowed, "an old one keeps its own");
+    }
+}

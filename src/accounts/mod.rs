@@ -1,0 +1,24 @@
+//! Accounts: who calls, and how often they may.
+//!
+//! Place in the flow: every call to the API passes here first. The [`Authenticator`] turns the key
+//! that a caller shows into the account it opens, and the [`RateLimiter`] counts the call; only
+//! then does anything else look at the request. [`Accounts`] holds what operators do.
+//!
+//! Invariants:
+//! - A revoked key is refused on every replica within 5 s: what is known of a key is used for 4 s
+//!   at most, counted from before the store was asked.
+//! - A text with a wrong checksum never reaches the store. A well-formed key that this replica
+//!   has not seen working reaches it only while its client address has failed seldom enough.
+//! - A refused call is counted nowhere.
+//!
+//! On failure: without the queue the calls are counted by this replica alone, still bounded;
+//! without the store a key that cannot be looked up is answered as unavailable, never as invalid.
+
+mod authenticator;
+mod limiter;
+mod local_counters;
+mod operators;
+
+pub use authenticator::{Authenticator, Caller, Decision, Presented, Refusal};
+pub use limiter::{Admission, RateLimiter, RateLimits};
+pub use operators::{AccountError, Accounts, KeyRequest, Overview};

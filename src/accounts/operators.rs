@@ -1,0 +1,152 @@
+//! What operators do with accounts and keys.
+
+use std::time::Duration;
+
+use crate::domain::key::{ApiKey, KeyRecord, Scope};
+use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::runtime::{Clock, Random};
+use crate::store::{Account, NewKey, SharedStore, StoreError, Usage, Write};
+
+/// The longest name of an account or a key, in characters.
+const LONGEST_NAME: usize = 100;
+
+/// Why an operator's command has changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The name cannot be used.
+    #[error("the name {0:?} cannot be used: take 1 to 100 characters that can be printed")]
+    UnusableName(String),
+    /// There is an account of this name.
+    #[error("there is an account named {0:?} already: choose another name")]
+    NameTaken(String),
+    /// There is no account of this name.
+    #[error("there is no account named {0:?}: `punctual account list` shows all")]
+    NoSuchAccount(String),
+    /// There is no key with this id.
+    #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
+    NoSuchKey(KeyId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A key to be made.
+#[derive(Clone, Debug)]
+pub struct KeyRequest {
+    /// What its owner calls it.
+    pub name: String,
+    /// What it may do.
+    pub scope: Scope,
+    /// How long it works; for ever if absent.
+    pub expires_in: Option<Duration>,
+}
+
+/// An account and what it uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overview {
+    /// The account.
+    pub account: Account,
+    /// What it uses now.
+    pub usage: Usage,
+}
+
+/// Commands and queries on accounts and their keys.
+#[derive(Clone)]
+pub struct Accounts {
+    store: SharedStore,
+    clock: Clock,
+    random: Random,
+}
+
+impl Accounts {
+    /// Over `store`.
+    pub fn new(store: SharedStore, clock: Clock, random: Random) -> Self {
+        Self { store, clock, random }
+    }
+
+    /// Makes an account.
+    pub async fn create(&self, name: &str) -> Result<Account, AccountError> {
+        let name = checked_name(name)?;
+        let now = self.clock.now();
+        let id = AccountId::new(now, self.random.bits());
+        let account = Account { id, name, created_at: now };
+        if self.store.create_account(&account).await? {
+            Ok(account)
+        } else {
+            Err(AccountError::NameTaken(account.name))
+        }
+    }
+
+    /// All accounts, by name.
+    pub async fn list(&self) -> Result<Vec<Account>, AccountError> {
+        Ok(self.store.accounts().await?)
+    }
+
+    /// The account of this name.
+    pub async fn named(&self, name: &str) -> Result<Account, AccountError> {
+        let accounts = self.store.accounts().await?;
+        let found = accounts.into_iter().find(|account| account.name == name);
+        found.ok_or_else(|| AccountError::NoSuchAccount(name.to_owned()))
+    }
+
+    /// An account and what it uses; `None` if there is no such account.
+    pub async fn overview(&self, id: AccountId) -> Result<Option<Overview>, AccountError> {
+        let Some(account) = self.store.account(id).await? else { return Ok(None) };
+        let usage = self.store.usage(id, self.clock.now()).await?;
+        Ok(Some(Overview { account, usage }))
+    }
+
+    /// Makes a key of an account. The key is in the answer and nowhere else: only its hash is
+    /// kept.
+    pub async fn create_key(
+        &self,
+        account: &Account,
+        request: &KeyRequest,
+    ) -> Result<ApiKey, AccountError> {
+        let now = self.clock.now();
+        let id = KeyId::new(now, self.random.bits());
+        let key = ApiKey::new(id, |bytes| self.random.fill(bytes));
+        let record = NewKey {
+            id,
+            name: checked_name(&request.name)?,
+            scope: request.scope,
+            digest: key.digest(),
+            expires_at: request.expires_in.map(|span| now.plus(span)),
+        };
+        if self.store.create_key(&write(account.id, now), &record).await? {
+            Ok(key)
+        } else {
+            Err(AccountError::NoSuchAccount(account.name.clone()))
+        }
+    }
+
+    /// The keys of an account, newest first.
+    pub async fn keys(&self, account: &Account) -> Result<Vec<KeyRecord>, AccountError> {
+        Ok(self.store.keys(account.id).await?)
+    }
+
+    /// Revokes a key for good, whose ever it is.
+    pub async fn revoke_key(&self, id: KeyId) -> Result<(), AccountError> {
+        let key = self.store.key(id).await?.ok_or(AccountError::NoSuchKey(id))?;
+        let write = write(key.account, self.clock.now());
+        if self.store.revoke_key(&write, id).await? {
+            Ok(())
+        } else {
+            Err(AccountError::NoSuchKey(id))
+        }
+    }
+}
+
+fn write(account: AccountId, now: Timestamp) -> Write {
+    Write { account, now }
+}
+
+fn checked_name(name: &str) -> Result<String, AccountError> {
+    let length = name.chars().count();
+    let fits = (1..=LONGEST_NAME).contains(&length) && !name.trim().is_empty();
+    if fits && !name.chars().any(char::is_control) {
+        Ok(name.to_owned())
+    } else {
+        Err(AccountError::UnusableName(name.to_owned()))
+    }
+}

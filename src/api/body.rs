@@ -1,0 +1,164 @@
+//! Bodies of requests: taken up to a limit, and read away when they are not wanted.
+//!
+//! A client that is still sending when its connection is closed does not get to see the answer.
+//! So whatever of a body nobody has read when the answer is ready is read away beside it, within
+//! bounds, before the connection closes or goes on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{FromRequestParts, Request};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+
+use super::ApiError;
+use crate::runtime::{Clock, TaskKind, Tasks};
+
+/// The largest body of most routes.
+pub(super) const USUAL_LIMIT: usize = 1 << 20;
+/// The largest body of bulk creation.
+pub(super) const BULK_LIMIT: usize = 16 << 20;
+
+/// How much of an unwanted body is read away, and for how long.
+const DRAIN_BYTES: usize = 32 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// A body that waits for somebody to read it, shared between the outermost layer and the route.
+#[derive(Clone)]
+pub(super) struct Unread(Arc<Mutex<Option<Body>>>);
+
+impl Unread {
+    /// Takes the body out of a request, if it has one that is not empty.
+    pub(super) fn take_from(request: &mut Request) -> Option<Self> {
+        if request.body().is_end_stream() {
+            return None;
+        }
+        let body = std::mem::take(request.body_mut());
+        let unread = Self(Arc::new(Mutex::new(Some(body))));
+        request.extensions_mut().insert(unread.clone());
+        Some(unread)
+    }
+
+    /// Whether the body says of itself that it is larger than `limit`.
+    pub(super) fn exceeds(&self, limit: usize) -> bool {
+        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        body.as_ref().is_some_and(|body| announced(body) > limit)
+    }
+
+    /// Reads away what nobody has read, beside the answer.
+    pub(super) fn drain(&self, tasks: &Tasks, clock: &Clock) {
+        let Some(mut body) = self.take() else { return };
+        let clock = clock.clone();
+        tasks.spawn(TaskKind::Connection, async move {
+            let drain = async {
+                let mut left = DRAIN_BYTES;
+                while let Some(Ok(frame)) = body.frame().await {
+                    let read = frame.data_ref().map_or(0, Bytes::len);
+                    match left.checked_sub(read) {
+                        Some(rest) => left = rest,
+                        None => break,
+                    }
+                }
+            };
+            tokio::select! {
+                () = drain => {}
+                () = clock.sleep(DRAIN_TIME) => {}
+            }
+        });
+    }
+
+    fn take(&self) -> Option<Body> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put_back(&self, body: Body) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+}
+
+/// A JSON body of at most 1 MiB, as bytes.
+pub(super) struct JsonBody(pub(super) Bytes);
+
+/// A JSON body of at most 16 MiB, as bytes.
+pub(super) struct BulkBody(pub(super) Bytes);
+
+impl<S: Sync> FromRequestParts<S> for JsonBody {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        read(parts, USUAL_LIMIT).await.map(Self)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for BulkBody {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        read(parts, BULK_LIMIT).await.map(Self)
+    }
+}
+
+fn announced(body: &Body) -> usize {
+    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
+}
+
+async fn read(parts: &Parts, limit: usize) -> Result<Bytes, ApiError> {
+    check_type(&parts.headers)?;
+    let Some(unread) = parts.extensions.get::<Unread>() else { return Ok(Bytes::new()) };
+    let Some(mut body) = unread.take() else { return Ok(Bytes::new()) };
+    let mut bytes = Vec::with_capacity(announced(&body).min(limit));
+    while let Some(frame) = body.frame().await {
+        // The connection broke or its framing is wrong; nobody may be left to read the answer.
+        let frame = frame.map_err(|_| ApiError::invalid_form("Incomplete request body"))?;
+        let Ok(chunk) = frame.into_data() else { continue };
+        if bytes.len() + chunk.len() > limit {
+            unread.put_back(body);
+            return Err(ApiError::too_large(limit));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.into())
+}
+
+/// A missing content type is taken for JSON.
+fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let plain = |encoding: &&[u8]| encoding.trim_ascii().eq_ignore_ascii_case(b"identity");
+    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter().map(|e| e.as_bytes());
+    if encodings.any(|encoding| !plain(&encoding)) {
+        return Err(ApiError::unsupported("Request bodies must not be encoded"));
+    }
+    let Some(given) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let media_type = given.to_str().unwrap_or("?").split(';').next().unwrap_or_default();
+    let media_type = media_type.trim().to_ascii_lowercase();
+    let is_json = media_type == "application/json"
+        || (media_type.starts_with("application/") && media_type.ends_with("+json"));
+    if is_json {
+        Ok(())
+    } else {
+        Err(ApiError::unsupported("Request bodies must be application/json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().expect("a header's value"))])
+    }
+
+    #[test]
+    fn only_plain_json_is_taken() {
+        assert!(check_type(&HeaderMap::new()).is_ok());
+        for json in ["application/json", "Application/JSON; charset=utf-8", "application/x+json"] {
+            assert!(check_type(&headers(header::CONTENT_TYPE, json)).is_ok(), "{json}");
+        }
+        for other in ["", "text/plain", "application/jsonp", "multipart/form-data; boundary=x"] {
+            assert!(check_type(&headers(header::CONTENT_TYPE, other)).is_err(), "{other}");
+        }
+        assert!(check_type(&headers(header::CONTENT_ENCODING, "identity")).is_ok());
+        assert!(check_type(&headers(header::CONTENT_ENCODING, "gzip")).is_err());
+    }
+}

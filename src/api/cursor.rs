@@ -1,0 +1,131 @@
+//! Where a page ended, as clients carry it: a kind, then the bytes of a position, in base64url.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+
+use super::query::Query;
+use crate::domain::schedule::Schedule;
+use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::store::{ScheduleSort, SortField, SortValue};
+
+const OF_SCHEDULES: u8 = 1;
+const OF_JOBS: u8 = 2;
+const OF_SKIPS: u8 = 3;
+
+/// The cursor after a job.
+pub(super) fn after_job(id: JobId) -> String {
+    encode(OF_JOBS, &[&id.to_bytes()])
+}
+
+/// The job that the query's cursor stands after.
+pub(super) fn job(query: &mut Query) -> Option<JobId> {
+    read(query, OF_JOBS, |position| Some(JobId::from_bytes(position.try_into().ok()?)))
+}
+
+/// The cursor after a skip.
+pub(super) fn after_skip((first, row): (Timestamp, i64)) -> String {
+    encode(OF_SKIPS, &[&first.as_millis().to_be_bytes(), &row.to_be_bytes()])
+}
+
+/// The skip that the query's cursor stands after.
+pub(super) fn skip(query: &mut Query) -> Option<(Timestamp, i64)> {
+    read(query, OF_SKIPS, |position| {
+        let (first, row) = position.split_first_chunk()?;
+        let first = Timestamp::from_millis(i64::from_be_bytes(*first));
+        Some((first, i64::from_be_bytes(row.try_into().ok()?)))
+    })
+}
+
+/// The cursor after a schedule in an order.
+pub(super) fn after_schedule(sort: ScheduleSort, schedule: &Schedule) -> String {
+    let value = match sort.field {
+        SortField::Name => schedule.name.as_bytes().to_vec(),
+        SortField::NextTick => time_bytes(schedule.next_tick),
+        SortField::LastRun => time_bytes(schedule.last_run_at),
+        SortField::CreatedAt => time_bytes(Some(schedule.created_at)),
+    };
+    encode(OF_SCHEDULES, &[&[order(sort)], &schedule.id.to_bytes(), &value])
+}
+
+/// The schedule that the query's cursor stands after; the cursor must be of the same order.
+pub(super) fn schedule(query: &mut Query, sort: ScheduleSort) -> Option<(SortValue, ScheduleId)> {
+    read(query, OF_SCHEDULES, |position| {
+        let rest = position.strip_prefix(&[order(sort)])?;
+        let (id, value) = rest.split_first_chunk()?;
+        let value = match sort.field {
+            SortField::Name => SortValue::Text(String::from_utf8(value.to_vec()).ok()?),
+            _ => SortValue::Time(time(value)?),
+        };
+        Some((value, ScheduleId::from_bytes(*id)))
+    })
+}
+
+fn encode(kind: u8, position: &[&[u8]]) -> String {
+    let mut bytes = vec![kind];
+    bytes.extend(position.iter().copied().flatten());
+    BASE64.encode(bytes)
+}
+
+fn read<T>(query: &mut Query, kind: u8, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    let text = query.text("cursor")?;
+    let bytes = BASE64.decode(text).ok();
+    let position = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(&[kind])).and_then(parse);
+    if position.is_none() {
+        query.refuse("cursor", "Must be a cursor from an answer to the same query");
+    }
+    position
+}
+
+fn order(sort: ScheduleSort) -> u8 {
+    let field = match sort.field {
+        SortField::Name => 0,
+        SortField::NextTick => 1,
+        SortField::LastRun => 2,
+        SortField::CreatedAt => 3,
+    };
+    field << 1 | u8::from(sort.descending)
+}
+
+fn time_bytes(time: Option<Timestamp>) -> Vec<u8> {
+    time.map_or_else(Vec::new, |time| time.as_millis().to_be_bytes().to_vec())
+}
+
+/// The outer `None` if the bytes are no time.
+fn time(bytes: &[u8]) -> Option<Option<Timestamp>> {
+    if bytes.is_empty() {
+        return Some(None);
+    }
+    let ms = i64::from_be_bytes(bytes.try_into().ok()?);
+    Some(Some(Timestamp::from_millis(ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(cursor: &str) -> Query {
+        Query::parse(&format!("cursor={cursor}"))
+    }
+
+    #[test]
+    fn cursors_read_back() {
+        let id = JobId::new(Timestamp::from_millis(7), 9);
+        assert_eq!(job(&mut query(&after_job(id))), Some(id));
+        let at = (Timestamp::from_millis(1_700_000_000_000), -3);
+        assert_eq!(skip(&mut query(&after_skip(at))), Some(at));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let job_cursor = after_job(JobId::new(Timestamp::from_millis(7), 9));
+        for text in ["x", "*", "AA==", &job_cursor[1..], &format!("{job_cursor}AAAA")] {
+            let mut query = query(text);
+            assert_eq!(job(&mut query), None, "{text}");
+            assert!(query.finish(()).is_err(), "{text}");
+        }
+        let sort = ScheduleSort { field: SortField::Name, descending: true };
+        assert_eq!(schedule(&mut query(&job_cursor), sort), None, "another kind");
+        assert_eq!(schedule(&mut query(""), sort), None);
+        assert!(query("").finish(()).is_ok(), "an empty one is none");
+    }
+}

@@ -1,0 +1,140 @@
+//! Refusals, in the one envelope there is for them.
+
+use std::borrow::Cow;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::reply;
+
+/// How long a client shall wait before it tries again what the store could not do just now.
+const RETRY_AFTER_SECONDS: u64 = 2;
+
+/// An answer that is not a success: `{"error": {"message", "code", "details"?}}`.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: Cow<'static, str>,
+    details: Option<Value>,
+    retry_after_seconds: Option<u64>,
+    cause: Option<String>,
+}
+
+/// What went wrong inside, for the log and never for the client; goes with the answer.
+#[derive(Clone)]
+pub(super) struct Cause(pub(super) String);
+
+/// A refusal.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub(super) struct Envelope {
+    error: Body,
+}
+
+/// What is refused and why.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ErrorBody)]
+pub(super) struct Body {
+    /// For people.
+    #[schema(value_type = String)]
+    message: Cow<'static, str>,
+    /// For programs.
+    #[schema(value_type = String)]
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    details: Option<Value>,
+}
+
+impl ApiError {
+    /// A refusal without details.
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let message = message.into();
+        Self { status, code, message, details: None, retry_after_seconds: None, cause: None }
+    }
+
+    /// Fields that are not as they must be.
+    pub fn invalid(field_errors: impl Serialize) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "VALIDATION_ERROR", "Validation error")
+            .with_details(json!({ "fieldErrors": field_errors }))
+    }
+
+    /// A body that is wrong as a whole.
+    pub fn invalid_form(message: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "VALIDATION_ERROR", "Validation error")
+            .with_details(json!({ "fieldErrors": {}, "formErrors": [message] }))
+    }
+
+    /// What is asked for does not exist, or is another account's: the answers are the same.
+    pub fn not_found(message: &'static str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
+    }
+
+    /// The state of things does not allow it.
+    pub fn conflict(code: &'static str, message: &'static str) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// The path is served, but not with this method. The router adds `Allow`.
+    pub fn method_not_allowed() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "Method not allowed")
+    }
+
+    /// The body is larger than the route takes.
+    pub fn too_large(limit_bytes: usize) -> Self {
+        let message = format!("Request body must be at most {limit_bytes} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
+    }
+
+    /// The body is not JSON by what its headers say.
+    pub fn unsupported(message: &'static str) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message)
+    }
+
+    /// A fault of the service. The outermost layer completes it with the request's id.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        let error = Self::new(status, "INTERNAL_ERROR", "Internal server error");
+        Self { cause: Some(cause.into()), ..error }
+    }
+
+    /// Something that the service needs is away for the moment.
+    pub fn unavailable(cause: impl Into<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let error = Self::new(status, "SERVICE_UNAVAILABLE", "Service unavailable, try again soon");
+        let error = Self { cause: Some(cause.into()), ..error };
+        error.with_retry_after(RETRY_AFTER_SECONDS)
+    }
+
+    /// The same with details.
+    pub fn with_details(self, details: Value) -> Self {
+        Self { details: Some(details), ..self }
+    }
+
+    /// The same with a `Retry-After`.
+    pub fn with_retry_after(self, seconds: u64) -> Self {
+        Self { retry_after_seconds: Some(seconds), ..self }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let error = Body { message: self.message, code: self.code, details: self.details };
+        let mut response = reply::json(self.status, &Envelope { error });
+        if let Some(seconds) = self.retry_after_seconds {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(cause) = self.cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
+        response
+    }
+}

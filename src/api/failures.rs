@@ -1,0 +1,58 @@
+//! What a failed command means to the client.
+
+use http::StatusCode;
+
+use super::ApiError;
+use super::id::{no_such_job, no_such_schedule};
+use crate::accounts::AccountError;
+use crate::schedules::{CommandError, FieldErrors, JsonError};
+use crate::store::StoreError;
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let cause = error.to_string();
+        if error.is_transient() { Self::unavailable(cause) } else { Self::internal(cause) }
+    }
+}
+
+impl From<FieldErrors> for ApiError {
+    fn from(errors: FieldErrors) -> Self {
+        Self::invalid(errors)
+    }
+}
+
+impl From<JsonError> for ApiError {
+    fn from(error: JsonError) -> Self {
+        Self::invalid_form(&error.to_string())
+    }
+}
+
+impl From<CommandError> for ApiError {
+    fn from(error: CommandError) -> Self {
+        let conflict = |code, message| Self::new(StatusCode::CONFLICT, code, message);
+        match error {
+            CommandError::Invalid(errors) => errors.into(),
+            CommandError::NoSuchSchedule => no_such_schedule(),
+            CommandError::NoSuchJob => no_such_job(),
+            CommandError::Contended => {
+                conflict("CONFLICT", "The schedule is being changed by others, try again")
+            }
+            CommandError::JobUnfinished => conflict("CONFLICT", "The job has not finished"),
+            CommandError::JobFinished => {
+                conflict("JOB_ALREADY_FINISHED", "The job has already finished")
+            }
+            CommandError::Store(error) => error.into(),
+            CommandError::Stopping => Self::unavailable(error.to_string()),
+            CommandError::Panicked => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<AccountError> for ApiError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::Store(error) => error.into(),
+            other => Self::internal(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What happens to every request, whatever it asks for: the outermost layer.
+//!
+//! It names the request, lets it through or not (key, then rate limit, then everything else),
+//! bounds its time, contains its panics, completes its answer and logs it.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use http::{Method, StatusCode};
+use serde_json::json;
+
+use super::address::ClientAddress;
+use super::body::{BULK_LIMIT, USUAL_LIMIT, Unread};
+use super::error::Cause;
+use super::guard::{self, Wording};
+use super::request_id::{self, RequestId};
+use super::{Api, ApiError, limits};
+use crate::domain::AccountId;
+use crate::queue::Standing;
+use crate::telemetry::metrics::{HTTP_REQUESTS, HTTP_SECONDS};
+
+/// How long a request may take, its body included. What it has begun to change is finished all
+/// the same.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// What becomes known of a request on its way in, for its answer and the log.
+#[derive(Default)]
+struct Learnt {
+    standing: Option<Standing>,
+    account: Option<AccountId>,
+}
+
+/// The layer.
+pub(super) async fn serve(
+    State(api): State<Arc<Api>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let began = api.clock.monotonic();
+    let id = RequestId::of(request.headers(), &api.random);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let unread = Unread::take_from(&mut request);
+    let learnt = Mutex::new(Learnt::default());
+
+    let answer = AssertUnwindSafe(answer(&api, request, next, unread.as_ref(), &learnt));
+    let mut response = tokio::select! {
+        biased;
+        answered = answer.catch_unwind() => answered.unwrap_or_else(|_| {
+            ApiError::internal("the request's handler panicked").into_response()
+        }),
+        () = api.clock.sleep(TIME_LIMIT) => {
+            ApiError::unavailable("the request took too long").into_response()
+        }
+    };
+    if let Some(unread) = unread {
+        unread.drain(&api.tasks, &api.clock);
+    }
+
+    let Learnt { standing, account } = learnt.into_inner().unwrap_or_else(PoisonError::into_inner);
+    response = with_request_id(response, &id);
+    if let Some(standing) = standing {
+        limits::tell(response.headers_mut(), &standing);
+    }
+    let duration = api.clock.monotonic().saturating_sub(began);
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    log(&method, route, &response, duration, id.as_str(), account);
+    response.headers_mut().insert(request_id::HEADER, id.into_header());
+    response
+}
+
+/// The answer of the route, for a call that is let through.
+async fn answer(
+    api: &Api,
+    mut request: Request,
+    next: Next,
+    unread: Option<&Unread>,
+    learnt: &Mutex<Learnt>,
+) -> Response {
+    let path = request.uri().path();
+    if !api.base_path.leads_to_api(path) {
+        return next.run(request).await;
+    }
+    let is_bulk = request.method() == Method::POST && path == api.bulk_path;
+    let (wording, limit) =
+        if is_bulk { (Wording::Bulk, BULK_LIMIT) } else { (Wording::Usual, USUAL_LIMIT) };
+    let address = ClientAddress::of(request.extensions());
+    let (admitted, standing) = guard::admit(api, request.headers(), address, wording).await;
+    let account = admitted.as_ref().ok().map(|caller| caller.account);
+    *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Learnt { standing, account };
+    let caller = match admitted {
+        Ok(caller) => caller,
+        Err(error) => return error.into_response(),
+    };
+    if unread.is_some_and(|unread| unread.exceeds(limit)) {
+        return ApiError::too_large(limit).into_response();
+    }
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
+/// A fault of the service names the request, so that it can be found in the log.
+fn with_request_id(response: Response, id: &RequestId) -> Response {
+    if response.status() != StatusCode::INTERNAL_SERVER_ERROR {
+        return response;
+    }
+    let cause = response.extensions().get::<Cause>();
+    let cause = cause.map_or_else(|| "unknown".to_owned(), |Cause(cause)| cause.clone());
+    ApiError::internal(cause).with_details(json!({ "requestId": id.as_str() })).into_response()
+}
+
+fn log(
+    method: &Method,
+    route: &str,
+    response: &Response,
+    duration: Duration,
+    request_id: &str,
+    account: Option<AccountId>,
+) {
+    let status = response.status();
+    HTTP_REQUESTS.with((method.into(), status.into())).add(1);
+    HTTP_SECONDS.record(duration.as_secs_f64());
+    let account = account.map(tracing::field::display);
+    let (status, duration_ms) = (status.as_u16(), duration.as_secs_f64() * 1_000.0);
+    if let Some(Cause(cause)) = response.extensions().get() {
+        tracing::error!(%method, route, status, duration_ms, request_id, account, cause, "request failed");
+    } else if matches!(*method, Method::GET | Method::HEAD) {
+        tracing::debug!(%method, route, status, duration_ms, request_id, account, "request");
+    } else {
+        tracing::info!(%method, route, status, duration_ms, request_id, account, "request");
+    }
+}

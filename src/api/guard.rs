@@ -1,0 +1,108 @@
+//! The first two checks of every call to the API: its key and its rate.
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+
+use super::address::ClientAddress;
+use super::{Api, ApiError, limits};
+use crate::accounts::{Caller, Presented, Refusal};
+use crate::domain::AccountId;
+use crate::domain::key::Scope;
+use crate::queue::Standing;
+use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
+
+const KEY_HEADER: &str = "x-api-key";
+
+/// Which words a refusal uses: bulk creation has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wording {
+    /// Of all routes but one.
+    Usual,
+    /// Of bulk creation.
+    Bulk,
+}
+
+/// Judges a call; beside it, what to tell of the rate limits.
+pub(super) async fn admit(
+    api: &Api,
+    headers: &HeaderMap,
+    address: ClientAddress,
+    wording: Wording,
+) -> (Result<Caller, ApiError>, Option<Standing>) {
+    let decision = api.authenticator.admit(presented(headers), address.0).await;
+    let standing = decision.standing;
+    let outcome = decision.outcome.map_err(|refusal| {
+        match refusal {
+            Refusal::TooMany => RATE_LIMITED.add(1),
+            Refusal::Store(_) => {}
+            _ => AUTH_FAILURES.add(1),
+        }
+        match refusal {
+            Refusal::TooMany => limits::exceeded(standing, api.clock.now()),
+            Refusal::Store(error) => error.into(),
+            Refusal::Missing if wording == Wording::Bulk => {
+                unauthorized("UNAUTHORIZED", "Missing x-api-key header")
+            }
+            Refusal::Missing => unauthorized("MISSING_API_KEY", "API key is required"),
+            Refusal::Invalid if wording == Wording::Bulk => {
+                unauthorized("UNAUTHORIZED", "Invalid API key")
+            }
+            Refusal::Invalid => unauthorized("INVALID_API_KEY", "Invalid API key"),
+            Refusal::Expired => unauthorized("EXPIRED_API_KEY", "API key has expired"),
+        }
+    });
+    (outcome, standing)
+}
+
+fn unauthorized(code: &'static str, message: &'static str) -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, code, message)
+}
+
+/// Two keys at once are none: which of them was meant, nobody can say.
+fn presented(headers: &HeaderMap) -> Presented<'_> {
+    let mut given = headers.get_all(KEY_HEADER).into_iter();
+    let Some(first) = given.next() else { return Presented::Nothing };
+    if given.next().is_some() {
+        return Presented::Garbled;
+    }
+    match first.to_str() {
+        Ok(text) if text.trim().is_empty() => Presented::Nothing,
+        Ok(text) => Presented::Text(text),
+        Err(_) => Presented::Garbled,
+    }
+}
+
+/// The account of a call that reads.
+pub(super) struct Reader(pub(super) AccountId);
+
+/// The account of a call that changes something; its key must allow that.
+pub(super) struct Writer(pub(super) AccountId);
+
+impl<S: Sync> FromRequestParts<S> for Reader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        caller(parts).map(|caller| Self(caller.account))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Writer {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let caller = caller(parts)?;
+        match caller.scope {
+            Scope::Write => Ok(Self(caller.account)),
+            Scope::Read => {
+                let message = "This API key can only read; the call needs one with scope write";
+                Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message))
+            }
+        }
+    }
+}
+
+fn caller(parts: &Parts) -> Result<Caller, ApiError> {
+    let caller = parts.extensions.get::<Caller>().copied();
+    caller.ok_or_else(|| ApiError::internal("a route of the API was reached without a caller"))
+}

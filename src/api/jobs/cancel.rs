@@ -1,0 +1,35 @@
+//! `POST /v1/jobs/{id}/cancel`
+
+use axum::extract::State;
+
+use super::record::JobRecord;
+use crate::api::guard::Writer;
+use crate::api::id::JobInPath;
+use crate::api::openapi::{Conflict, NoSuchJob, ReadOnlyKey, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Cancel a job
+///
+/// A waiting job ends at once, as FAILED with `errorCode` `CANCELLED`. A running one has no
+/// further attempt, and the one under way is aborted within 5 s. A finished one is a conflict.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/cancel",
+    tag = "Jobs",
+    params(("id" = String, Path, description = "The job's id")),
+    responses(
+        (status = 200, description = "The job as it stands now", body = Data<JobRecord>),
+        ReadOnlyKey,
+        NoSuchJob,
+        Conflict,
+        Usual,
+    ),
+)]
+pub(super) async fn cancel_job(
+    State(api): State<SharedApi>,
+    Writer(account): Writer,
+    JobInPath(id): JobInPath,
+) -> Result<Data<JobRecord>, ApiError> {
+    Ok(Data::of(api.schedules.cancel_job(account, id).await?.into()))
+}

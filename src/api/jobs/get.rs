@@ -1,0 +1,31 @@
+//! `GET /v1/jobs/{id}`
+
+use axum::extract::State;
+
+use super::record::JobWithAttempts;
+use crate::api::guard::Reader;
+use crate::api::id::JobInPath;
+use crate::api::openapi::{NoSuchJob, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Get a job with its attempts
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}",
+    tag = "Jobs",
+    params(("id" = String, Path, description = "The job's id")),
+    responses(
+        (status = 200, description = "The job", body = Data<JobWithAttempts>),
+        NoSuchJob,
+        Usual,
+    ),
+)]
+pub(super) async fn get_job(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    JobInPath(id): JobInPath,
+) -> Result<Data<JobWithAttempts>, ApiError> {
+    let (job, attempts) = api.schedules.job(account, id).await?;
+    Ok(Data::of(JobWithAttempts::new(job, attempts)))
+}

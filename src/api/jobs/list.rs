@@ -1,0 +1,109 @@
+//! `GET /v1/jobs`
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::record::JobRecord;
+use crate::api::guard::Reader;
+use crate::api::openapi::{BadQuery, Usual};
+use crate::api::paging::Paging;
+use crate::api::query::Query;
+use crate::api::reply::Data;
+use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, schemas};
+use crate::domain::ScheduleId;
+use crate::domain::job::{JobStatus, Trigger};
+use crate::schedules::FieldErrors;
+use crate::store::{JobPage, JobQuery};
+
+const USUAL_PAGE: u32 = 10;
+const LARGEST_PAGE: u32 = 100;
+/// How much of a response a list shows.
+const RESPONSE_BYTES: usize = 2_048;
+
+/// A page of jobs.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Jobs {
+    /// Newest `scheduledRunAtUtc` first.
+    jobs: Vec<JobRecord>,
+    page: u32,
+    page_size: u32,
+    /// How many jobs the filters let through; exact to 10,000 and not above.
+    total: u64,
+    total_pages: u64,
+    /// Where the next page begins, if there is one.
+    #[schema(required)]
+    next_cursor: Option<String>,
+}
+
+/// List jobs
+///
+/// A page ends early at 8 MiB; `nextCursor` leads on.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs",
+    tag = "Jobs",
+    params(
+        ("scheduleId" = Option<String>, Query, description = "Only of this schedule"),
+        ("status" = inline(Option<schemas::JobStatusName>), Query, description = "Only in this status"),
+        ("trigger" = inline(Option<schemas::TriggerName>), Query, description = "Only made this way"),
+        ("from" = Option<String>, Query, description = "Not those scheduled before", format = DateTime),
+        ("to" = Option<String>, Query, description = "Not those scheduled after", format = DateTime),
+        ("page" = Option<u32>, Query, description = "Counted from 1", minimum = 1),
+        ("pageSize" = Option<u32>, Query, description = "10 unless given", minimum = 1, maximum = 100),
+        ("limit" = Option<u32>, Query, description = "The same as `pageSize`", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before; `page` is ignored then"),
+    ),
+    responses(
+        (status = 200, description = "The page", body = Data<Jobs>),
+        BadQuery,
+        Usual,
+    ),
+)]
+pub(super) async fn list_jobs(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    query: Query,
+) -> Result<Data<Jobs>, ApiError> {
+    let (query, paging) = read(query)?;
+    let page = match query {
+        Some(query) => api.schedules.jobs(account, &query).await?,
+        None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
+    };
+    let last = page.jobs.last().filter(|_| page.has_more);
+    Ok(Data::of(Jobs {
+        next_cursor: last.map(|last| cursor::after_job(last.id)),
+        jobs: page.jobs.into_iter().map(JobRecord::from).collect(),
+        page: paging.page,
+        page_size: paging.size,
+        total: page.total,
+        total_pages: paging.pages(page.total),
+    }))
+}
+
+/// The query is absent if no job can be asked for: `scheduleId` has not the form of an id, so it
+/// names a schedule that does not exist.
+fn read(mut query: Query) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
+    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
+    let schedule = query.text("scheduleId").map(|text| text.parse::<ScheduleId>());
+    let after = cursor::job(&mut query);
+    let asked = JobQuery {
+        schedule: None,
+        status: query.one_of("status", JobStatus::ALL),
+        trigger: query.one_of("trigger", Trigger::ALL),
+        from: query.instant("from"),
+        to: query.instant("to"),
+        offset: if after.is_some() { 0 } else { paging.offset() },
+        after,
+        limit: paging.size,
+        max_response_bytes: RESPONSE_BYTES,
+        max_bytes: PAGE_BYTES,
+    };
+    let asked = match schedule {
+        None => Some(asked),
+        Some(Ok(schedule)) => Some(JobQuery { schedule: Some(schedule), ..asked }),
+        Some(Err(_)) => None,
+    };
+    query.finish((asked, paging))
+}

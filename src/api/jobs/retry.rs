@@ -1,0 +1,35 @@
+//! `POST /v1/jobs/{id}/retry`
+
+use axum::extract::State;
+
+use crate::api::guard::Writer;
+use crate::api::id::JobInPath;
+use crate::api::openapi::{Conflict, NoSuchJob, ReadOnlyKey, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::domain::JobId;
+
+/// Run a finished job again
+///
+/// The answer is the id of a new job, made with the schedule's current version. A job that has
+/// not finished is a conflict; one whose schedule was deleted cannot be run again.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/retry",
+    tag = "Jobs",
+    params(("id" = String, Path, description = "The job's id")),
+    responses(
+        (status = 200, description = "The new job's id", body = Data<String>),
+        ReadOnlyKey,
+        NoSuchJob,
+        Conflict,
+        Usual,
+    ),
+)]
+pub(super) async fn retry_job(
+    State(api): State<SharedApi>,
+    Writer(account): Writer,
+    JobInPath(id): JobInPath,
+) -> Result<Data<JobId>, ApiError> {
+    Ok(Data::of(api.schedules.retry_job(account, id).await?))
+}

@@ -1,0 +1,129 @@
+//! The REST API: turns HTTP into commands and queries, and what they say into answers.
+//!
+//! Place in the flow: a front door. Every request passes the layer in `front` (its name, its key,
+//! its rate, its time), then the router picks one endpoint. There is one file for each endpoint,
+//! in reading order: request, response, documentation, handler. A route is registered together
+//! with its OpenAPI entry, so none is undocumented; `openapi.json` beside this file is a snapshot
+//! of the document, and a test says how to refresh it.
+//!
+//! Invariants:
+//! - Every answer is JSON in the envelope, errors and panics included; only the documentation
+//!   pages are not.
+//! - Every answer under `/v1` carries the rate-limit headers, if limits are switched on.
+//! - What does not exist and what is another account's are answered with the same bytes.
+//! - What a call has begun to change is finished even if the client goes away.
+//!
+//! On failure: a store that is away is answered with 503 and `Retry-After`, any other fault with
+//! 500 and the request's id, which is in the log beside the cause. A queue that is away fails
+//! nothing.
+
+mod account;
+mod address;
+mod base_path;
+mod body;
+mod cursor;
+mod error;
+mod failures;
+mod front;
+mod guard;
+mod id;
+mod jobs;
+mod limits;
+mod openapi;
+mod paging;
+mod query;
+mod reference;
+mod reply;
+mod request_id;
+mod schedules;
+mod schemas;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::middleware;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use base_path::{BasePath, InvalidBasePath};
+pub use error::ApiError;
+
+use crate::accounts::{Accounts, Authenticator};
+use crate::runtime::{Clock, Random, Tasks};
+use crate::schedules::Schedules;
+
+/// A page of a list ends before its texts exceed this.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// What the API needs.
+pub struct Parts {
+    /// Commands and queries on schedules and jobs.
+    pub schedules: Schedules,
+    /// Commands and queries on accounts.
+    pub accounts: Accounts,
+    /// Judges keys, and counts calls.
+    pub authenticator: Authenticator,
+    /// For durations and time limits.
+    pub clock: Clock,
+    /// For the ids of requests.
+    pub random: Random,
+    /// Where unwanted bodies are read away.
+    pub tasks: Tasks,
+    /// Where everything is mounted.
+    pub base_path: BasePath,
+}
+
+/// What the handlers share.
+struct Api {
+    schedules: Schedules,
+    accounts: Accounts,
+    authenticator: Authenticator,
+    clock: Clock,
+    random: Random,
+    tasks: Tasks,
+    base_path: BasePath,
+    bulk_path: String,
+    document: Bytes,
+}
+
+type SharedApi = Arc<Api>;
+
+/// The router of the public listener. Requests should carry `ConnectInfo<SocketAddr>`.
+pub fn router(parts: Parts) -> Router {
+    let base = parts.base_path.as_str();
+    let document = document(base).to_json().expect("a document is made of texts");
+    let api = Arc::new(Api {
+        bulk_path: format!("{base}/v1/schedules/bulk"),
+        document: document.into(),
+        schedules: parts.schedules,
+        accounts: parts.accounts,
+        authenticator: parts.authenticator,
+        clock: parts.clock,
+        random: parts.random,
+        tasks: parts.tasks,
+        base_path: parts.base_path,
+    });
+    let (served, _) = served().split_for_parts();
+    let served = served.method_not_allowed_fallback(async || ApiError::method_not_allowed());
+    let base = api.base_path.as_str();
+    let router = if base.is_empty() { served } else { Router::new().nest(base, served) };
+    router
+        .fallback(async || ApiError::not_found("Not found"))
+        .layer(middleware::from_fn_with_state(api.clone(), front::serve))
+        .with_state(api)
+}
+
+/// The OpenAPI document of everything that is served, mounted under `base_path`.
+pub fn document(base_path: &str) -> utoipa::openapi::OpenApi {
+    openapi::complete(served().into_openapi(), base_path)
+}
+
+/// Every route, with its documentation.
+fn served() -> OpenApiRouter<SharedApi> {
+    OpenApiRouter::default()
+        .merge(schedules::routes())
+        .merge(jobs::routes())
+        .routes(routes!(account::get_account))
+        .merge(reference::routes())
+}

@@ -1,0 +1,177 @@
+//! The OpenAPI document: what all endpoints have in common.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::server::Server;
+use utoipa::openapi::{
+    Components, Content, Header, InfoBuilder, License, OpenApi, PathItem, Ref, RefOr, Response,
+    ResponseBuilder,
+};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
+
+use super::error::Envelope;
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+const SCHEME: &str = "apiKey";
+
+/// Every refusal that the document names: its name, status and meaning.
+const REFUSALS: [(&str, &str, &str); 13] = [
+    ("BadQuery", "400", "A parameter is not valid; `details.fieldErrors` says why"),
+    ("BadBody", "400", "The body is not valid; `details.fieldErrors` says why"),
+    ("Unauthorized", "401", "The API key is missing, unknown, revoked or expired"),
+    ("ReadOnlyKey", "403", "The API key can only read"),
+    ("NoSuchSchedule", "404", "The account has no such schedule"),
+    ("NoSuchJob", "404", "The account has no such job, or its schedule is gone"),
+    ("NoSuchFile", "404", "There is no such file"),
+    ("Conflict", "409", "The state of the object does not allow it"),
+    ("TooLarge", "413", "The body is too large"),
+    ("NotJson", "415", "The body is not JSON by its headers"),
+    ("TooMany", "429", "The rate limit is exceeded; `Retry-After` says for how long"),
+    ("Fault", "500", "A fault of the service; `details.requestId` names the request"),
+    ("Unavailable", "503", "The service cannot do it just now; try again after `Retry-After`"),
+];
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $type:ident = $($name:literal),+;)*) => {$(
+        $(#[$doc])*
+        pub(super) enum $type {}
+
+        impl IntoResponses for $type {
+            fn responses() -> Responses {
+                [$($name),+].into_iter().map(refusal).collect()
+            }
+        }
+    )*};
+}
+
+refusals! {
+    /// What any call can be answered with.
+    Usual = "Unauthorized", "TooLarge", "TooMany", "Fault", "Unavailable";
+    /// What a call to the reference can be answered with.
+    Unspecific = "Fault", "Unavailable";
+    /// What a call that takes parameters can be answered with.
+    BadQuery = "BadQuery";
+    /// What a call that takes a body can be answered with.
+    BadBody = "BadBody", "NotJson";
+    /// What a call that changes something can be answered with.
+    ReadOnlyKey = "ReadOnlyKey";
+    /// What a call that names a schedule can be answered with.
+    NoSuchSchedule = "NoSuchSchedule";
+    /// What a call that names a job can be answered with.
+    NoSuchJob = "NoSuchJob";
+    /// What a call that names a file can be answered with.
+    NoSuchFile = "NoSuchFile";
+    /// What a call that depends on an object's state can be answered with.
+    Conflict = "Conflict";
+}
+
+fn refusal(name: &'static str) -> (String, RefOr<Response>) {
+    let status = REFUSALS.iter().find(|(known, ..)| *known == name).map_or("", |found| found.1);
+    (status.to_owned(), RefOr::Ref(Ref::from_response_name(name)))
+}
+
+/// Completes the document that the routes make: what it is about, the key, the refusals, the
+/// headers of every answer.
+pub(super) fn complete(mut document: OpenApi, base_path: &str) -> OpenApi {
+    document.info = InfoBuilder::new()
+        .title("Punctual")
+        .version("1.0.0")
+        .description(Some(include_str!("openapi.md")))
+        .license(Some(License::new("Apache-2.0")))
+        .build();
+    let server = if base_path.is_empty() { "/" } else { base_path };
+    document.servers = Some(vec![Server::new(server)]);
+    document.security = Some(vec![SecurityRequirement::new::<_, _, String>(SCHEME, [])]);
+    let components = document.components.get_or_insert_default();
+    add_components(components);
+    for (path, item) in &mut document.paths.paths {
+        if path.starts_with("/v1/") {
+            operations(item).for_each(add_headers);
+        }
+    }
+    document
+}
+
+fn add_components(components: &mut Components) {
+    let key = ApiKeyValue::with_description("x-api-key", "Made with `punctual key create`.");
+    let scheme = SecurityScheme::ApiKey(ApiKey::Header(key));
+    components.security_schemes.insert(SCHEME.to_owned(), scheme.into());
+    let mut schemas = vec![(Envelope::name().into_owned(), Envelope::schema())];
+    Envelope::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+    for (name, of_type, meaning) in HEADERS {
+        components.headers.insert(name.to_owned(), header(of_type, meaning).into());
+    }
+    for (name, status, meaning) in REFUSALS {
+        let schema = Ref::from_schema_name(Envelope::name());
+        let mut response = ResponseBuilder::new()
+            .description(meaning)
+            .content("application/json", Content::new(Some(schema)));
+        if matches!(status, "429" | "503") {
+            response = response.header("Retry-After", header(Type::Integer, "In seconds"));
+        }
+        let mut response = response.build();
+        response.headers.extend(common_headers());
+        components.responses.insert(name.to_owned(), response.into());
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
+    methods.into_iter().flatten()
+}
+
+fn add_headers(operation: &mut Operation) {
+    for response in operation.responses.responses.values_mut() {
+        if let RefOr::T(response) = response {
+            response.headers.extend(common_headers());
+        }
+    }
+}
+
+/// The headers of every answer; those of the rate limits are absent where no limit is switched
+/// on.
+const HEADERS: [(&str, Type, &str); 4] = [
+    ("X-RateLimit-Limit", Type::Integer, "Calls in the window that is nearer to exhaustion"),
+    ("X-RateLimit-Remaining", Type::Integer, "Calls left in it"),
+    ("X-RateLimit-Reset", Type::String, "When it ends, as an instant in UTC"),
+    ("X-Request-Id", Type::String, "The client's own, or made"),
+];
+
+fn common_headers() -> impl Iterator<Item = (String, RefOr<Header>)> {
+    HEADERS.iter().map(|(name, ..)| {
+        let reference = Ref::new(format!("#/components/headers/{name}"));
+        ((*name).to_owned(), RefOr::Ref(reference))
+    })
+}
+
+fn header(of_type: Type, description: &str) -> Header {
+    let schema = ObjectBuilder::new().schema_type(of_type);
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document;
+
+    /// The document is part of what clients rely on: a change of it shall be seen in review.
+    #[test]
+    fn the_snapshot_is_the_document() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/openapi.json");
+        let generated = document("").to_pretty_json().expect("a document can be written") + "\n";
+        if option_env!("PUNCTUAL_REFRESH_OPENAPI").is_some() {
+            std::fs::write(path, &generated).expect("the snapshot can be written");
+        }
+        let snapshot = std::fs::read_to_string(path).expect("the snapshot can be read");
+        assert!(
+            snapshot == generated,
+            "src/api/openapi.json is not what the routes say; if the change is meant, run\n\
+             PUNCTUAL_REFRESH_OPENAPI=1 cargo test --lib the_snapshot_is_the_document"
+        );
+    }
+}

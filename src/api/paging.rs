@@ -1,0 +1,59 @@
+//! Pages: numbered ones, and cursors for long ways.
+
+use super::query::Query;
+
+/// The pages that are counted; those after them are empty for every list there is.
+const LAST_PAGE: u32 = 1_000_000_000;
+
+/// A page asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Paging {
+    /// Counted from 1.
+    pub(super) page: u32,
+    /// How many items it holds at most.
+    pub(super) size: u32,
+}
+
+impl Paging {
+    /// Reads `page` and `pageSize`, which `limit` stands for as well.
+    pub(super) fn read(query: &mut Query, default_size: u32, max_size: u32) -> Self {
+        let page = query.clamped("page", 1, LAST_PAGE).unwrap_or(1);
+        let limit = query.clamped("limit", 1, max_size);
+        let size = query.clamped("pageSize", 1, max_size).or(limit).unwrap_or(default_size);
+        Self { page, size }
+    }
+
+    /// How many items come before the page.
+    pub(super) fn offset(self) -> u64 {
+        u64::from(self.page - 1) * u64::from(self.size)
+    }
+
+    /// How many pages `total` items fill.
+    pub(super) fn pages(self, total: u64) -> u64 {
+        total.div_ceil(u64::from(self.size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_an_alias_and_bounds() {
+        for (query, page, size) in [
+            ("", 1, 10),
+            ("page=3&limit=7", 3, 7),
+            ("pageSize=5&limit=7", 1, 5),
+            ("page=0&pageSize=0", 1, 1),
+            ("page=-4&pageSize=1000", 1, 100),
+        ] {
+            let paging = Paging::read(&mut Query::parse(query), 10, 100);
+            assert_eq!(paging, Paging { page, size }, "{query}");
+        }
+        let paging = Paging { page: 3, size: 7 };
+        assert_eq!(
+            (paging.offset(), paging.pages(0), paging.pages(7), paging.pages(8)),
+            (14, 0, 1, 2)
+        );
+    }
+}

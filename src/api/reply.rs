@@ -1,0 +1,39 @@
+//! Successes, in their envelope.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// `{"data": ..., "success": true}`.
+#[derive(Serialize, ToSchema)]
+pub struct Data<T> {
+    data: T,
+    success: bool,
+}
+
+impl<T> Data<T> {
+    /// The envelope of `data`.
+    pub fn of(data: T) -> Self {
+        Self { data, success: true }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Data<T> {
+    fn into_response(self) -> Response {
+        json(StatusCode::OK, &self)
+    }
+}
+
+/// A response with a JSON body.
+pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    let mut bytes = Vec::with_capacity(1_024);
+    serde_json::to_writer(&mut bytes, body)
+        .expect("answers have text keys, and writing to memory does not fail");
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,67 @@
+//! `POST /v1/schedules/bulk`
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::create::NewSchedule;
+use crate::api::body::BulkBody;
+use crate::api::guard::Writer;
+use crate::api::openapi::{BadBody, ReadOnlyKey, Usual};
+use crate::api::reply::{self, Data};
+use crate::api::{ApiError, SharedApi};
+use crate::domain::ScheduleId;
+use crate::schedules::Batch;
+
+/// What was created.
+#[derive(Serialize, ToSchema)]
+pub(super) struct CreatedSchedules {
+    count: usize,
+    /// In the order of the request.
+    schedules: Vec<CreatedSchedule>,
+}
+
+/// One of them.
+#[derive(Serialize, ToSchema)]
+pub(super) struct CreatedSchedule {
+    #[schema(value_type = String)]
+    id: ScheduleId,
+    name: String,
+}
+
+/// Create up to 1000 schedules
+///
+/// All of them are created, or none: the errors of an item stand under `<its place>.<field>`.
+/// Failed authentication has codes of its own here: `UNAUTHORIZED` unless the key has expired.
+#[utoipa::path(
+    post,
+    path = "/v1/schedules/bulk",
+    tag = "Schedules",
+    request_body(content = inline(NewSchedules)),
+    responses(
+        (status = 201, description = "What was created", body = Data<CreatedSchedules>),
+        BadBody,
+        ReadOnlyKey,
+        Usual,
+    ),
+)]
+pub(super) async fn create_schedules(
+    State(api): State<SharedApi>,
+    Writer(account): Writer,
+    BulkBody(body): BulkBody,
+) -> Result<Response, ApiError> {
+    let created = api.schedules.create_bulk(account, Batch::parse(&body)?).await?;
+    let created = created.into_iter();
+    let schedules: Vec<_> =
+        created.map(|schedule| CreatedSchedule { id: schedule.id, name: schedule.name }).collect();
+    let data = CreatedSchedules { count: schedules.len(), schedules };
+    Ok(reply::json(StatusCode::CREATED, &Data::of(data)))
+}
+
+/// Schedules to be created.
+#[derive(ToSchema)]
+#[schema(min_items = 1, max_items = 1000)]
+#[expect(dead_code, reason = "documents the body, which `schedules` reads")]
+pub(super) struct NewSchedules(pub Vec<NewSchedule>);

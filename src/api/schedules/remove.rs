@@ -1,0 +1,44 @@
+//! `DELETE /v1/schedules/{id}`
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::guard::Writer;
+use crate::api::id::ScheduleInPath;
+use crate::api::openapi::{NoSuchSchedule, ReadOnlyKey, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::domain::ScheduleId;
+
+/// What was deleted.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Deleted {
+    #[schema(value_type = String)]
+    id: ScheduleId,
+}
+
+/// Delete a schedule
+///
+/// No job of it is made after the answer. Waiting jobs end as FAILED with `errorCode` `CANCELLED`,
+/// running ones finish. Past jobs stay readable by id until their retention ends.
+#[utoipa::path(
+    delete,
+    path = "/v1/schedules/{id}",
+    tag = "Schedules",
+    params(("id" = String, Path, description = "The schedule's id")),
+    responses(
+        (status = 200, description = "What was deleted", body = Data<Deleted>),
+        ReadOnlyKey,
+        NoSuchSchedule,
+        Usual,
+    ),
+)]
+pub(super) async fn delete_schedule(
+    State(api): State<SharedApi>,
+    Writer(account): Writer,
+    ScheduleInPath(id): ScheduleInPath,
+) -> Result<Data<Deleted>, ApiError> {
+    api.schedules.delete(account, id).await?;
+    Ok(Data::of(Deleted { id }))
+}

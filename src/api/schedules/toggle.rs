@@ -1,0 +1,50 @@
+//! `PATCH /v1/schedules/{id}/toggle`
+
+use axum::extract::State;
+use utoipa::ToSchema;
+
+use super::record::ScheduleRecord;
+use crate::api::body::JsonBody;
+use crate::api::guard::Writer;
+use crate::api::id::ScheduleInPath;
+use crate::api::openapi::{BadBody, Conflict, NoSuchSchedule, ReadOnlyKey, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::schedules::{Object, TOGGLE_FIELDS};
+
+/// Whether a schedule runs by its cron expression.
+#[derive(ToSchema)]
+#[schema(examples(json!({ "enabled": false })))]
+#[expect(dead_code, reason = "documents the body, which `schedules` reads")]
+pub(super) struct Switch {
+    pub enabled: bool,
+}
+
+/// Switch a schedule on or off
+///
+/// A schedule that is switched on has its next run after now; nothing is caught up.
+#[utoipa::path(
+    patch,
+    path = "/v1/schedules/{id}/toggle",
+    tag = "Schedules",
+    params(("id" = String, Path, description = "The schedule's id")),
+    request_body = Switch,
+    responses(
+        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
+        BadBody,
+        ReadOnlyKey,
+        NoSuchSchedule,
+        Conflict,
+        Usual,
+    ),
+)]
+pub(super) async fn toggle_schedule(
+    State(api): State<SharedApi>,
+    Writer(account): Writer,
+    ScheduleInPath(id): ScheduleInPath,
+    JsonBody(body): JsonBody,
+) -> Result<Data<ScheduleRecord>, ApiError> {
+    let fields = Object::parse(&body, TOGGLE_FIELDS)?;
+    let schedule = api.schedules.toggle(account, id, fields).await?;
+    Ok(Data::of(schedule.into()))
+}

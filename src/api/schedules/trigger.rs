@@ -1,0 +1,48 @@
+//! `POST /v1/schedules/{id}/trigger`
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::guard::Writer;
+use crate::api::id::ScheduleInPath;
+use crate::api::openapi::{NoSuchSchedule, ReadOnlyKey, Usual};
+use crate::api::{ApiError, SharedApi, reply};
+use crate::domain::JobId;
+
+/// The job that was made.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Triggered {
+    /// The job's id.
+    #[schema(value_type = String, examples("job_01HF7YAT000000000000000007"))]
+    data: JobId,
+    success: bool,
+    message: &'static str,
+}
+
+/// Run a schedule now
+///
+/// Also while it is disabled, and beside a job that is running. Its next run stays as it is.
+#[utoipa::path(
+    post,
+    path = "/v1/schedules/{id}/trigger",
+    tag = "Schedules",
+    params(("id" = String, Path, description = "The schedule's id")),
+    responses(
+        (status = 200, description = "The new job's id", body = Triggered),
+        ReadOnlyKey,
+        NoSuchSchedule,
+        Usual,
+    ),
+)]
+pub(super) async fn trigger_schedule(
+    State(api): State<SharedApi>,
+    Writer(account): Writer,
+    ScheduleInPath(id): ScheduleInPath,
+) -> Result<Response, ApiError> {
+    let data = api.schedules.trigger(account, id).await?;
+    let message = "Schedule triggered successfully";
+    Ok(reply::json(StatusCode::OK, &Triggered { data, success: true, message }))
+}

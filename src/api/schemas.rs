@@ -1,0 +1,115 @@
+//! Pieces of schema that cannot be told from Rust types: the names of enumerations, instants.
+
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{Object, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::domain::job::{JobStatus, Trigger};
+use crate::domain::outcome::ErrorCode;
+use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
+use crate::schedules::catch_up_name;
+
+pub(super) fn http_method() -> Object {
+    names(HttpMethod::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn overlap_policy() -> Object {
+    names(OverlapPolicy::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn overlap_policy_or_null() -> Object {
+    names(OverlapPolicy::ALL.iter().map(|item| item.as_str()), true)
+}
+
+pub(super) fn catch_up_policy() -> Object {
+    names(CatchUpPolicy::ALL.iter().map(|item| catch_up_name(*item)), false)
+}
+
+pub(super) fn catch_up_policy_or_null() -> Object {
+    names(CatchUpPolicy::ALL.iter().map(|item| catch_up_name(*item)), true)
+}
+
+pub(super) fn skip_reason() -> Object {
+    names(SkipReason::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn job_status() -> Object {
+    names(JobStatus::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn final_status_or_null() -> Object {
+    let all = JobStatus::ALL.iter().filter(|item| item.is_final());
+    names(all.map(|item| item.as_str()), true)
+}
+
+pub(super) fn trigger() -> Object {
+    names(Trigger::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn error_code_or_null() -> Object {
+    names(ErrorCode::ALL.iter().map(|item| item.as_str()), true)
+}
+
+pub(super) fn instant() -> Object {
+    string(false)
+}
+
+pub(super) fn instant_or_null() -> Object {
+    string(true)
+}
+
+fn string(or_null: bool) -> Object {
+    let format = SchemaFormat::KnownFormat(KnownFormat::DateTime);
+    ObjectBuilder::new().schema_type(text(or_null)).format(Some(format)).build()
+}
+
+fn names(all: impl Iterator<Item = &'static str>, or_null: bool) -> Object {
+    let all = all.map(serde_json::Value::from);
+    let all = all.chain(or_null.then_some(serde_json::Value::Null));
+    ObjectBuilder::new().schema_type(text(or_null)).enum_values(Some(all)).build()
+}
+
+fn text(or_null: bool) -> SchemaType {
+    if or_null {
+        SchemaType::from_iter([Type::String, Type::Null])
+    } else {
+        SchemaType::from(Type::String)
+    }
+}
+
+macro_rules! parameters {
+    ($($(#[$doc:meta])* $type:ident = $schema:expr;)*) => {$(
+        $(#[$doc])*
+        pub(super) enum $type {}
+
+        impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                $schema.into()
+            }
+        }
+
+        impl ToSchema for $type {}
+    )*};
+}
+
+parameters! {
+    /// A method, in a query.
+    HttpMethodName = http_method();
+    /// A job's status, in a query.
+    JobStatusName = job_status();
+    /// What made a job, in a query.
+    TriggerName = trigger();
+    /// An order of schedules, in a query.
+    SortName = names(SORTS.into_iter(), false);
+}
+
+const SORTS: [&str; 8] = [
+    "name",
+    "-name",
+    "nextRunAtUtc",
+    "-nextRunAtUtc",
+    "lastRunAtUtc",
+    "-lastRunAtUtc",
+    "createdAt",
+    "-createdAt",
+];

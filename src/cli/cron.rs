@@ -1,0 +1,91 @@
+//! `punctual cron`: what an expression means.
+
+use clap::Args;
+
+use super::{CliError, output};
+use crate::domain::Timestamp;
+use crate::domain::cron::{Cadence, InvalidCadence, describe, preview, warnings};
+use crate::runtime::Clock;
+
+/// What to explain.
+#[derive(Args, Debug)]
+pub struct CronArgs {
+    /// Five fields: minute, hour, day of month, month, day of week
+    #[arg(value_name = "EXPR")]
+    expression: String,
+    /// The timezone it is meant in, such as Europe/Berlin
+    #[arg(long, visible_alias = "timezone", value_name = "ZONE", default_value = "UTC")]
+    tz: String,
+    /// How many runs to list
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10,
+          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    count: u16,
+    /// List the runs after this instant, such as 2030-01-31T09:00:00Z, instead of now
+    #[arg(long, value_name = "INSTANT")]
+    from: Option<Timestamp>,
+}
+
+pub(super) fn run(args: &CronArgs) -> Result<(), CliError> {
+    let cadence =
+        Cadence::parse(&args.expression, &args.tz).map_err(|error| explain(args, error))?;
+    let from = args.from.unwrap_or_else(|| Clock::system().now());
+    output::print(&text(&cadence, from, usize::from(args.count)))
+}
+
+fn explain(args: &CronArgs, error: InvalidCadence) -> CliError {
+    CliError::usage(match error {
+        InvalidCadence::Cron(error) => format!(
+            "{error} {:?}: take five fields for minute, hour, day of month, month and day of week, \
+             such as \"*/15 9-17 * * MON-FRI\"",
+            args.expression
+        ),
+        InvalidCadence::Timezone(error) => {
+            format!("{error} {:?}: take an IANA name, such as Europe/Berlin", args.tz)
+        }
+    })
+}
+
+fn text(cadence: &Cadence, from: Timestamp, count: usize) -> String {
+    let zone = cadence.timezone().name();
+    let mut text = format!("{} ({zone})\n\n", describe(cadence.cron()));
+    let rows: Vec<[String; 3]> = preview(cadence, from, count)
+        .into_iter()
+        .map(|run| [run.utc.to_string(), run.local, run.note.unwrap_or_default()])
+        .collect();
+    if rows.is_empty() {
+        text.push_str("It does not run any more before the year 2101.\n");
+    } else {
+        text.push_str(&output::table(["UTC", zone, ""], &rows));
+    }
+    for (place, warning) in warnings(cadence, from).into_iter().enumerate() {
+        text.push_str(if place == 0 { "\nNote: " } else { "Note: " });
+        text.push_str(&warning);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_notes_and_warnings() {
+        let cadence = Cadence::parse("30 2 * * *", "Europe/Berlin").expect("valid");
+        let from: Timestamp = "2026-03-28T00:00:00Z".parse().expect("an instant");
+        let text = text(&cadence, from, 2);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "At 02:30 (Europe/Berlin)");
+        assert!(lines[2].starts_with("UTC                       Europe/Berlin"), "{text}");
+        assert!(
+            lines[3].starts_with("2026-03-28T01:30:00.000Z  2026-03-28T02:30:00+01:00"),
+            "{text}"
+        );
+        assert!(
+            lines[4].starts_with("2026-03-29T01:00:00.000Z  2026-03-29T03:00:00+02:00  "),
+            "the wall time is skipped, the end of the gap is taken, and a note says so: {text}"
+        );
+        assert!(lines[4].len() > 60, "{text}");
+        assert!(lines.iter().any(|line| line.starts_with("Note: ")), "{text}");
+    }
+}

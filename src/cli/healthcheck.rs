@@ -1,0 +1,67 @@
+//! `punctual healthcheck`: asks the operations listener of a running service.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::config::load_and_warn;
+use super::{CliError, output};
+use crate::config::Sources;
+
+/// How long the service may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
+    let address = reachable(load_and_warn(sources)?.config.ops.listen);
+    if address.port() == 0 {
+        let why = "ops.listen has port 0: give the port that the service has logged";
+        return Err(CliError::usage(why));
+    }
+    let answer = tokio::time::timeout(PATIENCE, ask(address)).await;
+    let answer = answer.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+    let answer = answer.map_err(|error| {
+        CliError::failed(format!("no answer from {address} (ops.listen): {error}"))
+    })?;
+    let body = answer.rsplit("\r\n\r\n").next().unwrap_or_default().trim_end();
+    if answer.starts_with("HTTP/1.1 200 ") {
+        output::print(&format!("{body}\n"))
+    } else {
+        Err(CliError::failed(format!("the service at {address} is not ready: {body}")))
+    }
+}
+
+/// An address to connect to, for one that may stand for all of this machine.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+async fn ask(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(64 << 10).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_for_all_is_reached_by_loopback() {
+        for (listen, reached) in
+            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "[::1]:2"), ("10.0.0.1:3", "10.0.0.1:3")]
+        {
+            let listen: SocketAddr = listen.parse().expect("an address");
+            assert_eq!(reachable(listen).to_string(), reached);
+        }
+    }
+}

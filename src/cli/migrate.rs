@@ -1,0 +1,14 @@
+//! `punctual migrate`: brings the store up to date.
+
+use super::config::load_and_warn;
+use super::{CliError, output, store};
+use crate::config::Sources;
+
+pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
+    let config = load_and_warn(sources)?.config;
+    let store = store::open_as_it_is(&config).await?;
+    let migrated = store.migrate().await.map_err(CliError::failed);
+    store.close().await;
+    migrated?;
+    output::print(&format!("{} is up to date\n", config.store.path.display()))
+}

@@ -1,0 +1,57 @@
+//! The command line: what each command takes and prints.
+//!
+//! Results go to standard output, everything else to standard error: log lines, warnings, and
+//! `error: …` when a command fails. The exit status is 2 when the command line or the
+//! configuration is wrong, 1 when something failed, 0 otherwise; a reader that closes the pipe
+//! early is no failure.
+
+mod accounts;
+mod args;
+mod config;
+mod cron;
+mod error;
+mod healthcheck;
+mod migrate;
+mod output;
+mod settings;
+mod span;
+mod store;
+mod welcome;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use args::{Cli, Command};
+pub use error::CliError;
+pub use welcome::{Welcome, welcome};
+
+/// Reads the command line. Help, `--version` and mistakes in it end the process here.
+pub fn parse() -> Cli {
+    Cli::parse()
+}
+
+/// Runs a command to its end.
+pub async fn run(cli: Cli) -> ExitCode {
+    match execute(cli.command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+/// Says why the process ends.
+pub fn fail(error: &CliError) -> ExitCode {
+    output::complain(&format!("error: {error}"));
+    error.exit_code()
+}
+
+async fn execute(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Migrate(settings) => migrate::run(&settings.sources()).await,
+        Command::Account(command) => accounts::run_account(&command).await,
+        Command::Key(command) => accounts::run_key(&command).await,
+        Command::Cron(args) => cron::run(&args),
+        Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,
+        Command::Config(settings) => config::run(&settings.sources()),
+    }
+}

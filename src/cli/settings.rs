@@ -1,0 +1,137 @@
+//! One option for each setting of the configuration, made from its list.
+
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use clap::error::Error;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+
+use crate::config::{Sources, settings};
+
+/// Which settings a command takes as options. Those it does not take still count where they are
+/// set in the file or the environment.
+pub trait Selection: Clone + Send + Sync + 'static {
+    /// Whether the setting with this key is among them.
+    fn takes(key: &str) -> bool;
+    /// Whether they are many, and shown by `--help` only.
+    const MANY: bool = false;
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub struct All;
+
+impl Selection for All {
+    fn takes(_: &str) -> bool {
+        true
+    }
+    const MANY: bool = true;
+}
+
+/// Where the store is.
+#[derive(Clone, Debug)]
+pub struct StoreOnly;
+
+impl Selection for StoreOnly {
+    fn takes(key: &str) -> bool {
+        matches!(key, "data_dir" | "store.url")
+    }
+}
+
+/// Where the operations listener is.
+#[derive(Clone, Debug)]
+pub struct OpsOnly;
+
+impl Selection for OpsOnly {
+    fn takes(key: &str) -> bool {
+        key == "ops.listen"
+    }
+}
+
+/// The options given for settings.
+#[derive(Clone, Debug)]
+pub struct SettingArgs<S> {
+    file: Option<PathBuf>,
+    options: Vec<(&'static str, String)>,
+    selection: PhantomData<S>,
+}
+
+impl<S> SettingArgs<S> {
+    /// These options, the environment, and the file, for `serve` and all other commands.
+    pub(super) fn sources(&self) -> Sources {
+        self.sources_for(false)
+    }
+
+    /// The same for `dev`.
+    pub(super) fn dev_sources(&self) -> Sources {
+        self.sources_for(true)
+    }
+
+    fn sources_for(&self, dev: bool) -> Sources {
+        let environment = Sources::from_environment(dev, self.file.clone());
+        Sources { options: self.options.clone(), ..environment }
+    }
+}
+
+const FILE: &str = "config";
+
+impl<S: Selection> Args for SettingArgs<S> {
+    fn augment_args(command: Command) -> Command {
+        let file = Arg::new(FILE).long("config").value_name("FILE");
+        let file = file.value_parser(value_parser!(PathBuf));
+        let file = file.help("A TOML file with settings [env: PUNCTUAL_CONFIG]");
+        let command = command.arg(file.help_heading("Settings"));
+        settings().iter().filter(|setting| S::takes(setting.key)).fold(
+            command,
+            |command, setting| {
+                let note = format!("[default: {}] [env: {}]", setting.default, setting.variable);
+                let option =
+                    Arg::new(setting.key).long(setting.option.as_str()).value_name("VALUE");
+                let option =
+                    option.help(format!("{} {note}", setting.help)).help_heading("Settings");
+                command.arg(option.hide_short_help(S::MANY).allow_hyphen_values(true))
+            },
+        )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<S: Selection> FromArgMatches for SettingArgs<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let taken = settings().iter().filter(|setting| S::takes(setting.key));
+        let options = taken.filter_map(|setting| {
+            Some((setting.key, matches.get_one::<String>(setting.key)?.clone()))
+        });
+        let file = matches.get_one::<PathBuf>(FILE).cloned();
+        Ok(Self { file, options: options.collect(), selection: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::super::args::{Cli, Command as Parsed};
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_become_settings() {
+        let given = ["punctual", "config", "--http-listen", "[::]:80", "--outbound-allow", ""];
+        let Parsed::Config(args) = Cli::parse_from(given).command else { panic!("another") };
+        let expected = [("http.listen", "[::]:80".to_owned()), ("outbound.allow", String::new())];
+        assert_eq!(args.options, expected);
+        assert_eq!(args.sources().options, expected);
+    }
+}

@@ -1,0 +1,102 @@
+//! What `dev` says when it runs.
+
+use std::fmt::Write;
+
+/// What there is to tell.
+#[derive(Clone, Copy, Debug)]
+pub struct Welcome<'a> {
+    /// Where the API is, base path included, without `/v1`.
+    pub base_url: &'a str,
+    /// Where the operations listener is.
+    pub ops_url: &'a str,
+    /// The key, if one was made: keys are not kept in a form that could be shown again.
+    pub key: Option<&'a str>,
+    /// Where everything is kept.
+    pub store: &'a str,
+}
+
+/// The text: what runs where, the key, and one command that creates a schedule.
+pub fn welcome(welcome: &Welcome<'_>) -> String {
+    let Welcome { base_url, ops_url, key, store } = welcome;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "
+Punctual is running.
+
+  API          {base_url}/v1
+  Reference    {base_url}/docs
+  Operations   {ops_url}/metrics  /healthz  /readyz  /echo
+  Kept in      {store}
+"
+    );
+    let _ = match key {
+        Some(key) => writeln!(text, "  API key      {key}"),
+        None => write!(
+            text,
+            "  API key      shown at the first start; this makes another:\n\
+             \x20              punctual key create --account dev\n"
+        ),
+    };
+    let _ = write!(
+        text,
+        "
+Create a schedule that runs every minute:
+
+{}
+
+and see what its jobs brought:
+
+  curl -s {base_url}/v1/jobs -H 'x-api-key: {}'
+
+The schedule \"demo\" was run just now; the log below shows how it went. Ctrl-C stops.
+
+",
+        curl(base_url, ops_url, key.unwrap_or("YOUR_KEY")),
+        key.unwrap_or("YOUR_KEY"),
+    );
+    text
+}
+
+fn curl(base_url: &str, ops_url: &str, key: &str) -> String {
+    let schedule = format!(
+        r#"{{"name":"hello","cronExpression":"* * * * *","timezone":"UTC","endpoint":"{ops_url}/echo","httpMethod":"POST","body":"hello"}}"#
+    );
+    format!(
+        "  curl -s {base_url}/v1/schedules -H 'x-api-key: {key}' \
+         -H 'content-type: application/json' -d '{schedule}'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(key: Option<&str>) -> String {
+        welcome(&Welcome {
+            base_url: "http://127.0.0.1:8080",
+            ops_url: "http://127.0.0.1:8081",
+            key,
+            store: "punctual-data/punctual.db",
+        })
+    }
+
+    #[test]
+    fn has_a_command_that_can_be_pasted() {
+        let text = text(Some("pnc_x"));
+        let line = text.lines().find(|line| line.contains("/v1/schedules")).expect("there");
+        assert!(line.trim_start().starts_with("curl -s http://127.0.0.1:8080/v1/schedules "));
+        assert!(line.contains("-H 'x-api-key: pnc_x'"), "{line}");
+        let (_, json) = line.split_once("-d '").expect("a body");
+        let json = json.strip_suffix('\'').expect("closed");
+        let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        assert_eq!(json["endpoint"], "http://127.0.0.1:8081/echo");
+        assert!(text.contains("http://127.0.0.1:8080/docs"));
+    }
+
+    #[test]
+    fn says_how_to_get_a_key_where_it_has_none() {
+        assert!(text(None).contains("punctual key create --account dev"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Deleting and triggering schedules; retrying and cancelling jobs.
+
+use super::{CommandError, Schedules};
+use crate::domain::job::Job;
+use crate::domain::{AccountId, JobId, ScheduleId};
+use crate::store::{Cancelled, NewJob, Retried};
+
+impl Schedules {
+    /// Deletes a schedule: no job of it is made afterwards, its waiting jobs end, running ones
+    /// have no further attempt.
+    pub async fn delete(&self, account: AccountId, id: ScheduleId) -> Result<(), CommandError> {
+        let inner = self.0.clone();
+        self.run(async move {
+            let write = inner.write(account, inner.clock.now());
+            if !inner.store.delete_schedule(&write, id).await? {
+                return Err(CommandError::NoSuchSchedule);
+            }
+            inner.hint(&[id]).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Runs a schedule now, enabled or not; returns the new job's id. Its next tick stays where it
+    /// is.
+    pub async fn trigger(
+        &self,
+        account: AccountId,
+        schedule: ScheduleId,
+    ) -> Result<JobId, CommandError> {
+        let inner = self.0.clone();
+        self.run(async move {
+            let now = inner.clock.now();
+            let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
+            let made = inner.store.create_job(&inner.write(account, now), &job).await?;
+            let ticket = made.ok_or(CommandError::NoSuchSchedule)?;
+            inner.push(&[ticket]).await;
+            Ok(job.id)
+        })
+        .await
+    }
+
+    /// Runs the schedule of a finished job again, as the schedule is now; returns the new job's
+    /// id.
+    pub async fn retry_job(&self, account: AccountId, of: JobId) -> Result<JobId, CommandError> {
+        let inner = self.0.clone();
+        self.run(async move {
+            let now = inner.clock.now();
+            let id = JobId::new(now, inner.random.bits());
+            match inner.store.retry_job(&inner.write(account, now), of, id).await? {
+                Retried::Created(ticket) => inner.push(&[ticket]).await,
+                Retried::NotFound => return Err(CommandError::NoSuchJob),
+                Retried::Unfinished => return Err(CommandError::JobUnfinished),
+                Retried::ScheduleGone => return Err(CommandError::NoSuchSchedule),
+            }
+            Ok(id)
+        })
+        .await
+    }
+
+    /// Ends a job: at once if it waits, else after the attempt under way, which its executor
+    /// aborts soon.
+    pub async fn cancel_job(&self, account: AccountId, id: JobId) -> Result<Job, CommandError> {
+        let inner = self.0.clone();
+        self.run(async move {
+            let write = inner.write(account, inner.clock.now());
+            match inner.store.cancel_job(&write, id).await? {
+                Cancelled::Done(tickets) => inner.push(&tickets).await,
+                Cancelled::NotFound => return Err(CommandError::NoSuchJob),
+                Cancelled::Finished => return Err(CommandError::JobFinished),
+            }
+            let found = inner.store.job(account, id).await?;
+            found.map(|(job, _)| job).ok_or(CommandError::NoSuchJob)
+        })
+        .await
+    }
+}

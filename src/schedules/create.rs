@@ -1,0 +1,135 @@
+//! Creating schedules, one or many at once.
+
+use super::draft::Draft;
+use super::edits::{Edits, Purpose, SCHEDULE_FIELDS};
+use super::json::{self, Json, JsonError, Object};
+use super::{CommandError, FieldErrors, Inner, Schedules};
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::NewSchedule;
+
+/// How many schedules can be created at once.
+pub const LARGEST_BATCH: usize = 1_000;
+/// How many are checked before other requests get their turn.
+const CHECKED_AT_ONCE: usize = 20;
+
+/// A batch of schedules as a user wrote it.
+#[derive(Debug)]
+pub struct Batch(Json);
+
+impl Batch {
+    /// Reads any JSON; whether it is an array is judged with its items.
+    pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
+        json::parse(bytes, SCHEDULE_FIELDS, LARGEST_BATCH).map(Self)
+    }
+
+    /// The items, if there are as many as there may be.
+    fn items(self) -> Result<Vec<Json>, FieldErrors> {
+        let refuse = |message: String| Err(FieldErrors::of("schedules", message));
+        match self.0 {
+            Json::Array(items, 1..=LARGEST_BATCH) => Ok(items),
+            Json::Array(..) => refuse(format!("Must hold 1 to {LARGEST_BATCH} schedules")),
+            _ => refuse("Must be an array".to_owned()),
+        }
+    }
+}
+
+impl Schedules {
+    /// Creates a schedule. `fields` are those of [`SCHEDULE_FIELDS`].
+    pub async fn create(
+        &self,
+        account: AccountId,
+        fields: Object,
+    ) -> Result<Schedule, CommandError> {
+        let mut errors = FieldErrors::new();
+        let draft = self.0.check(fields, "", &mut errors);
+        let mut created = self.insert(account, vec![errors.unless_any(draft)?]).await?;
+        Ok(created.swap_remove(0))
+    }
+
+    /// Creates a batch of schedules: all of them, or none if one is refused. The errors of an
+    /// item stand under `<its place>.<field>`.
+    pub async fn create_bulk(
+        &self,
+        account: AccountId,
+        batch: Batch,
+    ) -> Result<Vec<Schedule>, CommandError> {
+        let items = batch.items()?;
+        let (mut drafts, mut errors) = (Vec::with_capacity(items.len()), FieldErrors::new());
+        for (place, item) in items.into_iter().enumerate() {
+            match item {
+                Json::Object(fields) => {
+                    drafts.push(self.0.check(fields, &format!("{place}."), &mut errors));
+                }
+                _ => errors.add(place.to_string(), JsonError::NotAnObject.to_string()),
+            }
+            if place % CHECKED_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.insert(account, errors.unless_any(drafts)?).await
+    }
+
+    async fn insert(
+        &self,
+        account: AccountId,
+        drafts: Vec<Draft>,
+    ) -> Result<Vec<Schedule>, CommandError> {
+        let inner = self.0.clone();
+        self.run(async move {
+            let now = inner.clock.now();
+            let schedules: Vec<_> =
+                drafts.into_iter().map(|draft| inner.new_schedule(draft, now)).collect();
+            inner.store.create_schedules(&inner.write(account, now), &schedules).await?;
+            let ids: Vec<_> = schedules.iter().map(|schedule| schedule.id).collect();
+            inner.hint(&ids).await;
+            Ok(schedules.into_iter().map(|new| created(new, now)).collect())
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn check(&self, fields: Object, prefix: &str, errors: &mut FieldErrors) -> Draft {
+        let mut draft = Draft::blank();
+        let edits = Edits::read(fields, prefix, Purpose::Creation, &self.outbound, errors);
+        edits.apply(&mut draft);
+        draft
+    }
+
+    fn new_schedule(&self, draft: Draft, now: Timestamp) -> NewSchedule {
+        let id = ScheduleId::new(now, self.random.bits());
+        NewSchedule {
+            id,
+            shard: self.shard(id),
+            version: draft.version(VersionId::new(now, self.random.bits())),
+            is_enabled: draft.is_enabled,
+            overlap_policy: draft.overlap_policy,
+            catch_up_policy: draft.catch_up_policy,
+            next_tick: draft.next_tick(now),
+            name: draft.name,
+            description: draft.description,
+        }
+    }
+}
+
+/// The schedule as it stands right after its creation.
+fn created(new: NewSchedule, now: Timestamp) -> Schedule {
+    Schedule {
+        id: new.id,
+        name: new.name,
+        description: new.description,
+        version: new.version.id,
+        definition: new.version.definition,
+        is_enabled: new.is_enabled,
+        overlap_policy: new.overlap_policy,
+        catch_up_policy: new.catch_up_policy,
+        next_tick: new.next_tick,
+        last_run_at: None,
+        last_job_status: None,
+        consecutive_failures: 0,
+        created_at: now,
+        updated_at: now,
+        revision: 0,
+    }
+}

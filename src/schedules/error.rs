@@ -1,0 +1,42 @@
+//! Why a command or a query has come to nothing.
+
+use super::FieldErrors;
+use crate::store::StoreError;
+
+/// Why a command or a query has come to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// What the user wrote is not allowed.
+    #[error("not valid: {0}")]
+    Invalid(FieldErrors),
+    /// The account has no such schedule.
+    #[error("no such schedule")]
+    NoSuchSchedule,
+    /// The account has no such job.
+    #[error("no such job")]
+    NoSuchJob,
+    /// The schedule was changed by others again and again.
+    #[error("the schedule is being changed by others")]
+    Contended,
+    /// The job has not finished.
+    #[error("the job has not finished")]
+    JobUnfinished,
+    /// The job has finished.
+    #[error("the job has finished")]
+    JobFinished,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The process stops, and the command did not end in time.
+    #[error("the process stops")]
+    Stopping,
+    /// The command has a fault.
+    #[error("the command panicked")]
+    Panicked,
+}
+
+impl From<FieldErrors> for CommandError {
+    fn from(errors: FieldErrors) -> Self {
+        Self::Invalid(errors)
+    }
+}

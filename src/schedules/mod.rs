@@ -1,0 +1,126 @@
+//! Commands and queries on schedules and their jobs, for the API and the dashboard alike.
+//!
+//! Place in the flow: a front door hands over what a user wrote. `json` reads it, `fields` and
+//! `rules` check it, a command works out the new state with `domain` and writes the
+//! store; then it tells the queue what has changed.
+//!
+//! Invariants:
+//! - Nothing reaches the store that the contract's rules do not allow.
+//! - A change is worked out from one state of the schedule and takes effect only on that state;
+//!   when somebody else, or a tick, comes first, it is worked out again.
+//! - What a command has begun is finished, even if nobody waits for its result any more.
+//! - TICK-2: due ticks that a change drops are recorded as superseded.
+//!
+//! On failure: a store error is handed on, and nothing has changed unless the error is transient.
+//! The queue holds hints only: its errors are logged, and the leader's background comparison and
+//! the sweep find what was not told.
+
+mod catch_up;
+mod commands;
+mod create;
+mod draft;
+mod edits;
+mod error;
+mod field_errors;
+mod fields;
+mod json;
+mod preview;
+mod queries;
+mod rules;
+mod update;
+
+use std::future::Future;
+use std::sync::Arc;
+
+pub use catch_up::catch_up_name;
+pub use create::{Batch, LARGEST_BATCH};
+pub use edits::SCHEDULE_FIELDS;
+pub use error::CommandError;
+pub use field_errors::FieldErrors;
+pub use fields::{NOT_AN_INSTANT, choices};
+pub use json::{JsonError, Object};
+pub use preview::{PREVIEW_FIELDS, Preview};
+pub use rules::HAS_NUL;
+pub use update::TOGGLE_FIELDS;
+
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::outbound;
+use crate::queue::SharedQueue;
+use crate::runtime::{Clock, Random, TaskKind, Tasks};
+use crate::store::{SharedStore, Write};
+
+/// Commands and queries on schedules and their jobs. Clones share everything.
+#[derive(Clone)]
+pub struct Schedules(Arc<Inner>);
+
+struct Inner {
+    store: SharedStore,
+    queue: SharedQueue,
+    outbound: outbound::Client,
+    clock: Clock,
+    random: Random,
+    tasks: Tasks,
+    shards: u16,
+}
+
+impl Schedules {
+    /// Over `store`, which has `shards` shards. `outbound` judges endpoints; nothing is sent.
+    pub fn new(
+        store: SharedStore,
+        queue: SharedQueue,
+        outbound: outbound::Client,
+        clock: Clock,
+        random: Random,
+        tasks: Tasks,
+        shards: u16,
+    ) -> Self {
+        Self(Arc::new(Inner { store, queue, outbound, clock, random, tasks, shards }))
+    }
+
+    /// Runs a command to its end, whether or not somebody still waits for it.
+    async fn run<T: Send + 'static>(
+        &self,
+        command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
+    ) -> Result<T, CommandError> {
+        match self.0.tasks.spawn(TaskKind::Command, command).await {
+            Ok(Some(result)) => result,
+            _ if self.0.tasks.aborting().is_cancelled() => Err(CommandError::Stopping),
+            _ => Err(CommandError::Panicked),
+        }
+    }
+}
+
+impl Inner {
+    fn write(&self, account: AccountId, now: Timestamp) -> Write {
+        Write { account, now }
+    }
+
+    fn shard(&self, schedule: ScheduleId) -> ShardId {
+        ShardId::of(schedule, self.shards)
+    }
+
+    /// Tells the leaders of the schedules' shards that they have changed.
+    async fn hint(&self, schedules: &[ScheduleId]) {
+        let mut schedules: Vec<_> = schedules.iter().map(|id| (self.shard(*id), *id)).collect();
+        schedules.sort_unstable();
+        for of_shard in schedules.chunk_by(|a, b| a.0 == b.0) {
+            let ids: Vec<_> = of_shard.iter().map(|(_, id)| *id).collect();
+            if let Err(error) = self.queue.hint(of_shard[0].0, &ids).await {
+                tracing::warn!(%error, "leaders were not told of changed schedules");
+                return;
+            }
+        }
+    }
+
+    /// Queues what may start now.
+    async fn push(&self, tickets: &[Ticket]) {
+        if tickets.is_empty() {
+            return;
+        }
+        if let Err(error) = self.queue.push(tickets).await {
+            tracing::warn!(%error, "jobs were not queued, the sweep will find them");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Reading schedules, their skips and their jobs.
+
+use super::{CommandError, Schedules};
+use crate::domain::job::{Attempt, Job};
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, JobId, ScheduleId};
+use crate::store::{JobPage, JobQuery, SchedulePage, ScheduleQuery, SkipPage, SkipQuery};
+
+impl Schedules {
+    /// One schedule.
+    pub async fn get(&self, account: AccountId, id: ScheduleId) -> Result<Schedule, CommandError> {
+        let found = self.0.store.schedule(account, id).await?;
+        found.ok_or(CommandError::NoSuchSchedule)
+    }
+
+    /// Some of the account's schedules.
+    pub async fn list(
+        &self,
+        account: AccountId,
+        query: &ScheduleQuery,
+    ) -> Result<SchedulePage, CommandError> {
+        Ok(self.0.store.schedules(account, query).await?)
+    }
+
+    /// The ticks of a schedule that became no jobs.
+    pub async fn skips(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        query: &SkipQuery,
+    ) -> Result<SkipPage, CommandError> {
+        self.get(account, id).await?;
+        Ok(self.0.store.skips(account, id, query).await?)
+    }
+
+    /// One job with its attempts.
+    pub async fn job(
+        &self,
+        account: AccountId,
+        id: JobId,
+    ) -> Result<(Job, Vec<Attempt>), CommandError> {
+        self.0.store.job(account, id).await?.ok_or(CommandError::NoSuchJob)
+    }
+
+    /// Some of the account's jobs.
+    pub async fn jobs(
+        &self,
+        account: AccountId,
+        query: &JobQuery,
+    ) -> Result<JobPage, CommandError> {
+        Ok(self.0.store.jobs(account, query).await?)
+    }
+}

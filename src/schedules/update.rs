@@ -1,0 +1,161 @@
+//! Changing schedules.
+
+use super::draft::{Draft, cadence};
+use super::edits::{Edits, Purpose};
+use super::fields::{Fields, Given};
+use super::json::Object;
+use super::{CommandError, FieldErrors, Inner, Schedules};
+use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule};
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::{Change, Changed, Expected, TickRange};
+
+/// The fields that [`Schedules::toggle`] takes.
+pub const TOGGLE_FIELDS: &[&str] = &["enabled"];
+
+/// How often a change is worked out again because something else changed the schedule first.
+const TRIES: usize = 5;
+
+/// What is to become of a schedule.
+#[derive(Clone, Debug)]
+enum Wish {
+    Edits(Box<Edits>),
+    Switch(bool),
+}
+
+impl Schedules {
+    /// Changes the fields that are given, of those of `SCHEDULE_FIELDS`. A new cadence, or a
+    /// schedule that is switched on, has its next tick after now; what was due and had not fired
+    /// is recorded as superseded.
+    pub async fn update(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        fields: Object,
+    ) -> Result<Schedule, CommandError> {
+        let mut errors = FieldErrors::new();
+        let edits = Edits::read(fields, "", Purpose::Change, &self.0.outbound, &mut errors);
+        match errors.unless_any(edits) {
+            Ok(edits) => self.change(account, id, Wish::Edits(Box::new(edits))).await,
+            Err(errors) => Err(self.refuse(account, id, errors).await),
+        }
+    }
+
+    /// Switches a schedule on or off. `fields` are those of [`TOGGLE_FIELDS`].
+    pub async fn toggle(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        fields: Object,
+    ) -> Result<Schedule, CommandError> {
+        let mut errors = FieldErrors::new();
+        let mut fields = Fields::new(fields, "", &mut errors);
+        let enabled = fields.flag("enabled");
+        fields.require("enabled", &enabled, Purpose::Creation);
+        match enabled {
+            Given::Value(enabled) => self.change(account, id, Wish::Switch(enabled)).await,
+            _ => Err(self.refuse(account, id, errors).await),
+        }
+    }
+
+    /// What is wrong with a change; of a schedule that does not exist nothing is said but that.
+    async fn refuse(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        errors: FieldErrors,
+    ) -> CommandError {
+        match self.get(account, id).await {
+            Ok(_) => errors.into(),
+            Err(error) => error,
+        }
+    }
+
+    async fn change(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        wish: Wish,
+    ) -> Result<Schedule, CommandError> {
+        let inner = self.0.clone();
+        self.run(async move {
+            for _ in 0..TRIES {
+                let found = inner.store.schedule(account, id).await?;
+                let current = found.ok_or(CommandError::NoSuchSchedule)?;
+                let mut draft = Draft::of(&current);
+                match wish.clone() {
+                    Wish::Edits(edits) => edits.apply(&mut draft),
+                    Wish::Switch(is_enabled) => draft.is_enabled = is_enabled,
+                }
+                if draft == Draft::of(&current) {
+                    return Ok(current);
+                }
+                let now = inner.clock.now();
+                let change = inner.work_out(&current, draft, now);
+                match inner.store.change_schedule(&inner.write(account, now), id, &change).await? {
+                    Changed::Done(tickets) => {
+                        inner.push(&tickets).await;
+                        if change.next_tick != current.next_tick {
+                            inner.hint(&[id]).await;
+                        }
+                        return Ok(changed(current, change, now));
+                    }
+                    Changed::Stale => {}
+                    Changed::NotFound => return Err(CommandError::NoSuchSchedule),
+                }
+            }
+            Err(CommandError::Contended)
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn work_out(&self, current: &Schedule, draft: Draft, now: Timestamp) -> Change {
+        let (old, new) = (&current.definition, &draft.definition);
+        let retimed = (&old.cron_expression, &old.timezone)
+            != (&new.cron_expression, &new.timezone)
+            || current.is_enabled != draft.is_enabled;
+        let new_id = || VersionId::new(now, self.random.bits());
+        Change {
+            expected: Expected { revision: current.revision, next_tick: current.next_tick },
+            version: (old != new).then(|| draft.version(new_id())),
+            is_enabled: draft.is_enabled,
+            overlap_policy: draft.overlap_policy,
+            catch_up_policy: draft.catch_up_policy,
+            next_tick: if retimed { draft.next_tick(now) } else { current.next_tick },
+            superseded: if retimed { superseded(current, now) } else { None },
+            name: draft.name,
+            description: draft.description,
+        }
+    }
+}
+
+/// The ticks that are due at `now` and have not fired (TICK-2).
+fn superseded(current: &Schedule, now: Timestamp) -> Option<TickRange> {
+    let first = current.next_tick.filter(|tick| *tick <= now)?;
+    let cadence = cadence(&current.definition)?;
+    let last = cadence.latest_within(first, now).unwrap_or(first);
+    let count = cadence.count_within(first, now, u64::from(SKIP_COUNT_CAP)).max(1);
+    Some(TickRange { first, last, count: u32::try_from(count).unwrap_or(SKIP_COUNT_CAP) })
+}
+
+/// The schedule as it stands right after a change.
+fn changed(current: Schedule, change: Change, now: Timestamp) -> Schedule {
+    let (version, definition) = match change.version {
+        Some(version) => (version.id, version.definition),
+        None => (current.version, current.definition),
+    };
+    Schedule {
+        name: change.name,
+        description: change.description,
+        version,
+        definition,
+        is_enabled: change.is_enabled,
+        overlap_policy: change.overlap_policy,
+        catch_up_policy: change.catch_up_policy,
+        next_tick: change.next_tick,
+        updated_at: now,
+        revision: current.revision + 1,
+        ..current
+    }
+}

@@ -1,0 +1,79 @@
+//! Certificates, good and bad, made when they are needed.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// A certificate authority of the test.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    /// A new one called `name`, trusted by nobody yet.
+    pub fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// Its certificate, to be trusted.
+    pub fn pem(&self) -> String {
+        self.pem.clone()
+    }
+
+    /// A server for `names`, with a valid certificate.
+    pub fn server(&self, names: &[&str]) -> ServerConfig {
+        self.issue(&params(names))
+    }
+
+    /// A server for `names`, with a certificate that has expired.
+    pub fn expired_server(&self, names: &[&str]) -> ServerConfig {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2020, 2, 1);
+        self.issue(&params)
+    }
+
+    /// A server for `names`, with a certificate of the future.
+    pub fn early_server(&self, names: &[&str]) -> ServerConfig {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(4000, 1, 1);
+        self.issue(&params)
+    }
+
+    fn issue(&self, params: &CertificateParams) -> ServerConfig {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        server(certificate.der().clone(), &key)
+    }
+}
+
+/// A server for `names` that vouches for itself.
+pub fn self_signed_server(names: &[&str]) -> ServerConfig {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params(names).self_signed(&key).expect("a certificate");
+    server(certificate.der().clone(), &key)
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).expect("names")
+}
+
+fn server(certificate: rustls::pki_types::CertificateDer<'static>, key: &KeyPair) -> ServerConfig {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("a matching key")
+}

@@ -1,0 +1,19 @@
+//! Servers that the tests script, and waiting for what they see.
+
+pub mod certificates;
+pub mod dns;
+pub mod target;
+
+use std::time::{Duration, Instant};
+
+/// Waits until `holds`, for at most 10 s.
+///
+/// # Panics
+/// If it does not hold by then.
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(10), "never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
