@@ -165,7 +165,8 @@ mod tests {
         };
         let keys = [key(None, None), key(Some(now), None), key(Some(now), Some(then))];
         let text = key_table(&keys, now);
-        let states: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        let states: Vec<_> =
+            text.lines().filter_map(|line| line.split_whitespace().last()).collect();
         assert_eq!(states, ["STATE", "active", "expired", "revoked"]);
     }
 }

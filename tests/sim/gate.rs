@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// What happens to an operation.
@@ -21,6 +22,10 @@ pub enum Fault {
 #[derive(Default)]
 pub struct Gate {
     armed: Mutex<Option<Armed>>,
+    /// The operation whose next call waits at the gate.
+    held: Mutex<Option<&'static str>>,
+    reached: Notify,
+    released: Notify,
     dead: CancellationToken,
 }
 
@@ -46,6 +51,24 @@ impl Gate {
         *self.armed() = None;
     }
 
+    /// Makes the next call of an operation wait until `release`.
+    pub fn hold(&self, operation: &'static str) {
+        *self.held() = Some(operation);
+    }
+
+    /// Waits until a held operation has been called.
+    pub async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    /// Lets a held operation go on, and holds none any more.
+    pub fn release(&self) {
+        // Called already if it is not waited for any more.
+        if self.held().take().is_none() {
+            self.released.notify_one();
+        }
+    }
+
     /// Stops every operation from now on where it is.
     pub fn kill(&self) {
         self.dead.cancel();
@@ -64,9 +87,11 @@ impl Gate {
     /// Runs an operation. A dead process gets no answer, ever.
     pub async fn pass<T, E>(
         &self,
+        name: &'static str,
         operation: impl Future<Output = Result<T, E>>,
         failed: impl FnOnce(Faulted) -> E,
     ) -> Result<T, E> {
+        self.wait(name).await;
         let fault = self.meet();
         if fault == Some(Fault::Dies) {
             self.kill();
@@ -87,6 +112,14 @@ impl Gate {
         if fault == Some(Fault::AnswerLost) { Err(failed(Faulted)) } else { result }
     }
 
+    async fn wait(&self, name: &'static str) {
+        let is_held = self.held().take_if(|held| *held == name).is_some();
+        if is_held {
+            self.reached.notify_one();
+            self.released.notified().await;
+        }
+    }
+
     fn meet(&self) -> Option<Fault> {
         let mut armed = self.armed();
         let left = armed.as_mut()?;
@@ -95,6 +128,10 @@ impl Gate {
             return None;
         }
         armed.take().map(|armed| armed.fault)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<&'static str>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn armed(&self) -> MutexGuard<'_, Option<Armed>> {

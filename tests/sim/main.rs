@@ -27,6 +27,7 @@ mod history;
 mod oracle;
 mod process;
 mod queue;
+mod races;
 mod steps;
 mod store;
 mod target;

@@ -33,7 +33,8 @@ pub struct Process {
     pub executor: Executor,
     pub schedules: Schedules,
     pub sweeper: Sweeper,
-    pub leader: Leader,
+    /// Away only while it races with users.
+    pub leader: Option<Leader>,
     /// Whether that leader has taken its shards over.
     pub has_led: bool,
     /// Leaders that were replaced and do not know it.
@@ -85,7 +86,7 @@ impl Process {
         let (commands, clock) = (tasks.clone(), clock.clone());
         let schedules =
             Schedules::new(store, queue.clone(), client, clock, random.clone(), commands, shards);
-        let leader = Leader::new(context.clone());
+        let leader = Some(Leader::new(context.clone()));
         let zombies = Vec::new();
         Self {
             sqlite,
@@ -107,9 +108,9 @@ impl Process {
     pub fn elect(&mut self) {
         let cluster = Arc::new(SingleNode::new("successor", SHARDS));
         let context = Context { cluster, ..self.context.clone() };
-        let old = std::mem::replace(&mut self.leader, Leader::new(context));
+        let old = self.leader.replace(Leader::new(context));
         if std::mem::take(&mut self.has_led) {
-            self.zombies.push(old);
+            self.zombies.extend(old);
         }
     }
 

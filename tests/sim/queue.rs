@@ -54,7 +54,7 @@ impl GatedQueue {
 macro_rules! gated {
     ($self:ident.$name:ident($($argument:expr),*)) => {{
         let failed = |fault| QueueError::new(stringify!($name), fault);
-        $self.gate.pass($self.inner.$name($($argument),*), failed).await
+        $self.gate.pass(stringify!($name), $self.inner.$name($($argument),*), failed).await
     }};
 }
 
@@ -102,7 +102,7 @@ impl Queue for GatedQueue {
             self.watch().waiting.extend(starts);
             self.inner.push(tickets).await
         };
-        self.gate.pass(push, |fault| QueueError::new("push", fault)).await
+        self.gate.pass("push", push, |fault| QueueError::new("push", fault)).await
     }
 
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
@@ -115,7 +115,7 @@ impl Queue for GatedQueue {
             }
             Ok((tickets, next))
         };
-        self.gate.pass(take, |fault| QueueError::new("take", fault)).await
+        self.gate.pass("take", take, |fault| QueueError::new("take", fault)).await
     }
 
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {

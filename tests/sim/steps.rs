@@ -30,6 +30,8 @@ pub enum Step {
     Crash,
     Elect,
     Zombie,
+    Race,
+    Crossing,
     Arm,
 }
 
@@ -51,6 +53,8 @@ const STEPS: &[(u64, Step)] = &[
     (4, Step::Crash),
     (3, Step::Elect),
     (4, Step::Zombie),
+    (8, Step::Race),
+    (6, Step::Crossing),
     (12, Step::Arm),
 ];
 
@@ -76,6 +80,8 @@ impl World {
             Step::Crash => self.restart().await,
             Step::Elect => self.process().elect(),
             Step::Zombie => self.zombie().await,
+            Step::Race => self.race().await,
+            Step::Crossing => self.crossing().await,
             Step::Arm => self.arm(),
         }
         // What runs now and then goes on while other things happen.

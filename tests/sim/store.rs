@@ -36,7 +36,7 @@ macro_rules! gated {
                 let failed = |fault| {
                     StoreError::new(stringify!($name), StoreErrorKind::Unavailable, fault)
                 };
-                self.gate.pass(self.inner.$name($($argument),*), failed).await
+                self.gate.pass(stringify!($name), self.inner.$name($($argument),*), failed).await
             })*
         }
     };

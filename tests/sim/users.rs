@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    fn some_schedule(&self) -> Option<ScheduleId> {
+    pub fn some_schedule(&self) -> Option<ScheduleId> {
         let alive = self.history.alive();
         (!alive.is_empty()).then(|| *self.dice.pick(&alive))
     }
@@ -153,6 +153,10 @@ impl World {
 
     pub async fn toggle(&mut self) {
         let Some(id) = self.some_schedule() else { return };
+        self.toggle_one(id).await;
+    }
+
+    pub async fn toggle_one(&mut self, id: ScheduleId) {
         let mut wish = self.history.schedules[&id].wish.clone();
         wish.is_enabled = !wish.is_enabled;
         self.become_as(id, wish).await;

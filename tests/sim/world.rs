@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use punctual::domain::job::{Attempt, Job, JobStatus};
 use punctual::domain::schedule::Skip;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use punctual::runtime::{Clock, Random};
+use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
     Account, AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery,
 };
@@ -105,14 +105,22 @@ impl World {
     /// Runs the leader until it rests; an armed fault may stop it.
     pub async fn lead(&mut self) {
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
+        let leader = self.process().leader.as_mut().expect("here");
         let ended = tokio::select! {
-            ended = run(&mut self.process().leader, &clock) => Some(ended),
+            ended = run(leader, &clock) => Some(ended),
             () = gate.died() => None,
         };
         match ended {
-            Some(Err(error)) => self.note(format_args!("leader failed: {error}")),
-            Some(Ok(())) => self.process().has_led = true,
+            Some(ended) => self.has_led(ended),
             None => self.restart().await,
+        }
+    }
+
+    /// Takes note of what came of a leader's turn.
+    pub fn has_led(&mut self, ended: Result<(), RunError>) {
+        match ended {
+            Ok(()) => self.process().has_led = true,
+            Err(error) => self.note(format_args!("leader failed: {error}")),
         }
     }
 
