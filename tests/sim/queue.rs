@@ -22,6 +22,8 @@ pub struct GatedQueue {
 
 #[derive(Default)]
 struct Watch {
+    /// All tickets there have ever been.
+    known: Vec<Ticket>,
     /// The tickets that were pushed and not taken.
     waiting: HashMap<JobId, Timestamp>,
     /// Whether the last taker went away empty: whatever was taken before has been dealt with.
@@ -37,6 +39,13 @@ impl GatedQueue {
     pub fn wipe(&self) {
         self.inner.wipe();
         self.watch().waiting.clear();
+    }
+
+    /// Queues old tickets again: of jobs that wait, run, or are long finished.
+    pub async fn repeat(&self, pick: impl Fn(usize) -> Vec<usize>) {
+        let known = self.watch().known.clone();
+        let again: Vec<_> = pick(known.len()).into_iter().map(|place| known[place]).collect();
+        self.inner.push(&again).await.expect("memory does not fail");
     }
 
     /// Whether nothing that may start by `now` waits for a taker, and none is at work.
@@ -99,7 +108,10 @@ impl Queue for GatedQueue {
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
         let push = async {
             let starts = tickets.iter().map(|ticket| (ticket.job, ticket.start));
-            self.watch().waiting.extend(starts);
+            let mut watch = self.watch();
+            watch.waiting.extend(starts);
+            watch.known.extend(tickets);
+            drop(watch);
             self.inner.push(tickets).await
         };
         self.gate.pass("push", push, |fault| QueueError::new("push", fault)).await

@@ -45,20 +45,26 @@ impl World {
         }
     }
 
-    /// What users do to schedules that are just firing.
+    /// What users do to a schedule that is just firing.
     async fn meddle(&mut self) {
-        match self.dice.below(4) {
-            0 => self.delete().await,
-            1 => self.change().await,
-            2 => self.toggle().await,
+        let mut due = Vec::new();
+        for id in self.history.alive() {
+            if self.next_tick(id).await.is_some_and(|tick| tick <= self.clock.now()) {
+                due.push(id);
+            }
+        }
+        if due.is_empty() {
+            return;
+        }
+        let id = *self.dice.pick(&due);
+        match self.dice.below(5) {
+            0 => self.delete_one(id).await,
+            1 => self.change_one(id).await,
+            2 => self.toggle_one(id).await,
             _ => {
                 // Off and on: all is as before but the next tick.
-                let Some(id) = self.some_schedule() else { return };
-                for _ in 0..2 {
-                    if self.history.alive().contains(&id) {
-                        self.toggle_one(id).await;
-                    }
-                }
+                self.toggle_one(id).await;
+                self.toggle_one(id).await;
             }
         }
     }

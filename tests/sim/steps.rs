@@ -27,6 +27,7 @@ pub enum Step {
     Minute,
     Outage,
     Wipe,
+    Repeat,
     Crash,
     Elect,
     Zombie,
@@ -50,6 +51,7 @@ const STEPS: &[(u64, Step)] = &[
     (18, Step::Minute),
     (3, Step::Outage),
     (4, Step::Wipe),
+    (6, Step::Repeat),
     (4, Step::Crash),
     (3, Step::Elect),
     (4, Step::Zombie),
@@ -77,6 +79,7 @@ impl World {
             Step::Minute => self.minute().await,
             Step::Outage => self.outage().await,
             Step::Wipe => self.process().queue.wipe(),
+            Step::Repeat => self.repeat().await,
             Step::Crash => self.restart().await,
             Step::Elect => self.process().elect(),
             Step::Zombie => self.zombie().await,
@@ -144,6 +147,19 @@ impl World {
             state.push(format!("{:?}", self.skips(id).await));
         }
         state
+    }
+
+    /// Tickets come twice, or late: the newest ones, and any.
+    async fn repeat(&mut self) {
+        let queue = self.process().queue.clone();
+        let dice = &self.dice;
+        let newest = |known: usize| known.saturating_sub(5)..known;
+        let any = |known: usize| usize::try_from(dice.below(known as u64)).expect("an index");
+        let pick = |known| match known {
+            0 => Vec::new(),
+            _ => newest(known).chain((0..10).map(|_| any(known))).collect(),
+        };
+        queue.repeat(pick).await;
     }
 
     fn arm(&mut self) {

@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    pub fn some_schedule(&self) -> Option<ScheduleId> {
+    fn some_schedule(&self) -> Option<ScheduleId> {
         let alive = self.history.alive();
         (!alive.is_empty()).then(|| *self.dice.pick(&alive))
     }
@@ -136,7 +136,12 @@ impl World {
     }
 
     pub async fn change(&mut self) {
-        let Some(id) = self.some_schedule() else { return };
+        if let Some(id) = self.some_schedule() {
+            self.change_one(id).await;
+        }
+    }
+
+    pub async fn change_one(&mut self, id: ScheduleId) {
         let mut wish = self.history.schedules[&id].wish.clone();
         match self.dice.below(4) {
             0 => wish.cadence = self.cadence(),
@@ -152,8 +157,9 @@ impl World {
     }
 
     pub async fn toggle(&mut self) {
-        let Some(id) = self.some_schedule() else { return };
-        self.toggle_one(id).await;
+        if let Some(id) = self.some_schedule() {
+            self.toggle_one(id).await;
+        }
     }
 
     pub async fn toggle_one(&mut self, id: ScheduleId) {
@@ -192,7 +198,12 @@ impl World {
     }
 
     pub async fn delete(&mut self) {
-        let Some(id) = self.some_schedule() else { return };
+        if let Some(id) = self.some_schedule() {
+            self.delete_one(id).await;
+        }
+    }
+
+    pub async fn delete_one(&mut self, id: ScheduleId) {
         let (now, account) = (self.clock.now(), self.account);
         let answer = self.command(|all| async move { all.delete(account, id).await }).await;
         let gone = self.stored(id).await.is_none();
