@@ -27,4 +27,6 @@ pub mod operations;
 
 pub mod config;
 
+pub mod app;
+
 pub mod cli;

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::accounts::{AccountCommand, KeyCommand};
 use super::cron::CronArgs;
+use super::openapi::OpenapiArgs;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
 
 /// Runs HTTP requests on cron schedules.
@@ -21,9 +22,32 @@ Examples:
   punctual cron '*/15 9-17 * * MON-FRI' --tz Europe/Berlin
   punctual config                                all settings, explained";
 
+const DEV_HELP: &str = "\
+Examples:
+  punctual dev
+  punctual dev --data-dir /tmp/demo --http-listen 127.0.0.1:9000";
+
+const SERVE_HELP: &str = "\
+Examples:
+  punctual serve --store-url sqlite:/var/lib/punctual/punctual.db --http-listen 0.0.0.0:8080
+  punctual serve --config /etc/punctual.toml --log-format json
+  PUNCTUAL_OUTBOUND_ALLOW=10.1.0.0/16 punctual serve";
+
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run everything in one process, to try it: with an account, a key and a first schedule
+    ///
+    /// Keeps its data in ./punctual-data (--data-dir), listens on loopback only, and lets
+    /// schedules call this machine.
+    #[command(after_help = DEV_HELP)]
+    Dev(SettingArgs<All>),
+    /// Run the service
+    ///
+    /// All settings can also be given in a TOML file and in the environment; `punctual config`
+    /// prints them with their comments.
+    #[command(after_help = SERVE_HELP)]
+    Serve(SettingArgs<All>),
     /// Apply the migrations that the store is missing
     Migrate(SettingArgs<StoreOnly>),
     /// Make or list accounts
@@ -34,6 +58,8 @@ pub enum Command {
     Key(KeyCommand),
     /// Explain a cron expression and list its next runs
     Cron(CronArgs),
+    /// Print the OpenAPI document of the API
+    Openapi(OpenapiArgs),
     /// Exit with 0 if a running service is ready; for containers
     Healthcheck(SettingArgs<OpsOnly>),
     /// Print the configuration in force, with comments; passwords are hidden

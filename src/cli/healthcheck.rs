@@ -1,11 +1,12 @@
 //! `punctual healthcheck`: asks the operations listener of a running service.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::address::reachable;
 use super::config::load_and_warn;
 use super::{CliError, output};
 use crate::config::Sources;
@@ -32,16 +33,6 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     }
 }
 
-/// An address to connect to, for one that may stand for all of this machine.
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
-}
-
 async fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -49,19 +40,4 @@ async fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut answer = Vec::new();
     stream.take(64 << 10).read_to_end(&mut answer).await?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_for_all_is_reached_by_loopback() {
-        for (listen, reached) in
-            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "[::1]:2"), ("10.0.0.1:3", "10.0.0.1:3")]
-        {
-            let listen: SocketAddr = listen.parse().expect("an address");
-            assert_eq!(reachable(listen).to_string(), reached);
-        }
-    }
 }

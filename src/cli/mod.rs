@@ -6,13 +6,17 @@
 //! early is no failure.
 
 mod accounts;
+mod address;
 mod args;
 mod config;
 mod cron;
+mod dev;
 mod error;
 mod healthcheck;
 mod migrate;
+mod openapi;
 mod output;
+mod serve;
 mod settings;
 mod span;
 mod store;
@@ -47,10 +51,13 @@ pub fn fail(error: &CliError) -> ExitCode {
 
 async fn execute(command: Command) -> Result<(), CliError> {
     match command {
+        Command::Dev(settings) => dev::run(&settings.dev_sources()).await,
+        Command::Serve(settings) => serve::run(&settings.sources()).await,
         Command::Migrate(settings) => migrate::run(&settings.sources()).await,
         Command::Account(command) => accounts::run_account(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
         Command::Cron(args) => cron::run(&args),
+        Command::Openapi(args) => openapi::run(&args),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,
         Command::Config(settings) => config::run(&settings.sources()),
     }

@@ -42,7 +42,10 @@ impl Committer {
         let mut parts = vec![batch];
         while let Some(mut part) = parts.pop() {
             match self.try_commit(&part).await {
-                Ok(committed) => self.announce(committed).await,
+                Ok(committed) => {
+                    log(&part, &committed);
+                    self.announce(committed).await;
+                }
                 Err(()) if part.len() > 1 => {
                     let rest = part.split_off(part.len() / 2);
                     parts.push(rest);
@@ -112,6 +115,26 @@ impl Committer {
         }
         if let Err(error) = self.shared.queue.push(&committed.tickets).await {
             tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
+        }
+    }
+}
+
+fn log(part: &[Completion], committed: &Committed) {
+    for (completion, fate) in part.iter().zip(&committed.fates) {
+        let (job, attempt) = (&completion.job, completion.attempt);
+        let exchange = completion.exchange.as_ref();
+        let duration_ms = exchange.map(|exchange| exchange.duration_ms);
+        let answered = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        let status_code = answered.map(|response| response.status);
+        let error_code = match &completion.end {
+            End::Succeeded => None,
+            End::Failed(failure) | End::Retry(failure, _) => Some(failure.code.as_str()),
+        };
+        match fate {
+            Fate::Applied(status) => {
+                tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, "attempt ended");
+            }
+            Fate::Lost => tracing::debug!(%job, attempt, "attempt ended after its claim was lost"),
         }
     }
 }

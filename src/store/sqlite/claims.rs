@@ -1,19 +1,19 @@
 //! Claims: taken, renewed, found late or expired.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use async_trait::async_trait;
+use serde::Deserialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::commit;
+use super::definition::DefinitionRow;
 use super::error::{Fault, Outcome};
-use super::values::{hex, json_ids, json_rows};
+use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
-use crate::domain::job::Trigger;
-use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::{
     Claim, ClaimStore, Claimed, Committed, Completion, ExpiredClaim, Result, StoreErrorKind,
 };
@@ -29,18 +29,24 @@ impl FromRow<'_, SqliteRow> for ExpiredClaim {
     }
 }
 
+/// How many jobs are read at once: each can have a body of 256 KiB.
+const READ_AT_ONCE: usize = 50;
+
+/// The first number says which of the jobs asked for a row is about.
+pub(super) const CLAIMABLE: &str = "
+    SELECT json_group_array(json_array(
+        e.key, hex(j.account_id), hex(j.schedule_id), j.trigger, j.attempt_number, j.max_attempts,
+        json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
+                   v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests)))
+    FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
+    WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at <= ?1
+      AND j.attempt_number < j.max_attempts AND v.id = j.version_id";
+
 pub(super) const CLAIM: &str = "
     UPDATE jobs
     SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = ?3,
         started_at = coalesce(started_at, ?2), attempt_started_at = ?2, updated_at = ?2
-    WHERE id IN (SELECT unhex(value) FROM json_each(?4))
-      AND status = 0 AND wake_at <= ?2 AND attempt_number < max_attempts
-    RETURNING id, account_id, schedule_id, version_id, trigger, attempt_number, max_attempts";
-
-pub(super) const DEFINITIONS: &str = "
-    SELECT v.id, v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
-           v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests
-    FROM json_each(?1) AS e CROSS JOIN schedule_versions AS v WHERE v.id = unhex(e.value)";
+    WHERE id IN (SELECT unhex(value) FROM json_each(?4))";
 
 pub(super) const RENEW: &str = "
     UPDATE jobs SET wake_at = ?2
@@ -55,7 +61,10 @@ impl ClaimStore for SqliteStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let (claim, jobs) = (*claim, json_ids(jobs));
+        // A job that is named twice is claimed once.
+        let mut seen = HashSet::with_capacity(jobs.len());
+        let jobs: Vec<JobId> = jobs.iter().copied().filter(|job| seen.insert(*job)).collect();
+        let claim = *claim;
         self.write("claim", move |connection| Box::pin(take(connection, claim, jobs))).await
     }
 
@@ -93,9 +102,11 @@ impl ClaimStore for SqliteStore {
         if completions.is_empty() {
             return Ok(Committed::default());
         }
-        let rounds = commit::rounds(completions);
-        self.write("commit", move |connection| Box::pin(commit::commit(connection, now, rounds)))
-            .await
+        let completions = completions.to_vec();
+        self.write("commit", move |connection| {
+            Box::pin(commit::commit(connection, now, completions))
+        })
+        .await
     }
 
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
@@ -103,7 +114,7 @@ impl ClaimStore for SqliteStore {
             "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
              FROM jobs AS j INDEXED BY jobs_unfinished
              CROSS JOIN schedule_versions AS v
-             WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
+             WHERE j.status = 0 AND j.status < 2 AND j.wake_at < ?1 AND v.id = j.version_id
              ORDER BY j.wake_at LIMIT ?2",
         )
         .bind(before)
@@ -118,7 +129,7 @@ impl ClaimStore for SqliteStore {
         sqlx::query_as(
             "SELECT id, attempt_number, max_attempts, claimed_by
              FROM jobs INDEXED BY jobs_unfinished
-             WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
+             WHERE status = 1 AND status < 2 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
         )
         .bind(before)
         .bind(limit)
@@ -129,72 +140,49 @@ impl ClaimStore for SqliteStore {
     }
 }
 
-/// A job that has just been claimed.
-#[derive(FromRow)]
-struct Taken {
-    id: JobId,
-    account_id: AccountId,
-    schedule_id: ScheduleId,
-    version_id: VersionId,
-    trigger: Trigger,
-    attempt_number: u8,
-    max_attempts: u8,
-}
-
-struct Version {
-    id: VersionId,
-    definition: Definition,
-}
-
-impl FromRow<'_, SqliteRow> for Version {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self { id: row.try_get("id")?, definition: Definition::from_row(row)? })
-    }
-}
+/// A row of `CLAIMABLE`.
+#[derive(Deserialize)]
+struct Claimable(usize, Hex, Hex, u8, u8, u8, DefinitionRow);
 
 async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
-    jobs: String,
+    jobs: Vec<JobId>,
 ) -> Outcome<Vec<Claimed>> {
-    let taken: Vec<Taken> = sqlx::query_as(CLAIM)
-        .bind(claim.executor)
-        .bind(claim.now)
-        .bind(claim.until)
-        .bind(jobs)
-        .fetch_all(&mut *connection)
-        .await?;
-    if taken.is_empty() {
-        return Ok(Vec::new());
+    let mut taken = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(READ_AT_ONCE) {
+        let rows: String = sqlx::query_scalar(CLAIMABLE)
+            .bind(claim.now)
+            .bind(json_ids(jobs))
+            .fetch_one(&mut *connection)
+            .await?;
+        for row in rows_of::<Claimable>(&rows)? {
+            taken.push(claimed(row, jobs, claim)?);
+        }
     }
-    // A version once, however many of its jobs are taken: it can be large.
-    let mut wanted: Vec<VersionId> = taken.iter().map(|job| job.version_id).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    let versions: Vec<Version> =
-        sqlx::query_as(DEFINITIONS).bind(json_ids(&wanted)).fetch_all(connection).await?;
-    let definitions: HashMap<_, _> =
-        versions.into_iter().map(|version| (version.id, version.definition)).collect();
-    taken.iter().map(|job| claimed(job, claim, &definitions)).collect()
+    if !taken.is_empty() {
+        sqlx::query(CLAIM)
+            .bind(claim.executor)
+            .bind(claim.now)
+            .bind(claim.until)
+            .bind(json_ids(taken.iter().map(|claimed| &claimed.job)))
+            .execute(connection)
+            .await?;
+    }
+    Ok(taken)
 }
 
-fn claimed(
-    job: &Taken,
-    claim: Claim,
-    definitions: &HashMap<VersionId, Definition>,
-) -> Outcome<Claimed> {
-    let definition = definitions.get(&job.version_id).cloned().ok_or_else(|| {
-        let message = format!("{} has lost its version {}", job.id, job.version_id);
-        Fault::new(StoreErrorKind::Corrupt, message)
-    })?;
+fn claimed(row: Claimable, jobs: &[JobId], claim: Claim) -> Outcome<Claimed> {
+    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
+    let Claimable(place, account, schedule, trigger, attempts, max_attempts, definition) = row;
     Ok(Claimed {
-        job: job.id,
-        account: job.account_id,
-        schedule: job.schedule_id,
-        trigger: job.trigger,
-        attempt: job.attempt_number,
-        max_attempts: job.max_attempts,
+        job: *jobs.get(place).ok_or_else(damaged)?,
+        account: AccountId::from_bytes(account.0),
+        schedule: ScheduleId::from_bytes(schedule.0),
+        trigger: trigger_of(trigger).ok_or_else(damaged)?,
+        attempt: attempts + 1,
+        max_attempts,
         started_at: claim.now,
-        definition,
+        definition: definition.definition().ok_or_else(damaged)?,
     })
 }

@@ -1,70 +1,58 @@
 //! Committing the ends of attempts.
 //!
-//! A batch is written in rounds, each one statement a table, all in one transaction. A round names
-//! a job once, so that a second end of the same job sees what the first one did; and it is bounded
-//! in bytes, since responses can be large.
+//! A batch is written in rounds, each a statement or two a table, all in one transaction. A round
+//! names a job once, so that a second end of the same job sees what the first one did; and it is
+//! bounded in bytes, since responses can be large. A write transaction excludes every other one,
+//! so what a round reads of its jobs is still true when it writes them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
-use serde::Serialize;
-use sqlx::{FromRow, SqliteConnection};
+use serde::{Deserialize, Serialize};
+use sqlx::SqliteConnection;
 
-use super::error::Outcome;
+use super::error::{Fault, Outcome};
 use super::overlap::{self, Ended};
+use super::response::{headers_text, without_nul};
+use super::runs::count_runs;
 use super::tickets::tickets;
-use super::values::{Hex, hex, json_rows, status_code, timings_text};
-use crate::domain::job::{JobStatus, Trigger};
-use crate::domain::outcome::{ErrorCode, Response};
+use super::values::{Hex, hex, json_rows, rows_of, status_code, timings_text};
+use crate::domain::job::JobStatus;
+use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::shard::ShardId;
-use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::store::{Committed, Completion, End, Fate};
+use crate::store::{Committed, Completion, End, Fate, StoreErrorKind};
 
-/// The texts of a round take about this many bytes.
+/// The responses of a round take about this many bytes.
 const ROUND_BYTES: usize = 1_048_576;
 
-/// A part of a batch, ready to be written.
-pub(super) struct Round {
-    /// Where in the batch each completion stands.
-    places: Vec<usize>,
-    jobs: Vec<JobId>,
-    retries: Vec<AttemptRow>,
-    rows: String,
+/// Writes a batch.
+pub(super) async fn commit(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    completions: Vec<Completion>,
+) -> Outcome<Committed> {
+    let fates = vec![Fate::Lost; completions.len()];
+    let mut committed = Committed { fates, tickets: Vec::new() };
+    for places in rounds(&completions) {
+        let round: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
+        let endings = read(connection, &round).await?;
+        for ending in &endings {
+            committed.fates[places[ending.place]] = Fate::Applied(ending.status);
+        }
+        keep_attempts(connection, &round, &endings).await?;
+        write(connection, now, &round, &endings).await?;
+        count_runs(connection, &endings).await?;
+        let waits = |ending: &&Ending| !ending.status.is_final();
+        let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
+        committed.tickets.append(&mut tickets(connection, &waiting).await?);
+        let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
+        committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
+    }
+    Ok(committed)
 }
 
-/// A completion in a JSON parameter. Kinds: 0 succeeded, 1 failed, 2 to be retried.
-#[derive(Serialize)]
-struct Row {
-    job: Hex,
-    attempt: u8,
-    executor: Hex,
-    completed_at: i64,
-    kind: u8,
-    retry_at: Option<i64>,
-    error_code: Option<&'static str>,
-    error_message: Option<String>,
-    duration_ms: Option<u32>,
-    timings: Option<String>,
-    status_code: Option<u16>,
-    response_truncated: bool,
-    response_headers: Option<String>,
-    response: Option<String>,
-}
-
-/// What is kept of an attempt that may be followed by another one.
-struct AttemptRow {
-    job: JobId,
-    number: u8,
-    completed_at: i64,
-    duration_ms: Option<u32>,
-    status_code: Option<u16>,
-    error_code: Option<&'static str>,
-    error_message: Option<String>,
-    timings: Option<String>,
-}
-
-/// Divides a batch into rounds.
-pub(super) fn rounds(completions: &[Completion]) -> Vec<Round> {
+/// Divides a batch into rounds of places in it.
+fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
     let mut left: Vec<usize> = (0..completions.len()).collect();
     let mut rounds = Vec::new();
     while !left.is_empty() {
@@ -72,16 +60,15 @@ pub(super) fn rounds(completions: &[Completion]) -> Vec<Round> {
         let mut bytes = 0;
         for place in left {
             let completion = &completions[place];
-            // A job that was put off stays behind its earlier completion.
-            let is_first = seen.insert(completion.job);
-            if is_first && bytes < ROUND_BYTES {
+            // A second completion of a job stays behind the first one.
+            if seen.insert(completion.job) && bytes < ROUND_BYTES {
                 bytes += body_bytes(completion);
                 taken.push(place);
             } else {
                 later.push(place);
             }
         }
-        rounds.push(Round::new(completions, taken));
+        rounds.push(taken);
         left = later;
     }
     rounds
@@ -92,174 +79,186 @@ fn body_bytes(completion: &Completion) -> usize {
     response.map_or(0, |response| response.body.len())
 }
 
-impl Round {
-    fn new(completions: &[Completion], places: Vec<usize>) -> Self {
-        let chosen: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
-        let rows: Vec<Row> = chosen.iter().map(|completion| row(completion)).collect();
-        let retries = rows.iter().zip(&chosen).filter(|(row, _)| row.kind == RETRY);
-        let retries = retries.map(|(row, completion)| attempt_row(completion.job, row)).collect();
-        let jobs = chosen.iter().map(|completion| completion.job).collect();
-        Self { places, jobs, retries, rows: json_rows(&rows) }
-    }
-}
+/// A row of `RUNNING`; the first number says which of the completions it is for.
+#[derive(Deserialize)]
+struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8);
 
-const RETRY: u8 = 2;
+/// The jobs that run the attempt under the claim that a completion names.
+pub(super) const RUNNING: &str = "
+    SELECT json_group_array(json_array(
+        e.key, hex(j.schedule_id), j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
+        j.stop, coalesce(st.active_job_id = j.id, 0)))
+    FROM json_each(?1) AS e CROSS JOIN jobs AS j
+    LEFT JOIN schedule_state AS st ON st.shard = j.shard AND st.schedule_id = j.schedule_id
+    WHERE j.id = unhex(e.value ->> 0) AND j.status = 1 AND j.attempt_number = e.value ->> 1
+      AND j.claimed_by = unhex(e.value ->> 2)";
 
-fn row(completion: &Completion) -> Row {
-    let (kind, failure, retry_at) = match &completion.end {
-        End::Succeeded => (0, None, None),
-        End::Failed(failure) => (1, Some(failure), None),
-        End::Retry(failure, at) => (RETRY, Some(failure), Some(at.as_millis())),
-    };
-    let exchange = completion.exchange.as_ref();
-    let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
-    Row {
-        job: hex(&completion.job),
-        attempt: completion.attempt,
-        executor: hex(&completion.executor),
-        completed_at: completion.completed_at.as_millis(),
-        kind,
-        retry_at,
-        error_code: failure.map(|failure| failure.code.as_str()),
-        error_message: failure.map(|failure| without_nul(&failure.message)),
-        duration_ms: exchange.map(|exchange| exchange.duration_ms),
-        timings: exchange.map(|exchange| timings_text(&exchange.timings)),
-        status_code: response.map(|response| response.status),
-        response_truncated: response.is_some_and(|response| response.truncated),
-        response_headers: response.map(headers_text),
-        response: response.map(|response| without_nul(&String::from_utf8_lossy(&response.body))),
-    }
-}
-
-fn attempt_row(job: JobId, row: &Row) -> AttemptRow {
-    AttemptRow {
-        job,
-        number: row.attempt,
-        completed_at: row.completed_at,
-        duration_ms: row.duration_ms,
-        status_code: row.status_code,
-        error_code: row.error_code,
-        error_message: row.error_message.clone(),
-        timings: row.timings.clone(),
-    }
-}
-
-/// Not every store can hold a NUL in a text.
-fn without_nul(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
-}
-
-/// A response's headers as a JSON object. Values of one name are joined as RFC 9110, 5.3 says.
-fn headers_text(response: &Response) -> String {
-    let mut headers: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in &response.headers {
-        let joined = headers.entry(without_nul(name)).or_default();
-        if !joined.is_empty() {
-            joined.push_str(", ");
-        }
-        joined.push_str(&without_nul(value));
-    }
-    serde_json::to_string(&headers).expect("a map of texts always has a JSON form")
-}
-
-/// What is left of a job after an end took effect.
-#[derive(FromRow)]
-struct Applied {
-    id: JobId,
-    schedule_id: ScheduleId,
-    shard: ShardId,
-    status: JobStatus,
-    trigger: Trigger,
-    started_at: Timestamp,
+/// A job whose attempt has ended, and what becomes of it.
+pub(super) struct Ending {
+    place: usize,
+    job: JobId,
+    pub(super) schedule: ScheduleId,
+    pub(super) shard: ShardId,
+    pub(super) started_at: Timestamp,
     attempt_started_at: Timestamp,
-    error_code: Option<ErrorCode>,
+    pub(super) status: JobStatus,
+    pub(super) failure: Option<Failure>,
+    retry_at: Option<Timestamp>,
+    is_active: bool,
 }
 
-/// A job has another attempt if one is wanted, nothing forbids it and there is one left.
+impl Ending {
+    fn new(row: &RunningRow, completion: &Completion) -> Self {
+        let &RunningRow(place, schedule, shard, max, started, attempt_started, stop, active) = row;
+        let (status, failure, retry_at) = match &completion.end {
+            End::Succeeded => (JobStatus::Success, None, None),
+            End::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),
+            End::Retry(..) if stop > 0 => (JobStatus::Failed, Some(cancelled(stop)), None),
+            // Whatever the caller thinks: there is none left (JOB-1), and waiting for it would
+            // have no end (JOB-3).
+            End::Retry(failure, _) if completion.attempt >= max => {
+                (JobStatus::Failed, Some(failure.clone()), None)
+            }
+            End::Retry(failure, at) => (JobStatus::Pending, Some(failure.clone()), Some(*at)),
+        };
+        Self {
+            place,
+            job: completion.job,
+            schedule: ScheduleId::from_bytes(schedule.0),
+            shard: ShardId(shard),
+            started_at: Timestamp::from_millis(started),
+            attempt_started_at: Timestamp::from_millis(attempt_started),
+            status,
+            failure,
+            retry_at,
+            is_active: active != 0,
+        }
+    }
+
+    /// The job, if others may wait for its end.
+    fn ended(&self) -> Option<Ended> {
+        let Self { shard, schedule, job, .. } = *self;
+        (self.is_active && self.status.is_final()).then_some(Ended { shard, schedule, job })
+    }
+}
+
+/// Why a job has no further attempt, by its column `stop`.
+fn cancelled(stop: u8) -> Failure {
+    let why = if stop == 1 { "the schedule was deleted" } else { "the job was cancelled" };
+    Failure { code: ErrorCode::Cancelled, message: why.to_owned(), retryable: false }
+}
+
+async fn read(connection: &mut SqliteConnection, round: &[&Completion]) -> Outcome<Vec<Ending>> {
+    let claims = round.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
+    let rows: String = sqlx::query_scalar(RUNNING)
+        .bind(json_rows(&claims.collect::<Vec<_>>()))
+        .fetch_one(connection)
+        .await?;
+    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
+    let endings = rows_of::<RunningRow>(&rows)?.into_iter().map(|row| {
+        let completion = round.get(row.0).ok_or_else(damaged)?;
+        Ok(Ending::new(&row, completion))
+    });
+    endings.collect()
+}
+
+/// What an attempt's end writes into its job's row, in a JSON parameter.
+#[derive(Serialize)]
+struct JobRow {
+    job: Hex,
+    status: u8,
+    wake_at: Option<i64>,
+    completed_at: Option<i64>,
+    error_code: Option<&'static str>,
+    error_message: Option<String>,
+    duration_ms: Option<u32>,
+    timings: Option<String>,
+    status_code: Option<u16>,
+    truncated: bool,
+    headers: Option<String>,
+    body: Option<String>,
+}
+
+impl JobRow {
+    fn new(ending: &Ending, completion: &Completion) -> Self {
+        let exchange = completion.exchange.as_ref();
+        let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        let failure = ending.failure.as_ref();
+        let completed_at = completion.completed_at.as_millis();
+        Self {
+            job: hex(&ending.job),
+            status: status_code(ending.status),
+            wake_at: ending.retry_at.map(Timestamp::as_millis),
+            completed_at: ending.status.is_final().then_some(completed_at),
+            error_code: failure.map(|failure| failure.code.as_str()),
+            error_message: failure.map(|failure| without_nul(&failure.message)),
+            duration_ms: exchange.map(|exchange| exchange.duration_ms),
+            timings: exchange.map(|exchange| timings_text(&exchange.timings)),
+            status_code: response.map(|response| response.status),
+            truncated: response.is_some_and(|response| response.truncated),
+            headers: response.map(headers_text),
+            body: response.map(|response| without_nul(&String::from_utf8_lossy(&response.body))),
+        }
+    }
+}
+
 pub(super) const COMMIT: &str = "
     UPDATE jobs SET
-        status = CASE WHEN c.kind = 0 THEN 2
-                      WHEN c.kind = 2 AND stop = 0 AND attempt_number < max_attempts THEN 0
-                      ELSE 3 END,
-        wake_at = CASE WHEN c.kind = 2 AND stop = 0 AND attempt_number < max_attempts
-                       THEN c.retry_at END,
-        completed_at = CASE WHEN c.kind = 2 AND stop = 0 AND attempt_number < max_attempts
-                            THEN NULL ELSE c.completed_at END,
-        error_code = CASE WHEN c.kind = 2 AND stop > 0 THEN 'CANCELLED' ELSE c.error_code END,
-        error_message = CASE WHEN c.kind = 2 AND stop = 1 THEN 'the schedule was deleted'
-                             WHEN c.kind = 2 AND stop = 2 THEN 'the job was cancelled'
-                             ELSE c.error_message END,
-        claimed_by = NULL, updated_at = ?1, duration_ms = c.duration_ms, timings = c.timings,
-        status_code = c.status_code, response_truncated = c.response_truncated,
-        response_headers = c.response_headers, response = c.response
-    FROM (SELECT unhex(value ->> 'job') AS job, value ->> 'attempt' AS attempt,
-                 unhex(value ->> 'executor') AS executor, value ->> 'completed_at' AS completed_at,
-                 value ->> 'kind' AS kind, value ->> 'retry_at' AS retry_at,
+        status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,
+        error_code = c.error_code, error_message = c.error_message, claimed_by = NULL,
+        updated_at = ?1, duration_ms = c.duration_ms, timings = c.timings,
+        status_code = c.status_code, response_truncated = c.truncated,
+        response_headers = c.headers, response = c.body
+    FROM (SELECT unhex(value ->> 'job') AS job, value ->> 'status' AS status,
+                 value ->> 'wake_at' AS wake_at, value ->> 'completed_at' AS completed_at,
                  value ->> 'error_code' AS error_code, value ->> 'error_message' AS error_message,
                  value ->> 'duration_ms' AS duration_ms, value ->> 'timings' AS timings,
-                 value ->> 'status_code' AS status_code,
-                 value ->> 'response_truncated' AS response_truncated,
-                 value ->> 'response_headers' AS response_headers,
-                 value ->> 'response' AS response
+                 value ->> 'status_code' AS status_code, value ->> 'truncated' AS truncated,
+                 value ->> 'headers' AS headers, value ->> 'body' AS body
           FROM json_each(?2)) AS c
-    WHERE jobs.id = c.job AND jobs.status = 1 AND jobs.attempt_number = c.attempt
-      AND jobs.claimed_by = c.executor
-    RETURNING id, schedule_id, shard, status, trigger, started_at, attempt_started_at,
-              error_code";
+    WHERE jobs.id = c.job";
 
-/// Writes a batch.
-pub(super) async fn commit(
+async fn write(
     connection: &mut SqliteConnection,
     now: Timestamp,
-    rounds: Vec<Round>,
-) -> Outcome<Committed> {
-    let size = rounds.iter().map(|round| round.places.len()).sum();
-    let mut committed = Committed { fates: vec![Fate::Lost; size], tickets: Vec::new() };
-    for round in rounds {
-        let applied: Vec<Applied> =
-            sqlx::query_as(COMMIT).bind(now).bind(&round.rows).fetch_all(&mut *connection).await?;
-        let applied: HashMap<JobId, Applied> =
-            applied.into_iter().map(|job| (job.id, job)).collect();
-        for (place, job) in round.places.iter().zip(&round.jobs) {
-            if let Some(job) = applied.get(job) {
-                committed.fates[*place] = Fate::Applied(job.status);
-            }
-        }
-        keep_attempts(connection, &round.retries, &applied).await?;
-        let jobs = || round.jobs.iter().filter_map(|job| applied.get(job));
-        let finals: Vec<&Applied> = jobs().filter(|job| job.status.is_final()).collect();
-        count_runs(connection, &finals).await?;
-        let waiting: Vec<JobId> =
-            jobs().filter(|job| !job.status.is_final()).map(|job| job.id).collect();
-        committed.tickets.append(&mut tickets(connection, &waiting).await?);
-        committed.tickets.append(&mut follow(connection, now, &finals).await?);
+    round: &[&Completion],
+    endings: &[Ending],
+) -> Outcome<()> {
+    if endings.is_empty() {
+        return Ok(());
     }
-    Ok(committed)
+    let row = |ending: &Ending| JobRow::new(ending, round[ending.place]);
+    let rows = json_rows(&endings.iter().map(row).collect::<Vec<_>>());
+    sqlx::query(COMMIT).bind(now).bind(rows).execute(connection).await?;
+    Ok(())
 }
 
-/// Copies attempts that may be followed by another one, before that overwrites them.
+/// Copies the ends of attempts that may be followed by another one, which would overwrite them.
 async fn keep_attempts(
     connection: &mut SqliteConnection,
-    retries: &[AttemptRow],
-    applied: &HashMap<JobId, Applied>,
+    round: &[&Completion],
+    endings: &[Ending],
 ) -> Outcome<()> {
-    let rows: Vec<_> = retries
-        .iter()
-        .filter_map(|attempt| {
-            let started_at = applied.get(&attempt.job)?.attempt_started_at.as_millis();
-            Some((
-                hex(&attempt.job),
-                attempt.number,
-                started_at,
-                attempt.completed_at,
-                attempt.duration_ms,
-                attempt.status_code,
-                attempt.error_code,
-                &attempt.error_message,
-                &attempt.timings,
-            ))
-        })
-        .collect();
+    let row = |ending: &Ending| {
+        let completion = round[ending.place];
+        let End::Retry(failure, _) = &completion.end else {
+            return None;
+        };
+        let exchange = completion.exchange.as_ref();
+        let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        Some((
+            hex(&ending.job),
+            completion.attempt,
+            ending.attempt_started_at.as_millis(),
+            completion.completed_at.as_millis(),
+            exchange.map(|exchange| exchange.duration_ms),
+            response.map(|response| response.status),
+            failure.code.as_str(),
+            without_nul(&failure.message),
+            exchange.map(|exchange| timings_text(&exchange.timings)),
+        ))
+    };
+    let rows: Vec<_> = endings.iter().filter_map(row).collect();
     if rows.is_empty() {
         return Ok(());
     }
@@ -274,70 +273,4 @@ async fn keep_attempts(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// What the jobs that ended in a round mean for one schedule.
-#[derive(Default)]
-struct Runs {
-    last: Option<(Timestamp, JobStatus)>,
-    succeeded: bool,
-    failures: u32,
-}
-
-/// A run that began before the last one known does not count as the last.
-pub(super) const COUNT_RUNS: &str = "
-    UPDATE schedule_state SET
-        last_job_status = CASE WHEN r.run_at >= coalesce(last_run_at, 0) THEN r.status
-                               ELSE last_job_status END,
-        last_run_at = max(r.run_at, coalesce(last_run_at, 0)),
-        consecutive_failures = r.failures
-                               + CASE WHEN r.succeeded THEN 0 ELSE consecutive_failures END
-    FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, value ->> 2 AS run_at,
-                 value ->> 3 AS status, value ->> 4 AS succeeded, value ->> 5 AS failures
-          FROM json_each(?1)) AS r
-    WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule";
-
-/// Updates the schedules' last run and streak. Cancelled jobs do not count.
-async fn count_runs(connection: &mut SqliteConnection, finals: &[&Applied]) -> Outcome<()> {
-    // In the order of the key: neighbours share pages.
-    let mut runs: BTreeMap<(ShardId, ScheduleId), Runs> = BTreeMap::new();
-    for job in finals.iter().filter(|job| job.error_code != Some(ErrorCode::Cancelled)) {
-        let runs = runs.entry((job.shard, job.schedule_id)).or_default();
-        if runs.last.is_none_or(|(run_at, _)| run_at <= job.started_at) {
-            runs.last = Some((job.started_at, job.status));
-        }
-        if job.status == JobStatus::Success {
-            (runs.succeeded, runs.failures) = (true, 0);
-        } else {
-            runs.failures += 1;
-        }
-    }
-    let rows: Vec<_> = runs
-        .into_iter()
-        .filter_map(|((shard, schedule), runs)| {
-            let (run_at, status) = runs.last?;
-            let status = status_code(status);
-            let schedule = hex(&schedule);
-            Some((shard.0, schedule, run_at.as_millis(), status, runs.succeeded, runs.failures))
-        })
-        .collect();
-    if !rows.is_empty() {
-        sqlx::query(COUNT_RUNS).bind(json_rows(&rows)).execute(connection).await?;
-    }
-    Ok(())
-}
-
-/// Lets held jobs follow those of ticks that have ended.
-async fn follow(
-    connection: &mut SqliteConnection,
-    now: Timestamp,
-    finals: &[&Applied],
-) -> Outcome<Vec<Ticket>> {
-    let of_ticks = |job: &&&Applied| matches!(job.trigger, Trigger::Schedule | Trigger::CatchUp);
-    let ended: Vec<Ended> = finals
-        .iter()
-        .filter(of_ticks)
-        .map(|job| Ended { shard: job.shard, schedule: job.schedule_id, job: job.id })
-        .collect();
-    overlap::release(connection, now, &ended).await
 }

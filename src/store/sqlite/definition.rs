@@ -1,6 +1,6 @@
 //! Versions: their rows, as they are written and read back.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
@@ -23,6 +23,40 @@ impl FromRow<'_, SqliteRow> for Definition {
             timeout_seconds: row.try_get("timeout_seconds")?,
             expected_status_codes: row.try_get("expected_status_codes")?,
             sign_requests: row.try_get("sign_requests")?,
+        })
+    }
+}
+
+/// A definition in an answer in JSON, in the order of its fields.
+#[derive(Deserialize)]
+pub(super) struct DefinitionRow(
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+    u8,
+    u16,
+    Option<String>,
+    u8,
+);
+
+impl DefinitionRow {
+    /// The definition; none if its method is unknown.
+    pub(super) fn definition(self) -> Option<Definition> {
+        let Self(cron_expression, timezone, endpoint, method, body, headers, ..) = self;
+        Some(Definition {
+            cron_expression,
+            timezone,
+            endpoint,
+            http_method: method.parse().ok()?,
+            body,
+            headers,
+            max_retries: self.6,
+            timeout_seconds: self.7,
+            expected_status_codes: self.8,
+            sign_requests: self.9 != 0,
         })
     }
 }

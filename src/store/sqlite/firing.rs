@@ -6,13 +6,13 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::error::{Fault, Outcome};
 use super::skips::{self, NewSkip};
-use super::values::{Hex, hex, json_ids, json_rows, trigger_code};
+use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_code};
 use super::{SqliteStore, failed_in};
 use crate::domain::job::Trigger;
 use crate::domain::schedule::{OverlapPolicy, SkipReason};
@@ -150,34 +150,41 @@ fn check(now: Timestamp, firings: &[Firing]) -> Outcome<()> {
 }
 
 /// A schedule as the store has it when it is fired.
-#[derive(FromRow)]
 struct Stored {
     id: ScheduleId,
-    account_id: AccountId,
-    version_id: VersionId,
+    account: AccountId,
+    version: VersionId,
     overlap_policy: OverlapPolicy,
     next_tick: Option<Timestamp>,
-    active_job_id: Option<JobId>,
-    held_job_id: Option<JobId>,
-    host_key: HostKey,
-    max_retries: u8,
+    active: Option<JobId>,
+    held: Option<JobId>,
+    host: HostKey,
+    max_attempts: u8,
 }
 
+/// A row of `STORED`; the first number says which of the firings it is for.
+#[derive(Deserialize)]
+struct StoredRow(usize, Hex, Hex, String, Option<i64>, Option<Hex>, Option<Hex>, i64, u8);
+
 pub(super) const STORED: &str = "
-    SELECT s.id, s.account_id, s.version_id, s.overlap_policy, st.next_tick, st.active_job_id,
-           st.held_job_id, v.host_key, v.max_retries
+    SELECT json_group_array(json_array(
+        e.key, hex(s.account_id), hex(s.version_id), s.overlap_policy, st.next_tick,
+        iif(st.active_job_id IS NULL, NULL, hex(st.active_job_id)),
+        iif(st.held_job_id IS NULL, NULL, hex(st.held_job_id)), v.host_key, v.max_retries))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v
     WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
       AND st.shard = ?1 AND st.schedule_id = s.id AND v.id = s.version_id";
 
+/// The shard is in each row although it is the same in all: as a parameter of its own it would
+/// make the planner go through the whole shard.
 pub(super) const ADVANCE: &str = "
     UPDATE schedule_state
     SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held
-    FROM (SELECT unhex(value ->> 0) AS schedule, value ->> 1 AS next_tick,
-                 unhex(value ->> 2) AS active, unhex(value ->> 3) AS held
-          FROM json_each(?2)) AS a
-    WHERE schedule_state.shard = ?1 AND schedule_state.schedule_id = a.schedule";
+    FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, value ->> 2 AS next_tick,
+                 unhex(value ->> 3) AS active, unhex(value ->> 4) AS held
+          FROM json_each(?1)) AS a
+    WHERE schedule_state.shard = a.shard AND schedule_state.schedule_id = a.schedule";
 
 pub(super) const INSERT: &str = "
     INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
@@ -185,8 +192,7 @@ pub(super) const INSERT: &str = "
     SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), ?1, 0,
            value ->> 4, value ->> 5, value ->> 6, ?2, ?2
     FROM json_each(?3) WHERE true
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id";
+    ON CONFLICT (id) DO NOTHING";
 
 async fn fire(
     connection: &mut SqliteConnection,
@@ -222,7 +228,7 @@ async fn fire(
 
 fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
     schedule.next_tick == Some(firing.tick)
-        && schedule.version_id == firing.version
+        && schedule.version == firing.version
         && firing.tick <= now
 }
 
@@ -231,12 +237,28 @@ async fn read(
     shard: ShardId,
     firings: &[Firing],
 ) -> Outcome<HashMap<ScheduleId, Stored>> {
-    let rows: Vec<Stored> = sqlx::query_as(STORED)
+    let rows: String = sqlx::query_scalar(STORED)
         .bind(shard)
         .bind(json_ids(firings.iter().map(|firing| &firing.schedule)))
-        .fetch_all(connection)
+        .fetch_one(connection)
         .await?;
-    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+    let stored = rows_of::<StoredRow>(&rows)?.into_iter().filter_map(|row| {
+        let StoredRow(place, account, version, policy, next_tick, active, held, host, max) = row;
+        let id = firings.get(place)?.schedule;
+        let stored = Stored {
+            id,
+            account: AccountId::from_bytes(account.0),
+            version: VersionId::from_bytes(version.0),
+            overlap_policy: policy.parse().ok()?,
+            next_tick: next_tick.map(Timestamp::from_millis),
+            active: active.map(|job| JobId::from_bytes(job.0)),
+            held: held.map(|job| JobId::from_bytes(job.0)),
+            host: HostKey(host.cast_unsigned()),
+            max_attempts: max,
+        };
+        Some((id, stored))
+    });
+    Ok(stored.collect())
 }
 
 /// The jobs that exist already, of schedules whose overlap policy has to know.
@@ -268,9 +290,9 @@ async fn existing_jobs(
 #[derive(Serialize)]
 struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>);
 
-/// A state's row in a JSON parameter: schedule, next tick, active and held job.
+/// A state's row in a JSON parameter: shard, schedule, next tick, active and held job.
 #[derive(Serialize)]
-struct StateRow(Hex, Option<i64>, Option<Hex>, Option<Hex>);
+struct StateRow(u16, Hex, Option<i64>, Option<Hex>, Option<Hex>);
 
 /// What firing a batch writes and answers.
 #[derive(Default)]
@@ -300,7 +322,7 @@ impl Plan {
         firing: Firing,
         existing: &HashSet<JobId>,
     ) {
-        let account = schedule.account_id;
+        let account = schedule.account;
         let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
         let mut skips: Vec<NewSkip> = firing.skips.into_iter().map(skip).collect();
         for job in firing.jobs.into_iter().filter(|job| !existing.contains(&job.id)) {
@@ -317,17 +339,18 @@ impl Plan {
             };
             self.jobs.push(schedule.job_row(job.id, job.trigger, start));
             if let Some(start) = start {
-                let host = schedule.host_key;
+                let host = schedule.host;
                 self.tickets.push(Ticket { job: job.id, shard, account, host, start });
             }
         }
         skips.sort_by_key(|skip| skip.range.first);
         self.skips.append(&mut skips);
         self.states.push(StateRow(
+            shard.0,
             hex(&schedule.id),
             firing.next_tick.map(Timestamp::as_millis),
-            schedule.active_job_id.as_ref().map(hex),
-            schedule.held_job_id.as_ref().map(hex),
+            schedule.active.as_ref().map(hex),
+            schedule.held.as_ref().map(hex),
         ));
         self.advanced.push((schedule.id, firing.next_tick));
     }
@@ -340,22 +363,17 @@ impl Plan {
     ) -> Outcome<Fired> {
         let Self { states, jobs, skips, mut tickets, advanced, stale } = self;
         if !states.is_empty() {
-            sqlx::query(ADVANCE)
-                .bind(shard)
-                .bind(json_rows(&states))
-                .execute(&mut *connection)
-                .await?;
+            sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
         if !jobs.is_empty() {
-            let made: Vec<JobId> = sqlx::query_scalar(INSERT)
+            let made = sqlx::query(INSERT)
                 .bind(shard)
                 .bind(now)
                 .bind(json_rows(&jobs))
-                .fetch_all(&mut *connection)
+                .execute(&mut *connection)
                 .await?;
-            if made.len() < jobs.len() {
-                let made: HashSet<JobId> = made.into_iter().collect();
-                tickets.retain(|ticket| made.contains(&ticket.job));
+            if made.rows_affected() != jobs.len() as u64 {
+                keep_new(connection, now, &mut tickets).await?;
             }
         }
         for skip in skips {
@@ -365,17 +383,36 @@ impl Plan {
     }
 }
 
+/// Drops the tickets of jobs that had been made before.
+async fn keep_new(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    tickets: &mut Vec<Ticket>,
+) -> Outcome<()> {
+    let new: Vec<JobId> = sqlx::query_scalar(
+        "SELECT j.id FROM json_each(?1) AS e CROSS JOIN jobs AS j
+         WHERE j.id = unhex(e.value) AND j.status = 0 AND j.created_at = ?2",
+    )
+    .bind(json_ids(tickets.iter().map(|ticket| &ticket.job)))
+    .bind(now)
+    .fetch_all(connection)
+    .await?;
+    let new: HashSet<JobId> = new.into_iter().collect();
+    tickets.retain(|ticket| new.contains(&ticket.job));
+    Ok(())
+}
+
 impl Stored {
     /// Finds a place for the next job of a tick and takes it.
     fn place(&mut self, job: JobId) -> Place {
         let queues = self.overlap_policy == OverlapPolicy::QueueOne;
         if self.overlap_policy == OverlapPolicy::Allow {
             Place::Start
-        } else if self.active_job_id.is_none() {
-            self.active_job_id = Some(job);
+        } else if self.active.is_none() {
+            self.active = Some(job);
             Place::Start
-        } else if queues && self.held_job_id.is_none() {
-            self.held_job_id = Some(job);
+        } else if queues && self.held.is_none() {
+            self.held = Some(job);
             Place::Hold
         } else {
             Place::Skip
@@ -385,11 +422,11 @@ impl Stored {
     fn job_row(&self, id: JobId, trigger: Trigger, start: Option<Timestamp>) -> JobRow {
         JobRow(
             hex(&id),
-            hex(&self.account_id),
+            hex(&self.account),
             hex(&self.id),
-            hex(&self.version_id),
+            hex(&self.version),
             trigger_code(trigger),
-            self.max_retries,
+            self.max_attempts,
             start.map(Timestamp::as_millis),
         )
     }

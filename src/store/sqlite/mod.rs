@@ -32,6 +32,10 @@ mod jobs;
 mod lock;
 mod open;
 mod overlap;
+#[cfg(test)]
+mod plans;
+mod response;
+mod runs;
 mod schedule_list;
 mod schedules;
 mod skips;

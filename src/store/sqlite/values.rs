@@ -2,14 +2,19 @@
 //! but for the two of the `jobs` table.
 //!
 //! Batches go to SQLite as one JSON text that the statement takes apart with `json_each`, so that
-//! a statement's text does not depend on the number of rows. Ids in it are hexadecimal.
+//! a statement's text does not depend on the number of rows; and come back as one JSON text, since
+//! each row on its own would wake up a thread. Ids in them are hexadecimal.
 
-use serde::{Serialize, Serializer};
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Sqlite, Type};
 
+use super::error::{Fault, Outcome};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::{ErrorCode, Timings};
@@ -17,7 +22,7 @@ use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReas
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
-use crate::store::ExecutorId;
+use crate::store::{ExecutorId, StoreErrorKind};
 
 /// Stores `$type` as `$stored`, by the two functions.
 macro_rules! stored {
@@ -95,12 +100,8 @@ stored!(JobStatus as u8, status_code, |code| match code {
     3 => Ok(Self::Failed),
     _ => Err(format!("unknown status {code}").into()),
 });
-stored!(Trigger as u8, trigger_code, |code| match code {
-    0 => Ok(Self::Schedule),
-    1 => Ok(Self::Manual),
-    2 => Ok(Self::CatchUp),
-    3 => Ok(Self::Retry),
-    _ => Err(format!("unknown trigger {code}").into()),
+stored!(Trigger as u8, trigger_code, |code| {
+    trigger_of(code).ok_or_else(|| format!("unknown trigger {code}").into())
 });
 
 /// A job's status as stored; the statements name the same numbers.
@@ -123,6 +124,11 @@ pub(super) const fn trigger_code(trigger: Trigger) -> u8 {
     }
 }
 
+/// The trigger that is stored as `code`.
+pub(super) fn trigger_of(code: u8) -> Option<Trigger> {
+    Trigger::ALL.iter().copied().find(|trigger| trigger_code(*trigger) == code)
+}
+
 /// What is stored as 16 bytes.
 pub(super) trait Bytes16 {
     fn bytes(&self) -> [u8; 16];
@@ -134,8 +140,9 @@ impl Bytes16 for ExecutorId {
     }
 }
 
-/// 16 bytes in a JSON parameter; a statement reads them with `unhex`.
-pub(super) struct Hex([u8; 16]);
+/// 16 bytes in JSON; a statement reads them with `unhex` and writes them with `hex`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hex(pub(super) [u8; 16]);
 
 pub(super) fn hex(id: &impl Bytes16) -> Hex {
     Hex(id.bytes())
@@ -151,6 +158,38 @@ impl Serialize for Hex {
         }
         serializer.serialize_str(std::str::from_utf8(&text).expect("hexadecimal digits are ASCII"))
     }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(HexVisitor)
+    }
+}
+
+struct HexVisitor;
+
+impl Visitor<'_> for HexVisitor {
+    type Value = Hex;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("32 hexadecimal digits")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
+        let value = u128::from_str_radix(text, 16).map_err(E::custom)?;
+        if text.len() == 32 {
+            Ok(Hex(value.to_be_bytes()))
+        } else {
+            Err(E::invalid_length(text.len(), &self))
+        }
+    }
+}
+
+/// The rows of a statement that answers with one JSON array of them.
+pub(super) fn rows_of<T: DeserializeOwned>(json: &str) -> Outcome<Vec<T>> {
+    serde_json::from_str(json).map_err(|error| {
+        Fault::new(StoreErrorKind::Corrupt, format!("a row cannot be read back: {error}"))
+    })
 }
 
 /// A batch's rows as the JSON array that its statement takes apart.
@@ -194,6 +233,17 @@ mod tests {
     fn ids_are_written_so_that_unhex_reads_them() {
         let id = JobId::from_bytes([0x00, 0x9f, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xa0]);
         assert_eq!(json_ids([&id]), r#"["009fff0102030405060708090a0b0ca0"]"#);
+    }
+
+    #[test]
+    fn ids_read_back_from_what_hex_writes() {
+        let rows: Vec<(Hex, u8)> =
+            rows_of(r#"[["009FFF0102030405060708090A0B0CA0",7]]"#).expect("well-formed");
+        assert_eq!(rows[0].0.0[..3], [0x00, 0x9f, 0xff]);
+        for damaged in [r#"["00"]"#, r#"["+09FFF0102030405060708090A0B0CAG"]"#, "[null]", "["] {
+            let error = rows_of::<Hex>(damaged).expect_err("damaged");
+            assert_eq!(error.kind, StoreErrorKind::Corrupt);
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! A caller hands its work over and waits for the answer. So a caller that goes away cannot cut a
 //! transaction in two: work that was handed over runs to its end, other work never begins. What is
-//! waiting when the writer is free goes into one transaction, each piece of work behind a
-//! savepoint of its own, and pays for one flush to the disk together (group commit). Work that
-//! fails is undone alone; answers are given after the commit.
+//! waiting when the writer is free goes into one transaction and pays for one flush to the disk
+//! together (group commit), each piece of work behind a savepoint of its own if there are several.
+//! Work that fails is undone alone; answers are given after the commit.
 //!
 //! On failure of the transaction itself (a full disk, a locked file) everybody in it gets the
 //! failure, and the connection is made anew before the next one: no state of it can be left over.
@@ -142,8 +142,9 @@ impl Seat {
         };
         let mut kept = Vec::with_capacity(waiting.len());
         let mut failure = None;
+        let alone = waiting.len() == 1;
         while let Some(work) = waiting.pop_front() {
-            match step(connection, work).await {
+            match step(connection, work, alone).await {
                 Step::Kept(answer) => kept.push(answer),
                 Step::Undone => {}
                 Step::Broken => {
@@ -183,13 +184,16 @@ impl Seat {
     }
 }
 
-async fn step(connection: &mut SqliteConnection, work: Work) -> Step {
-    if let Err(fault) = execute(connection, "SAVEPOINT work").await {
+/// Runs one piece of work. `alone`: nothing else is in the transaction, so it needs no savepoint
+/// to be undone by itself.
+async fn step(connection: &mut SqliteConnection, work: Work, alone: bool) -> Step {
+    if !alone && let Err(fault) = execute(connection, "SAVEPOINT work").await {
         (work(Err(fault)).await.answer)(None);
         return Step::Broken;
     }
     let done = AssertUnwindSafe(work(Ok(connection))).catch_unwind().await;
     let answer = match done {
+        Ok(Done { succeeded: true, answer }) if alone => return Step::Kept(answer),
         Ok(Done { succeeded: true, answer }) => match execute(connection, "RELEASE work").await {
             Ok(()) => return Step::Kept(answer),
             Err(fault) => {
@@ -203,17 +207,24 @@ async fn step(connection: &mut SqliteConnection, work: Work) -> Step {
             None
         }
     };
-    // A failure such as a full disk may already have undone the whole transaction; then there is
-    // no savepoint to go back to.
-    let undone = async {
-        execute(connection, "ROLLBACK TO work").await?;
-        execute(connection, "RELEASE work").await
-    };
-    let step = if undone.await.is_ok() { Step::Undone } else { Step::Broken };
+    let step = undo(connection, alone).await;
     if let Some(answer) = answer {
         answer(None);
     }
     step
+}
+
+/// Undoes what a piece of work has written. A failure such as a full disk may already have undone
+/// the whole transaction; then there is nothing to go back to.
+async fn undo(connection: &mut SqliteConnection, alone: bool) -> Step {
+    if alone {
+        return Step::Broken;
+    }
+    let undone = async {
+        execute(connection, "ROLLBACK TO work").await?;
+        execute(connection, "RELEASE work").await
+    };
+    if undone.await.is_ok() { Step::Undone } else { Step::Broken }
 }
 
 async fn execute(connection: &mut SqliteConnection, sql: &'static str) -> Outcome<()> {

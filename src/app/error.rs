@@ -1,0 +1,39 @@
+//! Why the service could not start.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::outbound::SetupError;
+use crate::store::StoreError;
+
+/// Why the service could not start; each says which setting to look at.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener's address cannot be used.
+    #[error("cannot listen on {address} ({setting}): {reason}")]
+    Listen {
+        /// The setting that names the address.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// The data folder cannot be made.
+    #[error("cannot create the data folder {path} (data_dir): {source}")]
+    DataDir {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The store cannot be used.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The HTTP client cannot be used.
+    #[error("cannot set up outbound requests: {0}")]
+    Outbound(#[from] SetupError),
+    /// The first sweep failed.
+    #[error("cannot close what an earlier process left: {0}")]
+    Recovery(crate::runtime::RunError),
+}

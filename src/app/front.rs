@@ -1,0 +1,78 @@
+//! The front doors.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::listen::Bound;
+use crate::accounts::{Accounts, Authenticator, RateLimiter, RateLimits};
+use crate::api;
+use crate::config::Config;
+use crate::operations::{self, MetricsUpkeep, Readiness};
+use crate::outbound::Client;
+use crate::queue::SharedQueue;
+use crate::runtime::{Clock, Random, TaskKind, Tasks, drive, serve};
+use crate::schedules::Schedules;
+use crate::store::SharedStore;
+use crate::telemetry::metrics;
+
+/// Serves the operations listener, and keeps the metrics small.
+pub(super) fn serve_operations(
+    config: &Config,
+    tasks: &Tasks,
+    clock: &Clock,
+    readiness: &Arc<Readiness>,
+    listener: Bound,
+) {
+    let exporter = metrics::install();
+    let router = operations::router(readiness.clone(), exporter.clone());
+    serve(tasks, clock, listener.listener, router, config.ops.limits);
+    let (driven, clock) = (tasks.clone(), clock.clone());
+    tasks.spawn(TaskKind::Upkeep, async move {
+        let mut upkeep = MetricsUpkeep(exporter);
+        drive(&driven, TaskKind::Upkeep, &clock, &Notify::new(), &mut upkeep).await;
+    });
+}
+
+/// What the public listener works with.
+pub(super) struct Front {
+    pub(super) store: SharedStore,
+    pub(super) queue: SharedQueue,
+    pub(super) client: Client,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) tasks: Tasks,
+    pub(super) shards: u16,
+}
+
+impl Front {
+    /// Serves the public listener; returns the commands behind it.
+    pub(super) fn serve(self, config: &Config, listener: Bound) -> (Accounts, Schedules) {
+        let Self { store, queue, client, clock, random, tasks, shards } = self;
+        let limits =
+            RateLimits { per_minute: config.rate.per_minute, per_hour: config.rate.per_hour };
+        let limiter = RateLimiter::new(queue.clone(), limits);
+        let accounts = Accounts::new(store.clone(), clock.clone(), random.clone());
+        let authenticator = Authenticator::new(store.clone(), limiter, clock.clone());
+        let schedules = Schedules::new(
+            store,
+            queue,
+            client,
+            clock.clone(),
+            random.clone(),
+            tasks.clone(),
+            shards,
+        );
+        let router = api::router(api::Parts {
+            schedules: schedules.clone(),
+            accounts: accounts.clone(),
+            authenticator,
+            clock: clock.clone(),
+            random,
+            tasks: tasks.clone(),
+            base_path: config.http.base_path.parse().expect("checked with the configuration"),
+        });
+        serve(&tasks, &clock, listener.listener, router, config.http.limits);
+        (accounts, schedules)
+    }
+}

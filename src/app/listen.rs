@@ -1,0 +1,63 @@
+//! Binding the listeners.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use super::StartError;
+use crate::config::Config;
+
+/// A bound listener and the address it got.
+pub(super) struct Bound {
+    pub(super) listener: TcpListener,
+    pub(super) address: SocketAddr,
+}
+
+/// Both listeners; bound before anything else is started.
+pub(super) struct Listeners {
+    pub(super) public: Bound,
+    pub(super) operations: Bound,
+}
+
+impl Listeners {
+    pub(super) async fn bind(config: &Config) -> Result<Self, StartError> {
+        let public = bind("http.listen", config.http.listen).await?;
+        let operations = bind("ops.listen", config.ops.listen).await?;
+        Ok(Self { public, operations })
+    }
+}
+
+/// Binds `address`, which `setting` names.
+async fn bind(setting: &'static str, address: SocketAddr) -> Result<Bound, StartError> {
+    let failed = |error: std::io::Error| StartError::Listen {
+        setting,
+        address,
+        reason: match error.kind() {
+            ErrorKind::AddrInUse => {
+                "the port is in use; stop what uses it or choose another, 0 for any".to_owned()
+            }
+            ErrorKind::PermissionDenied => {
+                "not allowed; ports below 1024 need a privilege, choose a higher one".to_owned()
+            }
+            ErrorKind::AddrNotAvailable => "this machine does not have the address".to_owned(),
+            _ => error.to_string(),
+        },
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok(Bound { listener, address })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named_with_its_setting() {
+        let first = bind("http.listen", ([127, 0, 0, 1], 0).into()).await.expect("a free port");
+        let error = bind("http.listen", first.address).await.err().expect("in use");
+        let text = error.to_string();
+        assert!(text.contains("http.listen") && text.contains("in use"), "{text}");
+    }
+}

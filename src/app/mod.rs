@@ -1,0 +1,169 @@
+//! The composition: which adapters, which roles, in which order they start and stop.
+//!
+//! Start: the operations listener first, so that the process can be seen to live; then the store
+//! (opened, locked, migrated), the queue and the cluster; then what an earlier process left
+//! unfinished is closed; then the stages; last the public listener, and readiness.
+//!
+//! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
+//! attempts finish or, when the grace period ends, are released; then everything else is dropped.
+
+mod error;
+mod front;
+mod listen;
+mod signals;
+mod stages;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use error::StartError;
+
+use crate::accounts::Accounts;
+use crate::cluster::SharedCluster;
+use crate::cluster::single::SingleNode;
+use crate::config::Config;
+use crate::executor::Executor;
+use crate::operations::Readiness;
+use crate::outbound::Client;
+use crate::queue::SharedQueue;
+use crate::queue::memory::MemoryQueue;
+use crate::runtime::{Clock, Random, Tasks};
+use crate::scheduler::Context;
+use crate::schedules::Schedules;
+use crate::store::SharedStore;
+use crate::store::sqlite::{ServerLock, SqliteStore};
+use front::Front;
+use listen::Listeners;
+
+/// The part of the grace period that is kept for committing what the attempts bring last.
+const COMMIT_GRACE: Duration = Duration::from_secs(3);
+
+/// A running service.
+pub struct App {
+    tasks: Tasks,
+    grace: Duration,
+    readiness: Arc<Readiness>,
+    cluster: SharedCluster,
+    executor: Executor,
+    sqlite: Arc<SqliteStore>,
+    /// Kept until everything has stopped.
+    _lock: ServerLock,
+    public: SocketAddr,
+    operations: SocketAddr,
+    accounts: Accounts,
+    schedules: Schedules,
+}
+
+impl App {
+    /// Starts everything. What was started before an error is stopped again.
+    ///
+    /// # Errors
+    /// If a port, the data folder or the store cannot be used.
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        let tasks = Tasks::new();
+        match Self::start_among(config, &tasks).await {
+            Ok(app) => Ok(app),
+            Err(error) => {
+                tasks.finish(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_among(config: &Config, tasks: &Tasks) -> Result<Self, StartError> {
+        let (clock, random) = (Clock::system(), Random::system());
+        let listeners = Listeners::bind(config).await?;
+        let (public, operations) = (listeners.public.address, listeners.operations.address);
+        let readiness = Readiness::starting(clock.clone());
+        front::serve_operations(config, tasks, &clock, &readiness, listeners.operations);
+
+        let (sqlite, lock) = stages::open_store(config).await?;
+        let store: SharedStore = sqlite.clone();
+        let shards = store.set_up_shards(config.cluster.shards).await?;
+        let queue: SharedQueue = Arc::new(MemoryQueue::new());
+        let replica = format!("replica-{:08x}", random.bits() >> 96);
+        let cluster: SharedCluster = Arc::new(SingleNode::new(replica.clone(), shards));
+        let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;
+
+        let context = Context {
+            store: store.clone(),
+            queue: queue.clone(),
+            cluster: cluster.clone(),
+            clock: clock.clone(),
+            replica,
+        };
+        stages::recover_and_sweep(config, &context, tasks, &random).await?;
+        let executor = Executor::start(
+            config.executor.clone(),
+            store.clone(),
+            queue.clone(),
+            client.clone(),
+            clock.clone(),
+            random.clone(),
+            tasks,
+        );
+        stages::start_scheduler(config, &context, tasks);
+
+        let front = Front { store, queue, client, clock, random, tasks: tasks.clone(), shards };
+        let (accounts, schedules) = front.serve(config, listeners.public);
+        readiness.serving(sqlite.clone());
+        tracing::info!(%public, %operations, shards, "serving");
+        let (tasks, grace) = (tasks.clone(), config.grace);
+        Ok(Self {
+            tasks,
+            grace,
+            readiness,
+            cluster,
+            executor,
+            sqlite,
+            _lock: lock,
+            public,
+            operations,
+            accounts,
+            schedules,
+        })
+    }
+
+    /// The address of the public listener.
+    pub fn public_address(&self) -> SocketAddr {
+        self.public
+    }
+
+    /// The address of the operations listener.
+    pub fn operations_address(&self) -> SocketAddr {
+        self.operations
+    }
+
+    /// Commands on accounts and keys.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Commands on schedules and jobs.
+    pub fn schedules(&self) -> &Schedules {
+        &self.schedules
+    }
+
+    /// Serves until a signal or a failure, then stops. Returns whether all went well: nothing the
+    /// service needs had failed.
+    ///
+    /// # Errors
+    /// If signals cannot be received.
+    pub async fn run(self) -> std::io::Result<bool> {
+        signals::wait_for_stop(&self.tasks).await?;
+        Ok(self.stop().await)
+    }
+
+    /// Stops within the grace period (STOP-1). Returns whether nothing had failed.
+    pub async fn stop(self) -> bool {
+        self.readiness.draining();
+        self.tasks.begin_stop();
+        self.cluster.leave().await;
+        self.executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await;
+        let clean = self.tasks.finish(COMMIT_GRACE).await;
+        self.sqlite.close().await;
+        tracing::info!(clean, "stopped");
+        !self.tasks.has_failed()
+    }
+}

@@ -1,0 +1,71 @@
+//! `punctual dev`: the service for trying it, with something to see at once.
+
+use serde_json::json;
+
+use super::address::reachable;
+use super::serve::{begin, finish};
+use super::welcome::{Welcome, welcome};
+use super::{CliError, output};
+use crate::accounts::{AccountError, KeyRequest};
+use crate::app::App;
+use crate::config::Sources;
+use crate::domain::AccountId;
+use crate::domain::key::{ApiKey, Scope};
+use crate::schedules::{CommandError, Object, SCHEDULE_FIELDS};
+
+/// What the account and its key are called.
+const NAME: &str = "dev";
+
+pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
+    let (config, _log) = begin(sources)?;
+    let app = App::start(&config).await.map_err(CliError::failed)?;
+    let ops_url = format!("http://{}", reachable(app.operations_address()));
+    let key = match seed(&app, &ops_url).await {
+        Ok(key) => key,
+        Err(error) => {
+            app.stop().await;
+            return Err(CliError::failed(error));
+        }
+    };
+    let base_path = &config.http.base_path;
+    let said = output::print(&welcome(&Welcome {
+        base_url: &format!("http://{}{base_path}", reachable(app.public_address())),
+        ops_url: &ops_url,
+        key: key.as_ref().map(ApiKey::reveal),
+        store: &config.store.path.display().to_string(),
+    }));
+    finish(app).await.and(said)
+}
+
+/// Makes an account, a key and a schedule if the store is empty.
+async fn seed(app: &App, ops_url: &str) -> Result<Option<ApiKey>, AccountError> {
+    if !app.accounts().list().await?.is_empty() {
+        return Ok(None);
+    }
+    let account = app.accounts().create(NAME).await?;
+    let request = KeyRequest { name: NAME.to_owned(), scope: Scope::Write, expires_in: None };
+    let key = app.accounts().create_key(&account, &request).await?;
+    if let Err(error) = demonstrate(app, account.id, ops_url).await {
+        // Settings can forbid it; everything else works.
+        tracing::warn!(%error, "no demo schedule");
+    }
+    Ok(Some(key))
+}
+
+/// Makes the schedule `demo`, whose target is this process, and runs it.
+async fn demonstrate(app: &App, account: AccountId, ops_url: &str) -> Result<(), CommandError> {
+    let demo = json!({
+        "name": "demo",
+        "description": "Calls the echo of this process every five minutes",
+        "cronExpression": "*/5 * * * *",
+        "timezone": "UTC",
+        "endpoint": format!("{ops_url}/echo"),
+        "httpMethod": "POST",
+        "body": r#"{"hello":"world"}"#,
+    });
+    let fields = Object::parse(demo.to_string().as_bytes(), SCHEDULE_FIELDS);
+    let fields = fields.expect("a JSON object with the fields of a schedule");
+    let schedule = app.schedules().create(account, fields).await?;
+    app.schedules().trigger(account, schedule.id).await?;
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! `punctual openapi`: the OpenAPI document.
+
+use clap::Args;
+
+use super::{CliError, output};
+use crate::api::{BasePath, document};
+
+/// Of which deployment.
+#[derive(Args, Debug)]
+pub struct OpenapiArgs {
+    /// The prefix that the API is mounted under, such as /api
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    base_path: BasePath,
+}
+
+pub(super) fn run(args: &OpenapiArgs) -> Result<(), CliError> {
+    let document = document(args.base_path.as_str()).to_pretty_json();
+    output::print(&format!("{}\n", document.map_err(CliError::failed)?))
+}
