@@ -108,10 +108,11 @@ impl Queue for GatedQueue {
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
         let push = async {
             let starts = tickets.iter().map(|ticket| (ticket.job, ticket.start));
-            let mut watch = self.watch();
-            watch.waiting.extend(starts);
-            watch.known.extend(tickets);
-            drop(watch);
+            {
+                let mut watch = self.watch();
+                watch.waiting.extend(starts);
+                watch.known.extend(tickets);
+            }
             self.inner.push(tickets).await
         };
         self.gate.pass("push", push, |fault| QueueError::new("push", fault)).await

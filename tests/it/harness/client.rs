@@ -109,7 +109,7 @@ impl ApiClient {
 
     /// The same within a certain time.
     pub async fn finished_within(&self, bound: Duration, id: &str) -> Value {
-        within(bound, &format!("{id} finishes"), || self.if_finished(id)).await
+        within(bound, &format!("{id} finishes"), async || self.if_finished(id).await).await
     }
 
     async fn if_finished(&self, id: &str) -> Option<Value> {
