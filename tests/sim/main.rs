@@ -39,7 +39,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use world::World;
 
 /// How many steps a run has.
-const STEPS: usize = 200;
+const STEPS: usize = 300;
 /// How many schedules there are from the start.
 const SCHEDULES: usize = 5;
 /// Seeds that are always run.
