@@ -5,6 +5,7 @@
     reason = "the servers of the tests stand outside of the service: their own tasks, real time"
 )]
 
+mod api;
 mod cli;
 mod conformance;
 mod harness;

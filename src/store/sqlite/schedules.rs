@@ -164,7 +164,7 @@ async fn create(
               catch_up_policy, account_id, revision, created_at, updated_at)
          SELECT unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4,
                 value ->> 5, value ->> 6, value ->> 7, ?1, 1, ?2, ?2
-         FROM json_each(?3)",
+         FROM jsonb_each(?3)",
     )
     .bind(write.account)
     .bind(write.now)
@@ -173,7 +173,7 @@ async fn create(
     .await?;
     sqlx::query(
         "INSERT INTO schedule_state (shard, schedule_id, next_tick)
-         SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM json_each(?1)",
+         SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM jsonb_each(?1)",
     )
     .bind(rows)
     .execute(connection)
@@ -299,7 +299,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
         "UPDATE jobs SET status = 3, completed_at = ?3, wake_at = NULL, updated_at = ?3,
              error_code = 'CANCELLED', error_message = 'the schedule was deleted'
          WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
-                      WHERE status = 0 AND account_id = ?2 AND schedule_id = ?1)",
+                      WHERE status < 2 AND status = 0 AND account_id = ?2 AND schedule_id = ?1)",
     )
     .bind(id)
     .bind(write.account)
@@ -309,7 +309,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     sqlx::query(
         "UPDATE jobs SET stop = max(stop, 1), updated_at = ?3
          WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
-                      WHERE status = 1 AND account_id = ?2 AND schedule_id = ?1)",
+                      WHERE status < 2 AND status = 1 AND account_id = ?2 AND schedule_id = ?1)",
     )
     .bind(id)
     .bind(write.account)

@@ -1,8 +1,13 @@
 //! Servers that the tests script, and waiting for what they see.
 
+pub mod app;
 pub mod certificates;
+pub mod client;
 pub mod dns;
+pub mod process;
+pub mod recorder;
 pub mod target;
+pub mod wait;
 
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,97 @@
+//! The service in this process, on ports of its own.
+
+use std::path::Path;
+
+use punctual::accounts::KeyRequest;
+use punctual::app::App;
+use punctual::config::{Config, Sources, load};
+use punctual::domain::key::Scope;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use tempfile::TempDir;
+
+use super::client::ApiClient;
+use super::recorder::Recorder;
+
+/// What every service under test is set to, unless a test says otherwise: loopback targets may be
+/// called, retries come soon.
+const USUAL: &[(&str, &str)] = &[
+    ("http.listen", "127.0.0.1:0"),
+    ("ops.listen", "127.0.0.1:0"),
+    ("outbound.allow", "127.0.0.0/8"),
+    ("rate.per_minute", "0"),
+    ("rate.per_hour", "0"),
+    ("retry.base_ms", "20"),
+    ("retry.cap_ms", "200"),
+];
+
+/// A service with an account, a client of it, and a target.
+pub struct Service {
+    /// Absent only while it restarts.
+    app: Option<App>,
+    pub api: ApiClient,
+    pub target: Recorder,
+    config: Config,
+    key: String,
+    folder: TempDir,
+}
+
+impl Service {
+    /// Starts one on an empty folder.
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// The same with these settings over the usual ones.
+    pub async fn with(settings: &[(&'static str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = config(folder.path(), settings);
+        let app = App::start(&config).await.expect("it starts");
+        let key = new_key(&app, "first").await;
+        let api = ApiClient::new(app.public_address(), &key);
+        let target = Recorder::start().await;
+        Self { app: Some(app), api, target, config, key, folder }
+    }
+
+    fn app(&self) -> &App {
+        self.app.as_ref().expect("it runs")
+    }
+
+    /// A client of another account.
+    pub async fn stranger(&self, name: &str) -> ApiClient {
+        self.api.with_key(&new_key(self.app(), name).await)
+    }
+
+    /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
+    pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
+        let app = self.app.take().expect("it runs");
+        assert!(app.stop().await, "a clean stop");
+        let path = self.folder.path().join("punctual.db");
+        let options = SqliteConnectOptions::new().filename(path);
+        let mut connection = options.connect().await.expect("opened");
+        meanwhile(&mut connection).await;
+        connection.close().await.expect("closed");
+        let app = App::start(&self.config).await.expect("it starts");
+        self.api = ApiClient::new(app.public_address(), &self.key);
+        self.app = Some(app);
+    }
+
+    /// Stops it; whether nothing had failed.
+    pub async fn stop(mut self) -> bool {
+        self.app.take().expect("it runs").stop().await
+    }
+}
+
+fn config(folder: &Path, settings: &[(&'static str, &str)]) -> Config {
+    let folder = folder.to_str().expect("text").to_owned();
+    let given = USUAL.iter().chain(settings).map(|(key, value)| (*key, (*value).to_owned()));
+    let options = std::iter::once(("data_dir", folder)).chain(given).collect();
+    let sources = Sources { options, ..Sources::default() };
+    load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}")).config
+}
+
+async fn new_key(app: &App, name: &str) -> String {
+    let account = app.accounts().create(name).await.expect("made");
+    let request = KeyRequest { name: "test".to_owned(), scope: Scope::Write, expires_in: None };
+    app.accounts().create_key(&account, &request).await.expect("made").reveal().to_owned()
+}

@@ -1,0 +1,177 @@
+//! The binary, run as its operators run it.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::client::ApiClient;
+use super::wait::{until, within};
+
+/// How long starting may take on a machine that is busy with other tests.
+const START: Duration = Duration::from_secs(30);
+
+/// What every server under test is set to, unless a test says otherwise.
+const USUAL: &[(&str, &str)] = &[
+    ("PUNCTUAL_HTTP_LISTEN", "127.0.0.1:0"),
+    ("PUNCTUAL_OPS_LISTEN", "127.0.0.1:0"),
+    ("PUNCTUAL_OUTBOUND_ALLOW", "127.0.0.0/8"),
+    ("PUNCTUAL_RATE_PER_MINUTE", "0"),
+    ("PUNCTUAL_RATE_PER_HOUR", "0"),
+    ("PUNCTUAL_RETRY_BASE_MS", "20"),
+    ("PUNCTUAL_RETRY_CAP_MS", "200"),
+    ("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "5"),
+    ("PUNCTUAL_LOG_FORMAT", "json"),
+];
+
+/// A folder with a store, an account and a key, on which servers run one after the other.
+pub struct Installation {
+    pub folder: TempDir,
+    pub key: String,
+    settings: Vec<(&'static str, String)>,
+    lives: usize,
+}
+
+impl Installation {
+    /// A new one; `settings` are variables over the usual ones.
+    pub fn new(settings: &[(&'static str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let mut new = Self { folder, key: String::new(), settings: given.collect(), lives: 0 };
+        new.run(&["account", "create", "first"]);
+        new.key = new.run(&["key", "create", "--account", "first"]);
+        new
+    }
+
+    /// The folder of the store.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The store's file.
+    pub fn file(&self) -> PathBuf {
+        self.data_dir().join("punctual.db")
+    }
+
+    /// The binary with its settings.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = binary(&self.data_dir());
+        command.args(arguments);
+        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a command that succeeds; what it prints.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    }
+
+    /// Starts a server and waits until it is ready.
+    pub async fn serve(&mut self) -> Server {
+        self.lives += 1;
+        let log = self.folder.path().join(format!("log-{}", self.lives));
+        let child = self.command(&["serve"]).stderr(File::create(&log).expect("a log")).spawn();
+        let mut server = Server { child: child.expect("it runs"), log, public: None };
+        let (public, operations) = within(START, "serving", async || server.addresses()).await;
+        server.public = Some(public);
+        let ready = ApiClient::new(operations, "");
+        until("ready", async || {
+            let reply = ready.call("GET", "/readyz", None).await.ok()?;
+            (reply.status == 200).then_some(())
+        })
+        .await;
+        server
+    }
+
+    /// A client of a server.
+    pub fn client(&self, server: &Server) -> ApiClient {
+        ApiClient::new(server.public.expect("it serves"), &self.key)
+    }
+}
+
+/// The binary with the usual settings on a folder of data.
+pub fn binary(data_dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.env_clear().envs(USUAL.iter().copied()).env("PUNCTUAL_DATA_DIR", data_dir);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Runs a command to its end; its status and what it complained about.
+///
+/// # Panics
+/// If it has not ended in time.
+pub async fn complaint(mut command: Command) -> (Option<i32>, String) {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    let ended = tokio::time::timeout(START, async {
+        while child.try_wait().expect("a child").is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    if ended.await.is_err() {
+        let _ = child.kill();
+    }
+    let Output { status, stderr, .. } = child.wait_with_output().expect("a child");
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+/// A running server; killed when it is dropped.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+    public: Option<SocketAddr>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// The lines it has logged.
+    pub fn log(&self) -> Vec<Value> {
+        let text = fs::read_to_string(&self.log).expect("a log");
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn addresses(&mut self) -> Option<(SocketAddr, SocketAddr)> {
+        if let Some(status) = self.child.try_wait().expect("a child") {
+            panic!("it ended with {status}: {}", fs::read_to_string(&self.log).expect("a log"));
+        }
+        let line = self.log().into_iter().find(|line| line["message"] == "serving")?;
+        let address = |name: &str| line[name].as_str()?.parse().ok();
+        Some((address("public")?, address("operations")?))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once, as a loss of power would.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a child");
+        self.child.wait().expect("a child");
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self, bound: Duration) -> ExitStatus {
+        within(bound, "the server ends", async || self.child.try_wait().expect("a child")).await
+    }
+}

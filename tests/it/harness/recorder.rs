@@ -1,0 +1,229 @@
+//! A target that remembers every request and answers as its path says:
+//!
+//! | Path | Answer |
+//! |---|---|
+//! | `/ok` | 200, `hello` |
+//! | `/seq/500,200` | these statuses, by attempt; the last one from then on; 0 breaks the connection |
+//! | `/later/SECONDS` | 429 with `Retry-After` to the first attempt, 200 to others |
+//! | `/slow/MS` | 200 after a while |
+//! | `/hang` | 200 when the test says so |
+//! | `/size/BYTES` | 200 with as many letters |
+//! | `/raw/HEX` | 200 with these bytes |
+//!
+//! What follows after a further slash is only remembered.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// One request that came.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The job it says it is of; empty if none.
+    pub job: String,
+    /// The attempt it says it is.
+    pub attempt: u32,
+    pub method: Method,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// When its last byte had come.
+    pub at: Instant,
+    /// The same on the wall clock, in milliseconds since 1970.
+    pub wall_ms: i64,
+    /// When it was answered, or the client left.
+    pub ended: Option<Instant>,
+    /// The status it was answered with; absent if the client left before.
+    pub answered: Option<u16>,
+}
+
+impl Hit {
+    /// A header's only value, as text.
+    #[track_caller]
+    pub fn header(&self, name: &str) -> &str {
+        let mut values = self.headers.get_all(name).iter();
+        let value = values.next().unwrap_or_else(|| panic!("no {name} in {:?}", self.headers));
+        assert!(values.next().is_none(), "{name} twice in {:?}", self.headers);
+        value.to_str().expect("text")
+    }
+}
+
+/// The target.
+pub struct Recorder {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+struct Shared {
+    hits: Mutex<Vec<Hit>>,
+    released: watch::Sender<bool>,
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Recorder {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let released = watch::Sender::new(false);
+        let shared = Arc::new(Shared { hits: Mutex::default(), released });
+        let serving = tokio::spawn(serve(listener, shared.clone()));
+        Self { address, shared, serving }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The requests that came, in their order.
+    pub fn hits(&self) -> Vec<Hit> {
+        self.shared.hits().clone()
+    }
+
+    /// The requests of a job.
+    pub fn hits_of(&self, job: &str) -> Vec<Hit> {
+        self.hits().into_iter().filter(|hit| hit.job == job).collect()
+    }
+
+    /// How many requests came.
+    pub fn count(&self) -> usize {
+        self.shared.hits().len()
+    }
+
+    /// Answers those that hang, and from now on hangs no more.
+    pub fn release(&self) {
+        self.shared.released.send_replace(true);
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        connections.spawn(async move {
+            let service = service_fn(|request| shared.take(request));
+            let http = hyper::server::conn::http1::Builder::new();
+            // It ends by an error when a client leaves, or is not answered, as asked for.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Remembers when a request ended, however it did.
+struct Under<'a> {
+    shared: &'a Shared,
+    place: usize,
+    status: Option<u16>,
+}
+
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        let hit = &mut self.shared.hits()[self.place];
+        hit.ended = Some(Instant::now());
+        hit.answered = self.status;
+    }
+}
+
+impl Shared {
+    fn hits(&self) -> MutexGuard<'_, Vec<Hit>> {
+        self.hits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn take(&self, request: hyper::Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let attempt = text("punctual-attempt").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        let hit = Hit {
+            job: text("punctual-job-id").unwrap_or_default().to_owned(),
+            attempt,
+            method: head.method,
+            path: head.uri.path().to_owned(),
+            headers: head.headers,
+            body,
+            at: Instant::now(),
+            wall_ms: i64::try_from(wall.as_millis()).expect("before the year 292 million"),
+            ended: None,
+            answered: None,
+        };
+        let path = hit.path.clone();
+        let place = {
+            let mut hits = self.hits();
+            hits.push(hit);
+            hits.len() - 1
+        };
+        let mut under = Under { shared: self, place, status: None };
+        let response = self.answer(&path, attempt).await?;
+        under.status = Some(response.status().as_u16());
+        Ok(response)
+    }
+
+    /// The answer that the path asks for; an error breaks the connection.
+    async fn answer(&self, path: &str, attempt: u32) -> io::Result<Response<Full<Bytes>>> {
+        let mut parts = path.split('/').skip(1);
+        let (kind, argument) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let number = || argument.parse::<u64>().expect("a number");
+        match kind {
+            "ok" => Ok(plain(200, "hello")),
+            "seq" => {
+                let statuses: Vec<u16> =
+                    argument.split(',').map(|status| status.parse().expect("a status")).collect();
+                let place = (attempt.max(1) as usize - 1).min(statuses.len() - 1);
+                match statuses[place] {
+                    0 => Err(io::ErrorKind::ConnectionReset.into()),
+                    status => Ok(plain(status, "told")),
+                }
+            }
+            "later" if attempt <= 1 => {
+                let mut response = plain(429, "later");
+                response.headers_mut().insert("retry-after", number().into());
+                Ok(response)
+            }
+            "later" => Ok(plain(200, "now")),
+            "slow" => {
+                tokio::time::sleep(Duration::from_millis(number())).await;
+                Ok(plain(200, "slow"))
+            }
+            "hang" => {
+                let mut released = self.released.subscribe();
+                let _ = released.wait_for(|released| *released).await;
+                Ok(plain(200, "released"))
+            }
+            "size" => {
+                let size = usize::try_from(number()).expect("small");
+                Ok(plain(200, "a".repeat(size)))
+            }
+            "raw" => Ok(plain(200, unhex(argument))),
+            _ => Ok(plain(404, "no such path")),
+        }
+    }
+}
+
+fn plain(status: u16, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    response
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
+    (0..text.len()).step_by(2).map(byte).collect()
+}

@@ -1,0 +1,87 @@
+//! Ticks by brute force: every minute of a span is asked whether it is one.
+
+use std::time::Duration;
+
+use punctual::domain::Timestamp;
+
+const MINUTE_MS: i64 = 60_000;
+
+/// Cadences so simple that nothing of the service is needed to work them out. Their zones have no
+/// changes of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rhythm {
+    EveryMinute,
+    EveryMinutes(i64),
+    Hourly(i64),
+    Daily(i64, i64),
+}
+
+/// A rhythm on the wall clock of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cadence {
+    pub rhythm: Rhythm,
+    pub zone: Zone,
+}
+
+/// A zone that has always been this far ahead of UTC in the years that are simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    pub name: &'static str,
+    pub minutes_ahead: i64,
+}
+
+pub const ZONES: &[Zone] = &[
+    Zone { name: "UTC", minutes_ahead: 0 },
+    Zone { name: "Asia/Kathmandu", minutes_ahead: 345 },
+    Zone { name: "America/Phoenix", minutes_ahead: -420 },
+];
+
+impl Cadence {
+    /// As a user writes it.
+    pub fn expression(self) -> String {
+        match self.rhythm {
+            Rhythm::EveryMinute => "* * * * *".to_owned(),
+            Rhythm::EveryMinutes(n) => format!("*/{n} * * * *"),
+            Rhythm::Hourly(minute) => format!("{minute} * * * *"),
+            Rhythm::Daily(hour, minute) => format!("{minute} {hour} * * *"),
+        }
+    }
+
+    /// All ticks after `from` up to and including `until`.
+    pub fn ticks(self, from: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+        let (first, last) = (from.as_millis() / MINUTE_MS + 1, until.as_millis() / MINUTE_MS);
+        let ticks = (first..=last).filter(|minute| self.has(minute + self.zone.minutes_ahead));
+        ticks.map(|minute| Timestamp::from_millis(minute * MINUTE_MS)).collect()
+    }
+
+    /// Whether a minute of the wall clock, counted from 1970, is a tick.
+    fn has(self, wall: i64) -> bool {
+        let (hour, minute) = (wall.div_euclid(60).rem_euclid(24), wall.rem_euclid(60));
+        match self.rhythm {
+            Rhythm::EveryMinute => true,
+            Rhythm::EveryMinutes(n) => minute % n == 0,
+            Rhythm::Hourly(at) => minute == at,
+            Rhythm::Daily(at_hour, at_minute) => (hour, minute) == (at_hour, at_minute),
+        }
+    }
+}
+
+/// How long it is until the next full minute.
+pub fn to_next_minute(now: Timestamp) -> Duration {
+    let ms = MINUTE_MS - now.as_millis() % MINUTE_MS;
+    Duration::from_millis(u64::try_from(ms).expect("positive"))
+}
+
+#[test]
+fn a_day_has_the_ticks_that_it_should() {
+    let day = |rhythm, zone: usize| {
+        let from = Timestamp::from_millis(1_900_022_400_000 - 1);
+        let until = from.plus(Duration::from_secs(24 * 3_600));
+        Cadence { rhythm, zone: ZONES[zone] }.ticks(from, until)
+    };
+    assert_eq!(day(Rhythm::EveryMinute, 0).len(), 1_440);
+    assert_eq!(day(Rhythm::EveryMinutes(7), 1).len(), 24 * 9);
+    assert_eq!(day(Rhythm::Hourly(59), 2).len(), 24);
+    let at: Vec<_> = day(Rhythm::Daily(9, 30), 1).iter().map(ToString::to_string).collect();
+    assert_eq!(at, ["2030-03-18T03:45:00.000Z"]);
+}

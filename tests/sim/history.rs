@@ -1,0 +1,165 @@
+//! What users did, and what they were told: the ground the oracle stands on.
+
+use std::collections::{BTreeMap, HashSet};
+
+use punctual::domain::schedule::{CatchUpPolicy, OverlapPolicy, Schedule};
+use punctual::domain::{JobId, ScheduleId, Timestamp};
+
+use crate::calendar::Cadence;
+
+/// What a user wants a schedule to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub name: String,
+    pub cadence: Cadence,
+    pub is_enabled: bool,
+    pub overlap: OverlapPolicy,
+    pub catch_up: CatchUpPolicy,
+    pub request: RequestWish,
+}
+
+/// What of it makes a version, beside the cadence. The path and the body carry the same tag, so
+/// that a mix of two versions shows at the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestWish {
+    pub tag: String,
+    pub expected: Option<u16>,
+    pub max_retries: u8,
+    pub timeout_seconds: u16,
+}
+
+impl RequestWish {
+    pub fn path(&self) -> String {
+        let expected = self.expected.map_or("any".to_owned(), |code| code.to_string());
+        format!("/{}/{expected}", self.tag)
+    }
+
+    /// The fields as a user writes them.
+    fn json(&self, url: &str) -> serde_json::Value {
+        serde_json::json!({
+            "endpoint": url,
+            "httpMethod": "POST",
+            "body": self.tag,
+            "maxRetries": self.max_retries,
+            "timeoutSeconds": self.timeout_seconds,
+            "expectedStatusCodes": self.expected.map(|code| code.to_string()),
+        })
+    }
+}
+
+impl Wish {
+    /// The whole schedule as a user writes it; `url` is its endpoint.
+    pub fn json(&self, url: &str) -> Vec<u8> {
+        let mut json = self.request.json(url);
+        json["name"] = self.name.as_str().into();
+        json["cronExpression"] = self.cadence.expression().into();
+        json["timezone"] = self.cadence.zone.name.into();
+        json["isEnabled"] = self.is_enabled.into();
+        json["overlapPolicy"] = self.overlap.as_str().into();
+        json["catchUpPolicy"] = punctual::schedules::catch_up_name(self.catch_up).into();
+        json.to_string().into_bytes()
+    }
+
+    /// Whether the store holds exactly this.
+    pub fn is(&self, stored: &Schedule) -> bool {
+        let definition = &stored.definition;
+        let request = &self.request;
+        stored.name == self.name
+            && definition.cron_expression == self.cadence.expression()
+            && definition.timezone == self.cadence.zone.name
+            && stored.is_enabled == self.is_enabled
+            && stored.overlap_policy == self.overlap
+            && stored.catch_up_policy == self.catch_up
+            && definition.endpoint.ends_with(&request.path())
+            && definition.body.as_deref() == Some(&request.tag)
+            && definition.max_retries == request.max_retries
+            && definition.timeout_seconds == request.timeout_seconds
+            && definition.expected_status_codes == request.expected.map(|code| code.to_string())
+    }
+}
+
+/// A span in which a schedule was enabled with one cadence: after `from`, up to and including
+/// `until`.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub cadence: Cadence,
+    pub from: Timestamp,
+    pub until: Option<Timestamp>,
+}
+
+/// A schedule as its user knows it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub wish: Wish,
+    pub windows: Vec<Window>,
+    /// All policies it has had.
+    pub overlaps: Vec<OverlapPolicy>,
+    pub catch_ups: Vec<CatchUpPolicy>,
+    /// When the answer to its delete came, and the jobs there were then.
+    pub deleted: Option<(Timestamp, HashSet<JobId>)>,
+}
+
+impl Known {
+    pub fn new(wish: Wish, now: Timestamp) -> Self {
+        let window = Window { cadence: wish.cadence, from: now, until: None };
+        Self {
+            windows: if wish.is_enabled { vec![window] } else { Vec::new() },
+            overlaps: vec![wish.overlap],
+            catch_ups: vec![wish.catch_up],
+            deleted: None,
+            wish,
+        }
+    }
+
+    /// Takes note of a change that took effect.
+    pub fn change(&mut self, wish: Wish, now: Timestamp) {
+        let old = std::mem::replace(&mut self.wish, wish);
+        if (old.cadence, old.is_enabled) != (self.wish.cadence, self.wish.is_enabled) {
+            self.close(now);
+            if self.wish.is_enabled {
+                let cadence = self.wish.cadence;
+                self.windows.push(Window { cadence, from: now, until: None });
+            }
+        }
+        self.overlaps.push(self.wish.overlap);
+        self.catch_ups.push(self.wish.catch_up);
+    }
+
+    /// Takes note of a delete that took effect, when these jobs were there.
+    pub fn delete(&mut self, now: Timestamp, jobs: HashSet<JobId>) {
+        self.close(now);
+        self.deleted = Some((now, jobs));
+    }
+
+    fn close(&mut self, now: Timestamp) {
+        for window in &mut self.windows {
+            window.until.get_or_insert(now);
+        }
+    }
+
+    /// All ticks it has had by `now`.
+    pub fn ticks(&self, now: Timestamp) -> Vec<Timestamp> {
+        let of = |window: &Window| window.cadence.ticks(window.from, window.until.unwrap_or(now));
+        self.windows.iter().flat_map(of).collect()
+    }
+}
+
+/// What users did and were told.
+#[derive(Default)]
+pub struct History {
+    pub schedules: BTreeMap<ScheduleId, Known>,
+    /// Jobs whose ids triggers and retries answered.
+    pub promised: Vec<JobId>,
+    /// Triggers and retries whose answer got lost.
+    pub unanswered: usize,
+    /// Jobs that users cancelled, or tried to.
+    pub cancelled: HashSet<JobId>,
+}
+
+impl History {
+    /// The schedules that exist.
+    pub fn alive(&self) -> Vec<ScheduleId> {
+        let alive = self.schedules.iter().filter(|(_, known)| known.deleted.is_none());
+        alive.map(|(id, _)| *id).collect()
+    }
+}

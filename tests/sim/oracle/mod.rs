@@ -1,0 +1,98 @@
+//! The judge: reads what is in the store and what came to the target after a run, and compares it
+//! with what users did. It works everything out anew, with nothing of the service's own reasoning.
+
+mod attempts;
+mod overlap;
+mod ticks;
+
+use std::collections::{BTreeMap, HashSet};
+
+use punctual::domain::job::{Attempt, Job, Trigger};
+use punctual::domain::schedule::Skip;
+use punctual::domain::{ScheduleId, Timestamp};
+
+use crate::history::Known;
+use crate::target::Hit;
+use crate::world::World;
+
+/// A job with all that is known of it.
+pub struct Seen {
+    pub job: Job,
+    pub attempts: Vec<Attempt>,
+    /// In the order in which they came.
+    pub hits: Vec<Hit>,
+}
+
+impl Seen {
+    /// Whether a tick made it.
+    pub fn is_of_tick(&self) -> bool {
+        matches!(self.job.trigger, Trigger::Schedule | Trigger::CatchUp)
+    }
+}
+
+/// A schedule with all that is known of it.
+pub struct Case<'a> {
+    pub id: ScheduleId,
+    pub known: &'a Known,
+    /// Oldest first.
+    pub jobs: Vec<&'a Seen>,
+    pub skips: Vec<Skip>,
+    pub now: Timestamp,
+}
+
+impl Case<'_> {
+    /// Those that ticks made, oldest first.
+    pub fn tick_jobs(&self) -> impl Iterator<Item = &Seen> {
+        self.jobs.iter().copied().filter(|seen| seen.is_of_tick())
+    }
+}
+
+/// Judges a run that has come to its end; returns how many jobs it was about.
+pub async fn judge(world: &mut World) -> usize {
+    let mut hits: BTreeMap<_, Vec<Hit>> = BTreeMap::new();
+    for hit in world.target.hits() {
+        hits.entry(hit.job).or_default().push(hit);
+    }
+    let mut seen = Vec::new();
+    for job in world.jobs().await {
+        let attempts = world.attempts(job.id).await;
+        let hits = hits.remove(&job.id).unwrap_or_default();
+        seen.push(Seen { job, attempts, hits });
+    }
+    seen.reverse();
+    let mut broken = Vec::new();
+    broken.extend(hits.keys().map(|job| format!("a hit of {job}, which nobody knows")));
+    broken.extend(world.target.wrong().into_iter().map(|what| format!("a strange hit: {what}")));
+    broken.extend(promises(world, &seen));
+    for seen in &seen {
+        broken.extend(attempts::judge(world, seen));
+    }
+    let (now, known) = (world.clock.now(), world.history.schedules.clone());
+    for (id, known) in &known {
+        let skips = if known.deleted.is_some() { Vec::new() } else { world.skips(*id).await };
+        let jobs = seen.iter().filter(|seen| seen.job.schedule_id == *id).collect();
+        let case = Case { id: *id, known, jobs, skips, now };
+        broken.extend(ticks::judge(&case));
+        broken.extend(overlap::judge(&case));
+    }
+    for what in broken {
+        world.breaks(what);
+    }
+    seen.len()
+}
+
+/// One job for each trigger or retry that was answered, and no more than one for each other.
+fn promises(world: &World, seen: &[Seen]) -> Vec<String> {
+    let mut broken = Vec::new();
+    let by_users: HashSet<_> =
+        seen.iter().filter(|seen| !seen.is_of_tick()).map(|seen| seen.job.id).collect();
+    for promised in world.history.promised.iter().filter(|job| !by_users.contains(job)) {
+        broken.push(format!("{promised} was promised and is not there"));
+    }
+    let promised: HashSet<_> = world.history.promised.iter().copied().collect();
+    let extra = by_users.difference(&promised).count();
+    if extra > world.history.unanswered {
+        broken.push(format!("{extra} jobs that nobody asked for"));
+    }
+    broken
+}

@@ -1,0 +1,135 @@
+//! One life of the service: the real core over the store's file, without its loops.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::cluster::single::SingleNode;
+use punctual::domain::retry::RetryPolicy;
+use punctual::executor::{Executor, Settings};
+use punctual::outbound;
+use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
+use punctual::scheduler::{Context, Leader, Sweeper};
+use punctual::schedules::Schedules;
+use punctual::store::SharedStore;
+use punctual::store::sqlite::{ServerLock, SqliteStore};
+
+use crate::gate::Gate;
+use crate::queue::GatedQueue;
+use crate::store::GatedStore;
+
+/// Few, so that each has several schedules.
+pub const SHARDS: u16 = 3;
+pub const CLAIM_TIME: Duration = Duration::from_secs(30);
+pub const RETRY: RetryPolicy =
+    RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(20) };
+
+/// A running service.
+pub struct Process {
+    /// The store without faults, for those who check.
+    pub sqlite: Arc<SqliteStore>,
+    pub gate: Arc<Gate>,
+    pub queue: Arc<GatedQueue>,
+    pub executor: Executor,
+    pub schedules: Schedules,
+    pub sweeper: Sweeper,
+    /// Away only while it races with users.
+    pub leader: Option<Leader>,
+    /// Whether that leader has taken its shards over.
+    pub has_led: bool,
+    /// Leaders that were replaced and do not know it.
+    pub zombies: Vec<Leader>,
+    pub tasks: Tasks,
+    context: Context,
+    _lock: ServerLock,
+}
+
+impl Process {
+    /// Starts on the store's file, as the service does: what an earlier life left is closed before
+    /// anything new begins.
+    pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
+        let settings = punctual::store::sqlite::Settings::new(file);
+        let sqlite = Arc::new(SqliteStore::open(&settings).await.expect("opened"));
+        let lock = sqlite.lock().expect("nobody else serves the file");
+        sqlite.migrate().await.expect("migrated");
+        let gate = Arc::new(Gate::default());
+        let inner: SharedStore = sqlite.clone();
+        let store: SharedStore = Arc::new(GatedStore { inner, gate: gate.clone() });
+        let queue = Arc::new(GatedQueue::new(gate.clone()));
+        let shards = store.set_up_shards(SHARDS).await.expect("set up");
+        let context = Context {
+            store: store.clone(),
+            queue: queue.clone(),
+            cluster: Arc::new(SingleNode::new("sim", shards)),
+            clock: clock.clone(),
+            replica: "sim".to_owned(),
+        };
+        let mut sweeper = Sweeper::new(context.clone(), RETRY, random.clone(), true);
+        run(&mut sweeper, clock).await.expect("swept");
+        let tasks = Tasks::new();
+        let allow = vec!["127.0.0.0/8".parse().expect("a network")];
+        let client = outbound::Client::new(
+            outbound::Settings { allow, ..outbound::Settings::default() },
+            clock.clone(),
+            &tasks,
+        );
+        let client = client.expect("sound settings");
+        let executor = Executor::start(
+            Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
+            store.clone(),
+            queue.clone(),
+            client.clone(),
+            clock.clone(),
+            random.clone(),
+            &tasks,
+        );
+        let (commands, clock) = (tasks.clone(), clock.clone());
+        let schedules =
+            Schedules::new(store, queue.clone(), client, clock, random.clone(), commands, shards);
+        let leader = Some(Leader::new(context.clone()));
+        let zombies = Vec::new();
+        Self {
+            sqlite,
+            gate,
+            queue,
+            executor,
+            schedules,
+            sweeper,
+            leader,
+            has_led: false,
+            zombies,
+            tasks,
+            context,
+            _lock: lock,
+        }
+    }
+
+    /// Elects a new leader; the old one is not told.
+    pub fn elect(&mut self) {
+        let cluster = Arc::new(SingleNode::new("successor", SHARDS));
+        let context = Context { cluster, ..self.context.clone() };
+        let old = self.leader.replace(Leader::new(context));
+        if std::mem::take(&mut self.has_led) {
+            self.zombies.extend(old);
+        }
+    }
+
+    /// Ends it where it is: nothing more is committed, handed over or said.
+    pub async fn crash(self) {
+        self.gate.kill();
+        self.tasks.aborting().cancel();
+        self.tasks.finish(Duration::ZERO).await;
+        // A write that had been handed over is in the file or not; the next life waits for that.
+        self.sqlite.close().await;
+    }
+}
+
+/// Runs a loop's work until it rests.
+pub async fn run(worker: &mut dyn Worker, clock: &Clock) -> Result<(), RunError> {
+    for _ in 0..1_000 {
+        if worker.run_once(clock.now()).await? != Pause::None {
+            return Ok(());
+        }
+    }
+    panic!("a loop never came to rest");
+}

@@ -1,0 +1,145 @@
+//! The queue behind the gate, and a watch on what waits in it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use punctual::domain::shard::{Epoch, ShardId};
+use punctual::domain::ticket::Ticket;
+use punctual::domain::{JobId, ScheduleId, Timestamp};
+use punctual::queue::memory::MemoryQueue;
+use punctual::queue::{Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use tokio::sync::Notify;
+
+use crate::gate::Gate;
+
+/// A queue whose operations may meet faults.
+pub struct GatedQueue {
+    inner: MemoryQueue,
+    gate: Arc<Gate>,
+    watch: Mutex<Watch>,
+}
+
+#[derive(Default)]
+struct Watch {
+    /// All tickets there have ever been.
+    known: Vec<Ticket>,
+    /// The tickets that were pushed and not taken.
+    waiting: HashMap<JobId, Timestamp>,
+    /// Whether the last taker went away empty: whatever was taken before has been dealt with.
+    taker_rests: bool,
+}
+
+impl GatedQueue {
+    pub fn new(gate: Arc<Gate>) -> Self {
+        Self { inner: MemoryQueue::new(), gate, watch: Mutex::default() }
+    }
+
+    /// Forgets everything.
+    pub fn wipe(&self) {
+        self.inner.wipe();
+        self.watch().waiting.clear();
+    }
+
+    /// Queues old tickets again: of jobs that wait, run, or are long finished.
+    pub async fn repeat(&self, pick: impl Fn(usize) -> Vec<usize>) {
+        let known = self.watch().known.clone();
+        let again: Vec<_> = pick(known.len()).into_iter().map(|place| known[place]).collect();
+        self.inner.push(&again).await.expect("memory does not fail");
+    }
+
+    /// Whether nothing that may start by `now` waits for a taker, and none is at work.
+    pub fn is_idle(&self, now: Timestamp) -> bool {
+        let watch = self.watch();
+        watch.taker_rests && watch.waiting.values().all(|start| *start > now)
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes an operation through the gate.
+macro_rules! gated {
+    ($self:ident.$name:ident($($argument:expr),*)) => {{
+        let failed = |fault| QueueError::new(stringify!($name), fault);
+        $self.gate.pass(stringify!($name), $self.inner.$name($($argument),*), failed).await
+    }};
+}
+
+#[async_trait]
+impl Queue for GatedQueue {
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<()> {
+        gated!(self.rebuild(shard, epoch, entries))
+    }
+
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        gated!(self.set_due(shard, epoch, entries))
+    }
+
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>> {
+        gated!(self.due(shard, epoch, now, limit))
+    }
+
+    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
+        gated!(self.hint(shard, schedules))
+    }
+
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
+        gated!(self.take_hints(shard, limit))
+    }
+
+    async fn push(&self, tickets: &[Ticket]) -> Result<()> {
+        let push = async {
+            let starts = tickets.iter().map(|ticket| (ticket.job, ticket.start));
+            {
+                let mut watch = self.watch();
+                watch.waiting.extend(starts);
+                watch.known.extend(tickets);
+            }
+            self.inner.push(tickets).await
+        };
+        self.gate.pass("push", push, |fault| QueueError::new("push", fault)).await
+    }
+
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        let take = async {
+            let (tickets, next) = self.inner.take(now, room).await?;
+            let mut watch = self.watch();
+            watch.taker_rests = tickets.is_empty();
+            for ticket in &tickets {
+                watch.waiting.remove(&ticket.job);
+            }
+            Ok((tickets, next))
+        };
+        self.gate.pass("take", take, |fault| QueueError::new("take", fault)).await
+    }
+
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+        gated!(self.count(subject, windows, now))
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.inner.due_hint()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.inner.ticket_hint()
+    }
+}

@@ -1,0 +1,93 @@
+//! What happens in the middle of something else.
+
+use std::time::Duration;
+
+use crate::calendar::to_next_minute;
+use crate::process::run;
+use crate::world::World;
+
+/// How long, in real time, an operation is waited for that may not come.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+impl World {
+    /// Users come between what the leader reads and what it writes.
+    pub async fn race(&mut self) {
+        self.clock.advance(to_next_minute(self.clock.now()));
+        let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
+        let mut leader = self.process().leader.take().expect("here");
+        gate.hold("fire");
+        let led = tokio::spawn(async move {
+            let ended = run(&mut leader, &clock).await;
+            (leader, ended)
+        });
+        let stop = led.abort_handle();
+        // It may have nothing to fire, or meet a fault first.
+        let reached = tokio::time::timeout(PATIENCE, gate.reached()).await.is_ok();
+        self.note(format_args!("the leader is about to fire: {reached}"));
+        self.meddle().await;
+        gate.release();
+        let ended = tokio::select! {
+            ended = led => Some(ended.expect("the leader does not panic")),
+            () = gate.died() => None,
+        };
+        match ended {
+            Some((leader, ended)) => {
+                self.process().leader = Some(leader);
+                self.has_led(ended);
+            }
+            None => {
+                stop.abort();
+                // Unless the users have already seen it die.
+                if self.process().gate.is_dead() {
+                    self.restart().await;
+                }
+            }
+        }
+    }
+
+    /// What users do to a schedule that is just firing.
+    async fn meddle(&mut self) {
+        let mut due = Vec::new();
+        for id in self.history.alive() {
+            if self.next_tick(id).await.is_some_and(|tick| tick <= self.clock.now()) {
+                due.push(id);
+            }
+        }
+        if due.is_empty() {
+            return;
+        }
+        let id = *self.dice.pick(&due);
+        match self.dice.below(5) {
+            0 => self.delete_one(id).await,
+            1 => self.change_one(id).await,
+            2 => self.toggle_one(id).await,
+            _ => {
+                // Off and on: all is as before but the next tick.
+                self.toggle_one(id).await;
+                self.toggle_one(id).await;
+            }
+        }
+    }
+
+    /// An executor's step to the store is slow, and the world goes on meanwhile.
+    pub async fn crossing(&mut self) {
+        let gate = self.process().gate.clone();
+        gate.hold(*self.dice.pick(&["claim", "commit", "renew", "cancelled"]));
+        self.trigger().await;
+        let reached = tokio::time::timeout(PATIENCE, gate.reached()).await.is_ok();
+        self.note(format_args!("something is slow: {reached}"));
+        if !reached {
+            gate.release();
+        }
+        for _ in 0..2 {
+            match self.dice.below(6) {
+                0 | 1 => self.cancel().await,
+                2 => self.delete().await,
+                3 => self.sweep().await,
+                4 => self.clock.advance(Duration::from_secs(self.dice.between(1, 70))),
+                _ => self.lead().await,
+            }
+        }
+        gate.release();
+    }
+}

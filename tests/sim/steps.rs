@@ -1,0 +1,218 @@
+//! What can happen next.
+
+use std::time::Duration;
+
+use punctual::domain::job::JobStatus;
+use punctual::domain::schedule::{CatchUpPolicy, OverlapPolicy};
+use punctual::store::UpkeepStore;
+
+use crate::calendar::to_next_minute;
+use crate::gate::Fault;
+use crate::process::run;
+use crate::world::World;
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Create,
+    Change,
+    Toggle,
+    Delete,
+    Trigger,
+    Retry,
+    Cancel,
+    Lead,
+    Sweep,
+    Moment,
+    Minute,
+    Outage,
+    Wipe,
+    Repeat,
+    Crash,
+    Elect,
+    Zombie,
+    Race,
+    Crossing,
+    Arm,
+}
+
+/// How often each happens.
+const STEPS: &[(u64, Step)] = &[
+    (6, Step::Create),
+    (7, Step::Change),
+    (5, Step::Toggle),
+    (2, Step::Delete),
+    (8, Step::Trigger),
+    (4, Step::Retry),
+    (5, Step::Cancel),
+    (14, Step::Lead),
+    (8, Step::Sweep),
+    (10, Step::Moment),
+    (28, Step::Minute),
+    (3, Step::Outage),
+    (4, Step::Wipe),
+    (6, Step::Repeat),
+    (4, Step::Crash),
+    (3, Step::Elect),
+    (4, Step::Zombie),
+    (8, Step::Race),
+    (6, Step::Crossing),
+    (12, Step::Arm),
+];
+
+impl World {
+    /// Draws what happens next, and lets it.
+    pub async fn step(&mut self) {
+        let step = self.dice.weighted(STEPS);
+        self.note(format_args!("{step:?}"));
+        match step {
+            Step::Create => self.create().await,
+            Step::Change => self.change().await,
+            Step::Toggle => self.toggle().await,
+            Step::Delete => self.delete().await,
+            Step::Trigger => self.trigger().await,
+            Step::Retry => self.retry().await,
+            Step::Cancel => self.cancel().await,
+            Step::Lead => self.lead().await,
+            Step::Sweep => self.sweep().await,
+            Step::Moment => self.advance(Duration::from_millis(self.dice.between(1, 5_000))),
+            Step::Minute => self.minute().await,
+            Step::Outage => self.outage().await,
+            Step::Wipe => self.process().queue.wipe(),
+            Step::Repeat => self.repeat().await,
+            Step::Crash => self.restart().await,
+            Step::Elect => self.process().elect(),
+            Step::Zombie => self.zombie().await,
+            Step::Race => self.race().await,
+            Step::Crossing => self.crossing().await,
+            Step::Arm => self.arm(),
+        }
+        // What runs now and then goes on while other things happen.
+        if self.dice.percent(80) {
+            self.settle().await;
+        }
+    }
+
+    fn advance(&mut self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// To a full minute, sometimes a little past it, and the leader wakes.
+    async fn minute(&mut self) {
+        let extra = *self.dice.pick(&[0, 0, 1, 700, 1_500, 61_000]);
+        let until = to_next_minute(self.clock.now()) + Duration::from_millis(extra);
+        self.advance(until);
+        if self.dice.percent(85) {
+            self.lead().await;
+        }
+    }
+
+    /// Nobody leads for a while, of minutes or days.
+    async fn outage(&mut self) {
+        let minutes = *self.dice.pick(&[2, 5, 20, 130, 3_000]);
+        self.advance(Duration::from_secs(minutes * 60 + self.dice.below(60)));
+    }
+
+    /// LEAD-1: a leader that was replaced changes nothing, even when it comes first to what is due.
+    async fn zombie(&mut self) {
+        self.process().gate.disarm();
+        // The new leader takes over for certain.
+        self.lead().await;
+        if self.process().zombies.is_empty() {
+            return;
+        }
+        self.advance(to_next_minute(self.clock.now()));
+        self.settle().await;
+        let before = self.ticked().await;
+        let clock = self.clock.clone();
+        let zombies = std::mem::take(&mut self.process().zombies);
+        for mut zombie in zombies {
+            // Twice: the first run may only find that the index is not its own.
+            for _ in 0..2 {
+                run(&mut zombie, &clock).await.expect("no fault is armed");
+            }
+            self.process().zombies.push(zombie);
+        }
+        if self.ticked().await != before {
+            self.breaks("LEAD-1: a leader that was replaced has changed something");
+        }
+        self.lead().await;
+    }
+
+    /// What firing changes: jobs, skips and next ticks.
+    async fn ticked(&mut self) -> Vec<String> {
+        let mut state: Vec<_> = self.jobs().await.iter().map(|job| job.id.to_string()).collect();
+        for id in self.history.alive() {
+            state.push(format!("{id} {:?}", self.next_tick(id).await));
+            state.push(format!("{:?}", self.skips(id).await));
+        }
+        state
+    }
+
+    /// Tickets come twice, or late: the newest ones, and any.
+    async fn repeat(&mut self) {
+        let queue = self.process().queue.clone();
+        let dice = &self.dice;
+        let newest = |known: usize| known.saturating_sub(5)..known;
+        let any = |known: usize| usize::try_from(dice.below(known as u64)).expect("an index");
+        let pick = |known| match known {
+            0 => Vec::new(),
+            _ => newest(known).chain((0..10).map(|_| any(known))).collect(),
+        };
+        queue.repeat(pick).await;
+    }
+
+    fn arm(&mut self) {
+        let faults = [Fault::Refused, Fault::AnswerLost, Fault::Dies, Fault::DiesAfter];
+        let (pass, fault) = (self.dice.below(10), *self.dice.pick(&faults));
+        self.note(format_args!("after {pass} operations: {fault:?}"));
+        self.process().gate.arm(pass, fault);
+    }
+
+    /// After the leader has run in peace, whatever was due has fired.
+    async fn none_is_due(&mut self) {
+        for id in self.history.alive() {
+            let tick = self.next_tick(id).await;
+            let is_enabled = self.history.schedules[&id].wish.is_enabled;
+            let now = self.clock.now();
+            if is_enabled != tick.is_some_and(|tick| tick > now) {
+                self.breaks(format_args!(
+                    "TICK-2: {id} (enabled: {is_enabled}) is due at {tick:?}"
+                ));
+            }
+        }
+    }
+
+    /// No more faults; goes on until no job is left unfinished (JOB-3).
+    pub async fn heal(&mut self) {
+        self.process().gate.disarm();
+        self.process().zombies.clear();
+        self.note("heals");
+        self.settle().await;
+        self.lead().await;
+        // A lost hint is made good by the leader's comparison.
+        self.advance(Duration::from_secs(11));
+        self.lead().await;
+        self.none_is_due().await;
+        self.disable_all().await;
+        for _ in 0..400 {
+            self.sweep().await;
+            self.lead().await;
+            self.settle().await;
+            if self.process().sqlite.unfinished(1).await.expect("read") == 0 {
+                return;
+            }
+            self.advance(Duration::from_secs(11));
+        }
+        let unfinished = |status| !matches!(status, JobStatus::Success | JobStatus::Failed);
+        let jobs = self.jobs().await;
+        let left: Vec<_> = jobs.iter().filter(|job| unfinished(job.status)).take(3).collect();
+        self.breaks(format_args!("JOB-3: jobs never finish, such as {left:?}"));
+    }
+}
+
+/// What to choose policies from.
+pub const OVERLAPS: &[OverlapPolicy] =
+    &[OverlapPolicy::Allow, OverlapPolicy::Skip, OverlapPolicy::QueueOne];
+pub const CATCH_UPS: &[CatchUpPolicy] =
+    &[CatchUpPolicy::Last, CatchUpPolicy::All, CatchUpPolicy::None];

@@ -1,0 +1,284 @@
+//! What users do, and what the history makes of the answers.
+//!
+//! A command whose answer is lost may have had its effect or not, but never half of it: the store
+//! is then looked at, and must hold the old or the new state, whole.
+
+use std::collections::HashSet;
+
+use punctual::domain::job::{Job, JobStatus};
+use punctual::domain::schedule::Schedule;
+use punctual::domain::{JobId, ScheduleId, Timestamp};
+use punctual::schedules::{CommandError, Object, SCHEDULE_FIELDS, Schedules};
+use punctual::store::{ScheduleQuery, ScheduleSort, ScheduleStore, SortField};
+
+use crate::calendar::{Cadence, Rhythm, ZONES};
+use crate::history::{Known, RequestWish, Wish};
+use crate::steps::{CATCH_UPS, OVERLAPS};
+use crate::world::World;
+
+/// How many schedules there are at most at once.
+const MOST: usize = 10;
+
+impl World {
+    /// Runs a command; `None` if its answer got lost.
+    async fn command<T, F>(
+        &mut self,
+        command: impl FnOnce(Schedules) -> F,
+    ) -> Option<Result<T, CommandError>>
+    where
+        F: Future<Output = Result<T, CommandError>>,
+    {
+        let (schedules, gate) = (self.process().schedules.clone(), self.process().gate.clone());
+        let answer = tokio::select! {
+            answer = command(schedules) => Some(answer),
+            () = gate.died() => None,
+        };
+        match answer {
+            None => {
+                self.restart().await;
+                None
+            }
+            Some(Err(CommandError::Store(error))) if error.is_transient() => {
+                self.note(format_args!("lost: {error}"));
+                None
+            }
+            Some(answer) => Some(answer),
+        }
+    }
+
+    fn cadence(&self) -> Cadence {
+        let dice = &self.dice;
+        let number = |end| i64::try_from(dice.below(end)).expect("small");
+        let rhythm = match dice.below(10) {
+            0..4 => Rhythm::EveryMinute,
+            4..7 => Rhythm::EveryMinutes(*dice.pick(&[2, 3, 5, 7, 15])),
+            7..9 => Rhythm::Hourly(number(60)),
+            _ => Rhythm::Daily(number(24), number(60)),
+        };
+        Cadence { rhythm, zone: *dice.pick(ZONES) }
+    }
+
+    fn request(&self) -> RequestWish {
+        let dice = &self.dice;
+        RequestWish {
+            tag: format!("v{}", self.trace.len()),
+            expected: dice.percent(15).then(|| *dice.pick(&[200, 404, 500])),
+            max_retries: *dice.pick(&[1, 2, 3, 4]),
+            timeout_seconds: *dice.pick(&[5, 30, 60]),
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        let dice = &self.dice;
+        Wish {
+            name: format!("s{}", self.trace.len()),
+            cadence: self.cadence(),
+            is_enabled: dice.percent(85),
+            overlap: *dice.pick(OVERLAPS),
+            catch_up: *dice.pick(CATCH_UPS),
+            request: self.request(),
+        }
+    }
+
+    fn some_schedule(&self) -> Option<ScheduleId> {
+        let alive = self.history.alive();
+        (!alive.is_empty()).then(|| *self.dice.pick(&alive))
+    }
+
+    async fn stored(&mut self, id: ScheduleId) -> Option<Schedule> {
+        let (account, sqlite) = (self.account, self.process().sqlite.clone());
+        sqlite.schedule(account, id).await.expect("read")
+    }
+
+    pub async fn next_tick(&mut self, id: ScheduleId) -> Option<Timestamp> {
+        self.stored(id).await.and_then(|schedule| schedule.next_tick)
+    }
+
+    fn fields(&self, wish: &Wish) -> Object {
+        let json = wish.json(&self.target.url(&wish.request.path()));
+        Object::parse(&json, SCHEDULE_FIELDS).expect("an object")
+    }
+
+    pub async fn create(&mut self) {
+        if self.history.alive().len() >= MOST {
+            return;
+        }
+        let (now, account, wish) = (self.clock.now(), self.account, self.wish());
+        let fields = self.fields(&wish);
+        let answer = self.command(|all| async move { all.create(account, fields).await }).await;
+        let found = match answer {
+            Some(created) => Some(created.expect("a valid schedule").id),
+            None => self.named(&wish.name).await,
+        };
+        let Some(id) = found else { return };
+        let stored = self.stored(id).await;
+        if stored.is_none_or(|stored| !wish.is(&stored)) {
+            self.breaks(format_args!("{id} was created otherwise than {wish:?}"));
+        }
+        self.note(format_args!("created {id} {wish:?}"));
+        self.history.schedules.insert(id, Known::new(wish, now));
+    }
+
+    async fn named(&mut self, name: &str) -> Option<ScheduleId> {
+        let query = ScheduleQuery {
+            contains: Some(name.to_owned()),
+            is_enabled: None,
+            http_method: None,
+            sort: ScheduleSort { field: SortField::Name, descending: false },
+            after: None,
+            offset: 0,
+            limit: 100,
+            max_bytes: 1 << 20,
+        };
+        let (account, sqlite) = (self.account, self.process().sqlite.clone());
+        let page = sqlite.schedules(account, &query).await.expect("read");
+        page.schedules.iter().find(|schedule| schedule.name == name).map(|schedule| schedule.id)
+    }
+
+    pub async fn change(&mut self) {
+        if let Some(id) = self.some_schedule() {
+            self.change_one(id).await;
+        }
+    }
+
+    pub async fn change_one(&mut self, id: ScheduleId) {
+        let mut wish = self.history.schedules[&id].wish.clone();
+        match self.dice.below(4) {
+            0 => wish.cadence = self.cadence(),
+            1 => wish.request = self.request(),
+            2 => wish.overlap = *self.dice.pick(OVERLAPS),
+            _ => {
+                wish.catch_up = *self.dice.pick(CATCH_UPS);
+                wish.cadence = self.cadence();
+                wish.request = self.request();
+            }
+        }
+        self.become_as(id, wish).await;
+    }
+
+    pub async fn toggle(&mut self) {
+        if let Some(id) = self.some_schedule() {
+            self.toggle_one(id).await;
+        }
+    }
+
+    pub async fn toggle_one(&mut self, id: ScheduleId) {
+        let mut wish = self.history.schedules[&id].wish.clone();
+        wish.is_enabled = !wish.is_enabled;
+        self.become_as(id, wish).await;
+    }
+
+    pub async fn disable_all(&mut self) {
+        for id in self.history.alive() {
+            let mut wish = self.history.schedules[&id].wish.clone();
+            wish.is_enabled = false;
+            self.become_as(id, wish).await;
+        }
+    }
+
+    async fn become_as(&mut self, id: ScheduleId, wish: Wish) {
+        let (now, account, fields) = (self.clock.now(), self.account, self.fields(&wish));
+        let answer = self.command(|all| async move { all.update(account, id, fields).await }).await;
+        let lost = answer.is_none();
+        if let Some(Err(error)) = answer {
+            self.breaks(format_args!("{id} could not be changed: {error}"));
+            return;
+        }
+        let stored = self.stored(id).await.expect("not deleted");
+        let old = self.history.schedules[&id].wish.clone();
+        let took_effect = wish.is(&stored);
+        if !took_effect && !(lost && old.is(&stored)) {
+            self.breaks(format_args!("{id} is {stored:?}, neither {old:?} nor {wish:?}"));
+        }
+        if took_effect {
+            self.note(format_args!("{id} is now {wish:?}"));
+            let known = self.history.schedules.get_mut(&id).expect("known");
+            known.change(wish, now);
+        }
+    }
+
+    pub async fn delete(&mut self) {
+        if let Some(id) = self.some_schedule() {
+            self.delete_one(id).await;
+        }
+    }
+
+    pub async fn delete_one(&mut self, id: ScheduleId) {
+        let (now, account) = (self.clock.now(), self.account);
+        let answer = self.command(|all| async move { all.delete(account, id).await }).await;
+        let gone = self.stored(id).await.is_none();
+        if answer.is_some_and(|answer| answer.is_err() || !gone) {
+            self.breaks(format_args!("{id} could not be deleted"));
+        }
+        if !gone {
+            return;
+        }
+        self.note(format_args!("deleted {id}"));
+        let jobs = self.jobs().await;
+        let of_it: HashSet<_> =
+            jobs.iter().filter(|job| job.schedule_id == id).map(|job| job.id).collect();
+        for job in jobs.iter().filter(|job| job.schedule_id == id) {
+            if job.status == JobStatus::Pending {
+                self.breaks(format_args!(
+                    "TICK-4: {} waits though its schedule is deleted",
+                    job.id
+                ));
+            }
+        }
+        self.history.schedules.get_mut(&id).expect("known").delete(now, of_it);
+    }
+
+    pub async fn trigger(&mut self) {
+        let Some(id) = self.some_schedule() else { return };
+        let account = self.account;
+        let answer = self.command(|all| async move { all.trigger(account, id).await }).await;
+        self.promise(answer).await;
+    }
+
+    pub async fn retry(&mut self) {
+        let deleted =
+            |world: &Self, job: &Job| world.history.schedules[&job.schedule_id].deleted.is_some();
+        let jobs = self.jobs().await;
+        let finished = |job: &&Job| job.status.is_final() && !deleted(self, job);
+        let finished: Vec<_> = jobs.iter().filter(finished).map(|job| job.id).collect();
+        if finished.is_empty() {
+            return;
+        }
+        let (account, of) = (self.account, *self.dice.pick(&finished));
+        let answer = self.command(|all| async move { all.retry_job(account, of).await }).await;
+        self.promise(answer).await;
+    }
+
+    /// Takes note of the id of a job that a command answered; it must be there at once.
+    async fn promise(&mut self, answer: Option<Result<JobId, CommandError>>) {
+        match answer {
+            None => self.history.unanswered += 1,
+            Some(Err(error)) => self.breaks(format_args!("no job was made: {error}")),
+            Some(Ok(job)) => {
+                self.note(format_args!("promised {job}"));
+                self.history.promised.push(job);
+                self.attempts(job).await;
+            }
+        }
+    }
+
+    pub async fn cancel(&mut self) {
+        let jobs = self.jobs().await;
+        let open: Vec<_> =
+            jobs.iter().filter(|job| !job.status.is_final()).map(|job| job.id).collect();
+        if open.is_empty() {
+            return;
+        }
+        let (account, id) = (self.account, *self.dice.pick(&open));
+        let answer = self.command(|all| async move { all.cancel_job(account, id).await }).await;
+        match answer {
+            // It may have finished in the meantime.
+            Some(Err(CommandError::JobFinished)) => {}
+            Some(Err(error)) => self.breaks(format_args!("{id} could not be cancelled: {error}")),
+            Some(Ok(_)) | None => {
+                self.note(format_args!("cancelled {id}"));
+                self.history.cancelled.insert(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Everything a run consists of: the service, the file it leaves behind when it dies, the target,
+//! the users, and time.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use punctual::domain::job::{Attempt, Job, JobStatus};
+use punctual::domain::schedule::Skip;
+use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use punctual::runtime::{Clock, Random, RunError};
+use punctual::store::{
+    Account, AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery,
+};
+use tempfile::TempDir;
+
+use crate::dice::Dice;
+use crate::history::History;
+use crate::process::{Process, run};
+use crate::target::Target;
+
+/// How long, in real time, the service may take to come to rest.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A run.
+pub struct World {
+    pub seed: u64,
+    pub dice: Dice,
+    pub clock: Clock,
+    pub target: Target,
+    pub account: AccountId,
+    pub history: History,
+    /// What happened, for people.
+    pub trace: Vec<String>,
+    /// What should not have happened.
+    pub broken: Vec<String>,
+    random: Random,
+    folder: TempDir,
+    process: Option<Process>,
+    /// Jobs that were seen to be final, as they were.
+    finals: HashMap<JobId, Job>,
+    /// The last seen revision and next tick of each schedule.
+    next_ticks: HashMap<ScheduleId, (i64, Timestamp)>,
+}
+
+impl World {
+    pub async fn new(seed: u64) -> Self {
+        let dice = Dice::new(seed);
+        let minutes = i64::try_from(dice.below(1_000_000)).expect("small");
+        let start = 1_900_000_000_000 + minutes * 60_000 + 12_345;
+        let clock = Clock::manual(Timestamp::from_millis(start));
+        let target = Target::start(seed, clock.clone()).await;
+        let mut world = Self {
+            seed,
+            dice,
+            target,
+            account: AccountId::new(clock.now(), 1),
+            history: History::default(),
+            trace: Vec::new(),
+            broken: Vec::new(),
+            random: Random::seeded(seed.wrapping_add(1)),
+            folder: tempfile::tempdir().expect("a folder"),
+            process: None,
+            finals: HashMap::new(),
+            next_ticks: HashMap::new(),
+            clock,
+        };
+        world.start().await;
+        let created_at = world.clock.now();
+        let account = Account { id: world.account, name: "sim".to_owned(), created_at };
+        assert!(world.process().sqlite.create_account(&account).await.expect("created"));
+        world
+    }
+
+    pub fn process(&mut self) -> &mut Process {
+        self.process.as_mut().expect("always one but while it restarts")
+    }
+
+    pub fn note(&mut self, what: impl std::fmt::Display) {
+        self.trace.push(format!("{} {what}", self.clock.now()));
+    }
+
+    pub fn breaks(&mut self, what: impl std::fmt::Display) {
+        self.note(format_args!("BROKEN {what}"));
+        self.broken.push(what.to_string());
+    }
+
+    async fn start(&mut self) {
+        self.target.next_process();
+        let file = self.folder.path().join("sim.db");
+        self.process = Some(Process::start(&file, &self.clock, &self.random).await);
+    }
+
+    /// Kills the service and starts it again.
+    pub async fn restart(&mut self) {
+        if let Some(process) = self.process.take() {
+            if process.tasks.has_failed() {
+                self.breaks("a task that the service needs has panicked");
+            }
+            process.crash().await;
+        }
+        self.note("died, started again");
+        self.start().await;
+    }
+
+    /// Runs the leader until it rests; an armed fault may stop it.
+    pub async fn lead(&mut self) {
+        let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
+        let leader = self.process().leader.as_mut().expect("here");
+        let ended = tokio::select! {
+            ended = run(leader, &clock) => Some(ended),
+            () = gate.died() => None,
+        };
+        match ended {
+            Some(ended) => self.has_led(ended),
+            None => self.restart().await,
+        }
+    }
+
+    /// Takes note of what came of a leader's turn.
+    pub fn has_led(&mut self, ended: Result<(), RunError>) {
+        match ended {
+            Ok(()) => self.process().has_led = true,
+            Err(error) => self.note(format_args!("leader failed: {error}")),
+        }
+    }
+
+    /// Sweeps once; an armed fault may stop it.
+    pub async fn sweep(&mut self) {
+        let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
+        let ended = tokio::select! {
+            ended = run(&mut self.process().sweeper, &clock) => Some(ended),
+            () = gate.died() => None,
+        };
+        match ended {
+            Some(Err(error)) => self.note(format_args!("sweep failed: {error}")),
+            Some(Ok(())) => {}
+            None => self.restart().await,
+        }
+    }
+
+    /// Waits until nothing moves without time or the loops: what is left then waits for its time,
+    /// for the target, or for the sweep. Pauses of the service itself are passed over by moving
+    /// the clock a little.
+    pub async fn settle(&mut self) {
+        let began = Instant::now();
+        let (mut calm, mut stuck, mut last) = (0, 0, (0, 0));
+        while calm < 3 {
+            if self.process().gate.is_dead() {
+                self.restart().await;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let (now, open) = (self.clock.now(), self.target.open());
+            let process = self.process();
+            let running = process.executor.running();
+            let rests = process.queue.is_idle(now) && running == open;
+            let claims = process.sqlite.expired(forever(), 10_000).await.expect("read").len();
+            let seen = (running, claims);
+            calm = if rests && seen == last { calm + 1 } else { 0 };
+            stuck = if seen == last { stuck + 1 } else { 0 };
+            last = seen;
+            if stuck > 25 {
+                self.clock.advance(Duration::from_millis(50));
+                stuck = 0;
+            }
+            if began.elapsed() > PATIENCE {
+                self.breaks(format_args!(
+                    "never rests: {running} running, {open} open at the target"
+                ));
+                return;
+            }
+        }
+    }
+
+    /// All jobs, newest first.
+    pub async fn jobs(&mut self) -> Vec<Job> {
+        let (account, sqlite) = (self.account, self.process().sqlite.clone());
+        let mut query = JobQuery {
+            schedule: None,
+            status: None,
+            trigger: None,
+            from: None,
+            to: None,
+            after: None,
+            offset: 0,
+            limit: 1_000,
+            max_response_bytes: 64,
+            max_bytes: 8 << 20,
+        };
+        let mut all = Vec::new();
+        loop {
+            let page = sqlite.jobs(account, &query).await.expect("read");
+            query.after = page.jobs.last().map(|job| job.id);
+            all.extend(page.jobs);
+            if !page.has_more {
+                return all;
+            }
+        }
+    }
+
+    /// The attempts of a job.
+    pub async fn attempts(&mut self, job: JobId) -> Vec<Attempt> {
+        let (account, sqlite) = (self.account, self.process().sqlite.clone());
+        sqlite.job(account, job).await.expect("read").expect("listed").1
+    }
+
+    /// The skips of a schedule.
+    pub async fn skips(&mut self, id: ScheduleId) -> Vec<Skip> {
+        let (account, sqlite) = (self.account, self.process().sqlite.clone());
+        let query = SkipQuery { from: None, to: None, after: None, limit: 100_000 };
+        sqlite.skips(account, id, &query).await.expect("read").skips
+    }
+
+    /// Checks what must hold at any time: finals stay, next ticks move forward.
+    pub async fn watch(&mut self) {
+        for job in self.jobs().await {
+            let known = self.finals.get(&job.id).cloned();
+            if let Some(known) = known.filter(|known| *known != job) {
+                self.breaks(format_args!("JOB-2: {known:?} became {job:?}"));
+            }
+            if matches!(job.status, JobStatus::Success | JobStatus::Failed) {
+                self.finals.insert(job.id, job);
+            }
+        }
+        for id in self.history.alive() {
+            let (account, sqlite) = (self.account, self.process().sqlite.clone());
+            let Some(schedule) = sqlite.schedule(account, id).await.expect("read") else {
+                self.breaks(format_args!("{id} has vanished"));
+                continue;
+            };
+            let Some(tick) = schedule.next_tick else { continue };
+            let seen = self.next_ticks.insert(id, (schedule.revision, tick));
+            if let Some((revision, before)) = seen
+                && revision == schedule.revision
+                && tick < before
+            {
+                self.breaks(format_args!("TICK-3: {id} went back from {before} to {tick}"));
+            }
+        }
+    }
+}
+
+pub fn forever() -> Timestamp {
+    Timestamp::from_millis(i64::MAX)
+}
