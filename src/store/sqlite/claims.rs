@@ -114,7 +114,7 @@ impl ClaimStore for SqliteStore {
             "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
              FROM jobs AS j INDEXED BY jobs_unfinished
              CROSS JOIN schedule_versions AS v
-             WHERE j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
+             WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
              ORDER BY j.wake_at LIMIT ?2",
         )
         .bind(before)
@@ -129,7 +129,7 @@ impl ClaimStore for SqliteStore {
         sqlx::query_as(
             "SELECT id, attempt_number, max_attempts, claimed_by
              FROM jobs INDEXED BY jobs_unfinished
-             WHERE status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
+             WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
         )
         .bind(before)
         .bind(limit)

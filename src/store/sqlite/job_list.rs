@@ -97,8 +97,8 @@ fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &JobQ
     }
     match query.status {
         // In the words of the partial indexes, which a bound value would not match.
-        Some(JobStatus::Pending) => _ = sql.push(" AND status = 0"),
-        Some(JobStatus::Running) => _ = sql.push(" AND status = 1"),
+        Some(JobStatus::Pending) => _ = sql.push(" AND status < 2 AND status = 0"),
+        Some(JobStatus::Running) => _ = sql.push(" AND status < 2 AND status = 1"),
         Some(JobStatus::Success) => _ = sql.push(" AND status = 2"),
         Some(JobStatus::Failed) => _ = sql.push(" AND status = 3"),
         None => {}

@@ -91,7 +91,7 @@ pub(super) async fn find_active(
         "UPDATE schedule_state SET active_job_id =
              (SELECT max(j.id) FROM jobs AS u INDEXED BY jobs_unfinished
               CROSS JOIN jobs AS j
-              WHERE u.status IN (0, 1) AND u.account_id = ?3 AND u.schedule_id = ?2
+              WHERE u.status < 2 AND u.account_id = ?3 AND u.schedule_id = ?2
                 AND j.id = u.id AND j.trigger IN (0, 2))
          WHERE shard = ?1 AND schedule_id = ?2",
     )

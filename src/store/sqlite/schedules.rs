@@ -299,7 +299,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
         "UPDATE jobs SET status = 3, completed_at = ?3, wake_at = NULL, updated_at = ?3,
              error_code = 'CANCELLED', error_message = 'the schedule was deleted'
          WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
-                      WHERE status = 0 AND account_id = ?2 AND schedule_id = ?1)",
+                      WHERE status < 2 AND status = 0 AND account_id = ?2 AND schedule_id = ?1)",
     )
     .bind(id)
     .bind(write.account)
@@ -309,7 +309,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     sqlx::query(
         "UPDATE jobs SET stop = max(stop, 1), updated_at = ?3
          WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
-                      WHERE status = 1 AND account_id = ?2 AND schedule_id = ?1)",
+                      WHERE status < 2 AND status = 1 AND account_id = ?2 AND schedule_id = ?1)",
     )
     .bind(id)
     .bind(write.account)

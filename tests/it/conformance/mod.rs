@@ -1,0 +1,3 @@
+//! What the contracts mean: one suite each, run on every adapter.
+
+mod store;
