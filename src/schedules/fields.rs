@@ -64,15 +64,6 @@ impl<T> Given<T> {
     }
 }
 
-/// Which fields there must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// All that have no default.
-    Creation,
-    /// None; but those that have no default cannot be cleared.
-    Change,
-}
-
 /// The fields of an object, and what is wrong with them so far.
 pub(super) struct Fields<'a> {
     object: Object,

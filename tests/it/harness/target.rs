@@ -224,11 +224,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Does nothing for a while.
-    pub async fn pause(&self, pause: Duration) {
-        tokio::time::sleep(pause).await;
-    }
-
     /// Does nothing more until the client closes.
     pub async fn hang(&mut self) -> io::Result<()> {
         self.closed().await;
