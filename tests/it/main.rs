@@ -6,6 +6,8 @@
 )]
 
 mod conformance;
+mod crash;
+mod flow;
 mod harness;
 mod outbound;
 mod server;

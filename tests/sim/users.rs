@@ -275,9 +275,13 @@ impl World {
             // It may have finished in the meantime.
             Some(Err(CommandError::JobFinished)) => {}
             Some(Err(error)) => self.breaks(format_args!("{id} could not be cancelled: {error}")),
-            Some(Ok(_)) | None => {
+            Some(Ok(_)) => {
                 self.note(format_args!("cancelled {id}"));
-                self.history.cancelled.insert(id);
+                let now = self.clock.now();
+                self.history.cancelled.insert(id, Some(now));
+            }
+            None => {
+                self.history.cancelled.entry(id).or_default();
             }
         }
     }
