@@ -91,7 +91,8 @@ impl Installation {
 
     /// Runs a command that succeeds; what it prints.
     pub fn run(&self, arguments: &[&str]) -> String {
-        let output = self.command(arguments).output().expect("it runs");
+        let mut command = self.command(arguments);
+        let output = command.stdout(Stdio::piped()).output().expect("it runs");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
