@@ -52,7 +52,8 @@ async fn a_stop_ends_with_the_grace_period_whatever_the_target_does() {
     until("it is under way", async || (target.count() == 1).then_some(())).await;
     let asked = Instant::now();
     server.terminate();
-    server.ended(Duration::from_secs(4) + SLACK).await;
+    let status = server.ended(Duration::from_secs(4) + SLACK).await;
+    assert_eq!(status.code(), Some(0), "{:?}", server.log());
     assert!(target.hits()[0].answered.is_none());
     println!("ended {:?} after it was asked to", asked.elapsed());
 
