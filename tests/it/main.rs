@@ -2,7 +2,8 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the servers of the tests stand outside of the service: their own tasks, real time"
+    clippy::disallowed_macros,
+    reason = "the tests stand outside of the service: their own tasks, real time, printed figures"
 )]
 
 mod api;
