@@ -8,6 +8,8 @@
 mod api;
 mod cli;
 mod conformance;
+mod crash;
+mod flow;
 mod harness;
 mod outbound;
 mod server;
