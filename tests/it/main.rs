@@ -2,12 +2,15 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the servers of the tests stand outside of the service: their own tasks, real time"
+    clippy::disallowed_macros,
+    reason = "the tests stand outside of the service: their own tasks, real time, printed figures"
 )]
 
 mod api;
 mod cli;
 mod conformance;
+mod crash;
+mod flow;
 mod harness;
 mod outbound;
 mod server;

@@ -152,8 +152,8 @@ pub struct History {
     pub promised: Vec<JobId>,
     /// Triggers and retries whose answer got lost.
     pub unanswered: usize,
-    /// Jobs that users cancelled, or tried to.
-    pub cancelled: HashSet<JobId>,
+    /// Jobs that users cancelled, or tried to; when, if they got an answer.
+    pub cancelled: BTreeMap<JobId, Option<Timestamp>>,
 }
 
 impl History {

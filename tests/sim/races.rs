@@ -72,10 +72,11 @@ impl World {
     /// An executor's step to the store is slow, and the world goes on meanwhile.
     pub async fn crossing(&mut self) {
         let gate = self.process().gate.clone();
-        gate.hold(*self.dice.pick(&["claim", "commit", "renew", "cancelled"]));
+        let slow = *self.dice.pick(&["claim", "commit", "renew", "cancelled"]);
+        gate.hold(slow);
         self.trigger().await;
         let reached = tokio::time::timeout(PATIENCE, gate.reached()).await.is_ok();
-        self.note(format_args!("something is slow: {reached}"));
+        self.note(format_args!("{slow} is slow: {reached}"));
         if !reached {
             gate.release();
         }

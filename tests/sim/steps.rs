@@ -190,10 +190,17 @@ impl World {
         self.note("heals");
         self.settle().await;
         self.lead().await;
-        // A lost hint is made good by the leader's comparison.
-        self.advance(Duration::from_secs(11));
-        self.lead().await;
         self.none_is_due().await;
+        // A lost hint is made good by the leader's comparison, a lost queue by a new one.
+        self.create_unheard().await;
+        for is_wiped in [false, true] {
+            self.advance(Duration::from_secs(61));
+            if is_wiped {
+                self.process().queue.wipe();
+            }
+            self.lead().await;
+            self.none_is_due().await;
+        }
         self.disable_all().await;
         for _ in 0..400 {
             self.sweep().await;

@@ -12,6 +12,7 @@ use punctual::schedules::{CommandError, Object, SCHEDULE_FIELDS, Schedules};
 use punctual::store::{ScheduleQuery, ScheduleSort, ScheduleStore, SortField};
 
 use crate::calendar::{Cadence, Rhythm, ZONES};
+use crate::gate::Fault;
 use crate::history::{Known, RequestWish, Wish};
 use crate::steps::{CATCH_UPS, OVERLAPS};
 use crate::world::World;
@@ -100,10 +101,24 @@ impl World {
     }
 
     pub async fn create(&mut self) {
-        if self.history.alive().len() >= MOST {
-            return;
+        if self.history.alive().len() < MOST {
+            let wish = self.wish();
+            self.create_one(wish).await;
         }
-        let (now, account, wish) = (self.clock.now(), self.account, self.wish());
+    }
+
+    /// Creates a schedule whose leader is not told.
+    pub async fn create_unheard(&mut self) {
+        let rhythm = Rhythm::EveryMinute;
+        let cadence = Cadence { rhythm, zone: ZONES[0] };
+        let wish = Wish { cadence, is_enabled: true, ..self.wish() };
+        // After the write comes the hint.
+        self.process().gate.arm(1, Fault::Refused);
+        self.create_one(wish).await;
+    }
+
+    async fn create_one(&mut self, wish: Wish) {
+        let (now, account) = (self.clock.now(), self.account);
         let fields = self.fields(&wish);
         let answer = self.command(|all| async move { all.create(account, fields).await }).await;
         let found = match answer {
@@ -187,7 +202,7 @@ impl World {
         let stored = self.stored(id).await.expect("not deleted");
         let old = self.history.schedules[&id].wish.clone();
         let took_effect = wish.is(&stored);
-        if !took_effect && !(lost && old.is(&stored)) {
+        if !(took_effect || lost && old.is(&stored)) {
             self.breaks(format_args!("{id} is {stored:?}, neither {old:?} nor {wish:?}"));
         }
         if took_effect {
@@ -275,9 +290,13 @@ impl World {
             // It may have finished in the meantime.
             Some(Err(CommandError::JobFinished)) => {}
             Some(Err(error)) => self.breaks(format_args!("{id} could not be cancelled: {error}")),
-            Some(Ok(_)) | None => {
+            Some(Ok(_)) => {
                 self.note(format_args!("cancelled {id}"));
-                self.history.cancelled.insert(id);
+                let now = self.clock.now();
+                self.history.cancelled.insert(id, Some(now));
+            }
+            None => {
+                self.history.cancelled.entry(id).or_default();
             }
         }
     }

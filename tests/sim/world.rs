@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use punctual::domain::job::{Attempt, Job, JobStatus};
-use punctual::domain::schedule::Skip;
+use punctual::domain::schedule::{Skip, SkipReason};
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
@@ -210,6 +210,16 @@ impl World {
         sqlite.skips(account, id, &query).await.expect("read").skips
     }
 
+    /// What the catch-up policy leaves out is over a minute late.
+    async fn watch_skips(&mut self, id: ScheduleId) {
+        let late_before = self.clock.now().minus(ALWAYS_RUNS);
+        for skip in self.skips(id).await {
+            if skip.reason == SkipReason::CatchUp && skip.last >= late_before {
+                self.breaks(format_args!("TICK-2: {id} left out what was not late: {skip:?}"));
+            }
+        }
+    }
+
     /// Checks what must hold at any time: finals stay, next ticks move forward.
     pub async fn watch(&mut self) {
         for job in self.jobs().await {
@@ -227,6 +237,7 @@ impl World {
                 self.breaks(format_args!("{id} has vanished"));
                 continue;
             };
+            self.watch_skips(id).await;
             let Some(tick) = schedule.next_tick else { continue };
             let seen = self.next_ticks.insert(id, (schedule.revision, tick));
             if let Some((revision, before)) = seen
@@ -238,6 +249,9 @@ impl World {
         }
     }
 }
+
+/// Up to this late every tick runs.
+const ALWAYS_RUNS: Duration = Duration::from_secs(60);
 
 pub fn forever() -> Timestamp {
     Timestamp::from_millis(i64::MAX)

@@ -75,11 +75,6 @@ impl Service {
         self.api = ApiClient::new(app.public_address(), &self.key);
         self.app = Some(app);
     }
-
-    /// Stops it; how it has ended.
-    pub async fn stop(mut self) -> Ended {
-        self.app.take().expect("it runs").stop().await
-    }
 }
 
 fn config(folder: &Path, settings: &[(&'static str, &str)]) -> Config {

@@ -42,6 +42,11 @@ impl ApiClient {
         Self { address, key: key.to_owned() }
     }
 
+    /// The key it shows.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The same for another key.
     pub fn with_key(&self, key: &str) -> Self {
         Self::new(self.address, key)

@@ -33,6 +33,8 @@ pub struct Installation {
     pub folder: TempDir,
     pub key: String,
     settings: Vec<(&'static str, String)>,
+    /// A program that makes way for the server.
+    starter: Vec<String>,
     lives: usize,
 }
 
@@ -41,7 +43,13 @@ impl Installation {
     pub fn new(settings: &[(&'static str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        let mut new = Self { folder, key: String::new(), settings: given.collect(), lives: 0 };
+        let mut new = Self {
+            folder,
+            key: String::new(),
+            settings: given.collect(),
+            starter: Vec::new(),
+            lives: 0,
+        };
         new.run(&["account", "create", "first"]);
         new.key = new.run(&["key", "create", "--account", "first"]);
         new
@@ -65,9 +73,26 @@ impl Installation {
         command
     }
 
+    /// Lets servers be started by a program, which gets the command as its last arguments and
+    /// replaces itself by it.
+    pub fn serve_by(&mut self, starter: &[&str]) {
+        self.starter = starter.iter().map(|part| (*part).to_owned()).collect();
+    }
+
+    fn server_command(&self) -> Command {
+        let serve = self.command(&["serve"]);
+        let [program, arguments @ ..] = &self.starter[..] else { return serve };
+        let mut starter = Command::new(program);
+        starter.args(arguments).arg(serve.get_program()).args(serve.get_args());
+        starter.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        starter.stdin(Stdio::null()).stdout(Stdio::null());
+        starter
+    }
+
     /// Runs a command that succeeds; what it prints.
     pub fn run(&self, arguments: &[&str]) -> String {
-        let output = self.command(arguments).output().expect("it runs");
+        let mut command = self.command(arguments);
+        let output = command.stdout(Stdio::piped()).output().expect("it runs");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
@@ -76,7 +101,7 @@ impl Installation {
     pub async fn serve(&mut self) -> Server {
         self.lives += 1;
         let log = self.folder.path().join(format!("log-{}", self.lives));
-        let child = self.command(&["serve"]).stderr(File::create(&log).expect("a log")).spawn();
+        let child = self.server_command().stderr(File::create(&log).expect("a log")).spawn();
         let mut server = Server { child: child.expect("it runs"), log, public: None };
         let (public, operations) = within(START, "serving", async || server.addresses()).await;
         server.public = Some(public);

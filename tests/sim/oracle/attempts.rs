@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use punctual::domain::Timestamp;
 use punctual::domain::job::{Attempt, JobStatus};
 use punctual::domain::outcome::ErrorCode;
 
@@ -16,6 +17,7 @@ pub fn judge(world: &World, seen: &Seen) -> Vec<String> {
     broken.extend(hits(seen));
     broken.extend(waits(world, seen));
     broken.extend(end(world, seen));
+    broken.extend(stopped(world, seen));
     for attempt in &seen.attempts {
         broken.extend(agrees(world, seen, attempt));
     }
@@ -116,6 +118,15 @@ fn waits(world: &World, seen: &Seen) -> Option<&'static str> {
     seen.attempts.windows(2).any(too_soon).then_some("a retry came too soon")
 }
 
+/// What was cancelled, or whose schedule was deleted, has no further attempt.
+fn stopped(world: &World, seen: &Seen) -> Option<&'static str> {
+    let history = &world.history;
+    let cancelled = history.cancelled.get(&seen.job.id).copied().flatten();
+    let deleted = history.schedules[&seen.job.schedule_id].deleted.as_ref().map(|(at, _)| *at);
+    let is_after = |at: Timestamp| seen.attempts.iter().any(|attempt| attempt.started_at > at);
+    [cancelled, deleted].into_iter().flatten().any(is_after).then_some("an attempt after the end")
+}
+
 /// JOB-3, and the end that follows from the last attempt.
 fn end(world: &World, seen: &Seen) -> Option<&'static str> {
     let job = &seen.job;
@@ -130,7 +141,7 @@ fn end(world: &World, seen: &Seen) -> Option<&'static str> {
             !is_success(code) && (!is_retried(code) || none_left)
         }
         (JobStatus::Failed, Some(ErrorCode::Cancelled), _) => {
-            world.history.cancelled.contains(&job.id) || known.deleted.is_some()
+            world.history.cancelled.contains_key(&job.id) || known.deleted.is_some()
         }
         (
             JobStatus::Failed,

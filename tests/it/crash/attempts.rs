@@ -1,0 +1,85 @@
+//! What becomes of an attempt whose process dies, or whose outcome cannot be stored.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use super::history::History;
+use crate::harness::process::Installation;
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::until;
+
+/// Starts a job, kills the server while it runs, starts it again; the job when it is final.
+async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder) {
+    let target = Recorder::start().await;
+    let mut installation = Installation::new(&[]);
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let fields = json!({ "maxRetries": max_retries });
+    let id = api.run(&target.url("/hang"), fields).await;
+    until("it is under way", async || (target.count() == 1).then_some(())).await;
+    server.kill();
+    target.release();
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let job = api.finished(&id).await;
+    let mut history = History::default();
+    history.jobs.insert(id);
+    history.judge(&api, &target).await;
+    (job, target)
+}
+
+/// F40.
+#[tokio::test]
+async fn a_job_whose_process_is_killed_goes_on_with_its_next_attempt() {
+    let (job, target) = killed_in_the_middle(3).await;
+    assert_eq!((&job["status"], &job["attemptNumber"]), (&json!("SUCCESS"), &json!(2)));
+    assert_eq!(job["attempts"][0]["errorCode"], "WORKER_LOST");
+    let attempts: Vec<_> = target.hits().iter().map(|hit| hit.attempt).collect();
+    assert_eq!(attempts, [1, 2]);
+}
+
+/// F41.
+#[tokio::test]
+async fn a_job_whose_only_attempt_is_killed_has_failed() {
+    let (job, target) = killed_in_the_middle(1).await;
+    assert_eq!((&job["status"], &job["errorCode"]), (&json!("FAILED"), &json!("WORKER_LOST")));
+    assert!(job["errorMessage"].as_str().is_some_and(|why| why.contains("lost")), "{job}");
+    assert_eq!(target.count(), 1);
+}
+
+/// F45, and what the API answers meanwhile.
+#[tokio::test]
+async fn an_outcome_outlives_a_store_that_is_locked() {
+    let target = Recorder::start().await;
+    let mut installation = Installation::new(&[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "60")]);
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let schedule = api.create(&target.url("/hang"), json!({ "maxRetries": 3 })).await;
+    let id = api.trigger(&schedule).await;
+    until("it is under way", async || (target.count() == 1).then_some(())).await;
+
+    let options = SqliteConnectOptions::new().filename(installation.file());
+    let mut other = options.connect().await.expect("opened");
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.expect("locked");
+    target.release();
+    let path = format!("/v1/schedules/{schedule}/trigger");
+    let (refused, read) = tokio::join!(
+        api.post(&path, &Value::Null),
+        // Readers are not in a writer's way.
+        api.job(&id),
+    );
+    assert_eq!(read["status"], "RUNNING");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(refused.body["error"]["code"], "SERVICE_UNAVAILABLE");
+    sqlx::query("ROLLBACK").execute(&mut other).await.expect("released");
+    other.close().await.expect("closed");
+
+    let job = api.finished(&id).await;
+    assert_eq!((&job["status"], &job["attemptNumber"]), (&json!("SUCCESS"), &json!(1)));
+    assert_eq!(job["response"], "released");
+    let second = api.trigger(&schedule).await;
+    assert_eq!(api.finished_within(Duration::from_secs(10), &second).await["status"], "SUCCESS");
+}

@@ -1,0 +1,99 @@
+//! What holds whatever happened, from the outside: promises, jobs and hits agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual::domain::Timestamp;
+use serde_json::Value;
+
+use crate::harness::client::ApiClient;
+use crate::harness::recorder::{Hit, Recorder};
+
+/// What users were told while faults happened.
+#[derive(Default)]
+pub struct History {
+    /// Jobs whose ids triggers answered.
+    pub jobs: BTreeSet<String>,
+    /// Schedules whose ids creates answered.
+    pub schedules: BTreeSet<String>,
+    /// Triggers that got no answer: each may have made a job.
+    pub unanswered: usize,
+    /// Jobs that were seen to be final, as they were.
+    finals: BTreeMap<String, Value>,
+}
+
+impl History {
+    /// Looks at all jobs as they are now; those that are final must stay so.
+    pub async fn look(&mut self, api: &ApiClient) {
+        for job in api.jobs("").await {
+            let id = text(&job, "id").to_owned();
+            if let Some(before) = self.finals.get(&id) {
+                assert_eq!(*before, job, "JOB-2: a final job has changed");
+            }
+            if is_final(&job) {
+                self.finals.insert(id, job);
+            }
+        }
+    }
+
+    /// Checks everything when all jobs have come to their end; returns them.
+    pub async fn judge(&mut self, api: &ApiClient, target: &Recorder) -> Vec<Value> {
+        self.look(api).await;
+        let jobs = api.jobs("").await;
+        let known: BTreeSet<_> = jobs.iter().map(|job| text(job, "id").to_owned()).collect();
+        assert_eq!(known.len(), jobs.len(), "a job is listed twice");
+        let lost: Vec<_> = self.jobs.difference(&known).collect();
+        assert!(lost.is_empty(), "triggers were answered and forgotten: {lost:?}");
+        let manual = jobs.iter().filter(|job| job["trigger"] == "manual").count();
+        let extra = manual - self.jobs.len();
+        assert!(extra <= self.unanswered, "{extra} jobs that nobody asked for");
+        for id in &self.schedules {
+            let reply = api.get(&format!("/v1/schedules/{id}")).await;
+            assert_eq!(reply.status, 200, "a create was answered and forgotten: {reply:?}");
+        }
+        for hit in target.hits() {
+            assert!(known.contains(&hit.job), "a hit of a job that nobody knows: {hit:?}");
+        }
+        for job in &jobs {
+            let job = api.job(text(job, "id")).await;
+            judge_job(&job, &target.hits_of(text(&job, "id")));
+        }
+        jobs
+    }
+}
+
+fn judge_job(job: &Value, hits: &[Hit]) {
+    let told = || format!("{job:#} {hits:#?}");
+    assert!(is_final(job), "JOB-3: {}", told());
+    let number = job["attemptNumber"].as_u64().expect("a number");
+    assert!(number <= job["maxAttempts"].as_u64().expect("a number"), "JOB-1: {}", told());
+    let attempts = job["attempts"].as_array().expect("attempts");
+    let numbers: Vec<_> = attempts.iter().map(|attempt| attempt["number"].as_u64()).collect();
+    assert_eq!(numbers, (1..=number).map(Some).collect::<Vec<_>>(), "JOB-1: {}", told());
+    let increase = hits.windows(2).all(|two| two[0].attempt < two[1].attempt);
+    assert!(increase, "JOB-1: hits twice or out of order: {}", told());
+    let scheduled: Timestamp = instant(job, "scheduledRunAtUtc");
+    for hit in hits {
+        assert!(u64::from(hit.attempt) <= number, "an attempt that is not recorded: {}", told());
+        // Both clocks are this machine's; the service rounds down to a millisecond.
+        assert!(hit.wall_ms >= scheduled.as_millis(), "TICK-3: {}", told());
+    }
+    for attempt in attempts.iter().filter(|attempt| attempt["statusCode"].is_u64()) {
+        let number = attempt["number"].as_u64().expect("a number");
+        let hit = hits.iter().find(|hit| u64::from(hit.attempt) == number);
+        let answered = hit.and_then(|hit| hit.answered).map(u64::from);
+        assert_eq!(attempt["statusCode"].as_u64(), answered, "store and target differ: {}", told());
+    }
+    assert!(scheduled <= instant(job, "completedAtUtc"), "{}", told());
+}
+
+pub fn is_final(job: &Value) -> bool {
+    matches!(text(job, "status"), "SUCCESS" | "FAILED")
+}
+
+pub fn text<'a>(record: &'a Value, name: &str) -> &'a str {
+    record[name].as_str().unwrap_or_else(|| panic!("no {name} in {record}"))
+}
+
+pub fn instant(record: &Value, name: &str) -> Timestamp {
+    text(record, name).parse().expect("an instant")
+}

@@ -1,0 +1,134 @@
+//! Killed again and again under load.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use punctual::runtime::Random;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::history::{History, is_final};
+use crate::harness::client::{ApiClient, schedule};
+use crate::harness::process::Installation;
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::within;
+
+/// How often the server dies.
+const DEATHS: usize = 6;
+/// How many users trigger at once.
+const USERS: usize = 4;
+/// How long all jobs may take to come to their end after the last start.
+const TO_THE_END: Duration = Duration::from_secs(40);
+
+/// What the schedules of the test call.
+const PATHS: &[&str] =
+    &["/ok", "/slow/40", "/seq/500,200", "/seq/0,503,200", "/slow/300", "/seq/404", "/later/1"];
+
+/// A seed for the moments of death; printed, so that they can be tried again.
+fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let given = std::env::var("CRASH_SEED").ok();
+    let seed = given.map_or(u64::from(now.subsec_micros()), |seed| seed.parse().expect("a number"));
+    println!("CRASH_SEED={seed}");
+    seed
+}
+
+/// Triggers one schedule after the other until the server is gone.
+async fn trigger_until_death(
+    api: ApiClient,
+    schedules: Arc<Vec<String>>,
+    first: usize,
+    history: Arc<Mutex<History>>,
+) {
+    for schedule in schedules.iter().cycle().skip(first) {
+        let path = format!("/v1/schedules/{schedule}/trigger");
+        let reply = api.call("POST", &path, Some(&Value::Null)).await;
+        let mut history = history.lock().expect("not poisoned");
+        match reply {
+            Ok(reply) => {
+                history.jobs.insert(reply.data().as_str().expect("an id").to_owned());
+            }
+            Err(_) => {
+                history.unanswered += 1;
+                return;
+            }
+        }
+    }
+}
+
+/// Creates schedules until the server is gone.
+async fn create_until_death(api: ApiClient, url: String, history: Arc<Mutex<History>>) {
+    let body = schedule(&url, json!({}));
+    while let Ok(reply) = api.call("POST", "/v1/schedules", Some(&body)).await {
+        let id = reply.data()["id"].as_str().expect("an id").to_owned();
+        history.lock().expect("not poisoned").schedules.insert(id);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_again_and_again_under_load_it_loses_and_doubles_nothing() {
+    let dice = Random::seeded(seed());
+    let target = Recorder::start().await;
+    let mut installation = Installation::new(&[]);
+    let history = Arc::new(Mutex::new(History::default()));
+    let mut schedules = Vec::new();
+    for death in 0..DEATHS {
+        let server = installation.serve().await;
+        let api = installation.client(&server);
+        if death == 0 {
+            for (place, path) in PATHS.iter().enumerate() {
+                let fields = json!({ "maxRetries": 1 + place % 4 });
+                schedules.push(api.create(&target.url(path), fields).await);
+            }
+        }
+        let all = Arc::new(schedules.clone());
+        let mut users = JoinSet::new();
+        for user in 0..USERS {
+            users.spawn(trigger_until_death(api.clone(), all.clone(), user, history.clone()));
+        }
+        users.spawn(create_until_death(api, target.url("/ok"), history.clone()));
+        let life = 0.05 + dice.unit() * 0.9;
+        tokio::time::sleep(Duration::from_secs_f64(life)).await;
+        server.kill();
+        users.join_all().await;
+    }
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let mut history = std::mem::take(&mut *history.lock().expect("not poisoned"));
+    history.look(&api).await;
+    within(TO_THE_END, "all jobs finish", async || {
+        api.jobs("").await.iter().all(is_final).then_some(())
+    })
+    .await;
+    let jobs = history.judge(&api, &target).await;
+    println!("{} jobs, {} promised, {} hits", jobs.len(), history.jobs.len(), target.count());
+    assert!(history.jobs.len() > DEATHS * USERS, "there was load");
+}
+
+/// F75: a batch is created whole or not at all, whenever the server dies.
+#[tokio::test]
+async fn killed_in_the_middle_of_a_bulk_create_it_has_all_or_nothing() {
+    let dice = Random::seeded(seed());
+    let mut installation = Installation::new(&[]);
+    let one = |place: usize| schedule("http://192.0.2.1/", json!({ "name": format!("{place}") }));
+    let batch = Value::Array((0..1_000).map(one).collect());
+    let mut least = 0;
+    for _ in 0..3 {
+        let server = installation.serve().await;
+        let api = installation.client(&server);
+        let body = batch.clone();
+        let call =
+            tokio::spawn(async move { api.call("POST", "/v1/schedules/bulk", Some(&body)).await });
+        tokio::time::sleep(Duration::from_millis(20).mul_f64(1.0 + dice.unit() * 12.0)).await;
+        server.kill();
+        if call.await.expect("no panic").is_ok_and(|reply| reply.status == 201) {
+            least += 1_000;
+        }
+        let server = installation.serve().await;
+        let reply = installation.client(&server).get("/v1/schedules?pageSize=1").await;
+        let total = reply.body["pagination"]["total"].as_u64().expect("a number");
+        assert!(total == least || total == least + 1_000, "{total} schedules, {least} promised");
+        least = total;
+    }
+}

@@ -1,0 +1,69 @@
+//! Killed around the full minute at which schedules are due.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use punctual::runtime::Random;
+use serde_json::{Value, json};
+
+use super::history::{History, instant, is_final, text};
+use crate::harness::client::schedule;
+use crate::harness::process::Installation;
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::within;
+
+const SCHEDULES: usize = 20;
+
+/// The wall clock, since 1970.
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_at_the_full_minute_each_tick_has_one_job() {
+    let dice = Random::seeded(wall().subsec_nanos().into());
+    let target = Recorder::start().await;
+    let mut installation = Installation::new(&[]);
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let mut history = History::default();
+    let fields = json!({ "cronExpression": "* * * * *", "maxRetries": 3 });
+    let batch = vec![schedule(&target.url("/slow/20"), fields); SCHEDULES];
+    // In one call, so that all have the same next tick.
+    let created = api.post("/v1/schedules/bulk", &batch.into()).await;
+    let created = created.data()["schedules"].as_array().expect("schedules");
+    history.schedules.extend(created.iter().map(|schedule| text(schedule, "id").to_owned()));
+    let first =
+        api.get(&format!("/v1/schedules/{}", history.schedules.first().expect("one"))).await;
+    let tick = instant(first.data(), "nextRunAtUtc");
+    let since_1970 = Duration::from_millis(tick.as_millis().unsigned_abs());
+
+    // From a little before the tick to the middle of the burst.
+    let life = since_1970.saturating_sub(wall() + Duration::from_millis(20));
+    let extra = Duration::from_millis(150).mul_f64(dice.unit());
+    println!("dies {extra:?} after 20 ms before the minute");
+    tokio::time::sleep(life + extra).await;
+    server.kill();
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let jobs = within(Duration::from_secs(20), "every tick has its job", async || {
+        let jobs = api.jobs("").await;
+        (jobs.len() >= SCHEDULES && jobs.iter().all(is_final)).then_some(jobs)
+    })
+    .await;
+    let mut places: Vec<_> =
+        jobs.iter().map(|job| (text(job, "scheduleId"), text(job, "scheduledRunAtUtc"))).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), jobs.len(), "TICK-1: two jobs for a tick");
+    for id in &history.schedules {
+        let of_it = jobs.iter().filter(|job| text(job, "scheduleId") == id);
+        let ticked = |job: &&Value| instant(job, "scheduledRunAtUtc") == tick;
+        assert_eq!(of_it.filter(ticked).count(), 1, "TICK-2: {id}");
+        let schedule = api.get(&format!("/v1/schedules/{id}")).await;
+        assert!(instant(schedule.data(), "nextRunAtUtc") > tick, "it stands still");
+    }
+    let jobs = history.judge(&api, &target).await;
+    for job in jobs {
+        assert_eq!(text(&job, "status"), "SUCCESS", "{job}");
+    }
+}

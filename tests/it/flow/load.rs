@@ -1,0 +1,140 @@
+//! Many jobs at once: the caps, and that nobody starves.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::harness::app::Service;
+use crate::harness::client::{ApiClient, schedule};
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::{until, within};
+
+/// The most requests that were under way at the same time.
+fn most_at_once(target: &Recorder) -> usize {
+    let mut edges = Vec::new();
+    for hit in target.hits() {
+        edges.push((hit.at, 1));
+        edges.extend(hit.ended.map(|ended| (ended, -1)));
+    }
+    edges.sort();
+    let mut now = 0_i32;
+    let most = edges.iter().map(|(_, step)| {
+        now += step;
+        now
+    });
+    usize::try_from(most.max().unwrap_or(0)).expect("not negative")
+}
+
+/// Triggers a schedule so often at once; the ids of the jobs.
+async fn trigger_often(api: &ApiClient, schedule: &str, times: usize) -> Vec<String> {
+    join_all((0..times).map(|_| api.trigger(schedule))).await
+}
+
+#[tokio::test]
+async fn a_hundred_triggers_at_once_are_a_hundred_jobs() {
+    let service = Service::start().await;
+    let schedule = service.api.create(&service.target.url("/ok"), json!({})).await;
+    let mut ids = trigger_often(&service.api, &schedule, 100).await;
+    for id in &ids {
+        let job = service.api.finished(id).await;
+        assert_eq!((&job["status"], &job["attemptNumber"]), (&json!("SUCCESS"), &json!(1)));
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!((ids.len(), service.target.count()), (100, 100));
+    assert_eq!(service.api.jobs("").await.len(), 100);
+}
+
+#[tokio::test]
+async fn no_account_has_more_under_way_than_its_cap() {
+    let service = Service::with(&[("executor.per_account", "7")]).await;
+    let schedule = service.api.create(&service.target.url("/slow/30"), json!({})).await;
+    for id in trigger_often(&service.api, &schedule, 40).await {
+        assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
+    }
+    assert_eq!(most_at_once(&service.target), 7);
+}
+
+#[tokio::test]
+async fn no_host_has_more_under_way_than_its_cap() {
+    let service = Service::with(&[("executor.per_host", "4")]).await;
+    let other = Recorder::start().await;
+    let slow = service.api.create(&service.target.url("/hang"), json!({})).await;
+    let quick = service.api.create(&other.url("/ok"), json!({})).await;
+    let mut ids = trigger_often(&service.api, &slow, 20).await;
+    until("the slow host is full", async || (service.target.count() == 4).then_some(())).await;
+    // One slow host does not keep the jobs of another waiting.
+    for id in trigger_often(&service.api, &quick, 5).await {
+        assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
+    }
+    assert_eq!(service.target.count(), 4);
+    service.target.release();
+    for id in ids.drain(..) {
+        assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
+    }
+    assert_eq!(most_at_once(&service.target), 4);
+}
+
+/// How many schedules of one account are due at once.
+const NOISE: usize = 5_000;
+/// How many runs of the other account are measured, before and meanwhile.
+const SAMPLES: usize = 40;
+/// What the measure itself may be off by on a machine that is busy with other tests.
+const NOISE_OF_MACHINE: Duration = Duration::from_millis(25);
+
+/// Runs a schedule again and again; the middle of the times from trigger to target.
+async fn start_lag(api: &ApiClient, schedule: &str, target: &Recorder) -> Duration {
+    let mut lags = Vec::new();
+    for _ in 0..SAMPLES {
+        let id = api.trigger(schedule).await;
+        let job = api.finished(&id).await;
+        let due = job["scheduledRunAtUtc"].as_str().expect("an instant");
+        let due: punctual::domain::Timestamp = due.parse().expect("an instant");
+        let lag = target.hits_of(&id)[0].wall_ms - due.as_millis();
+        lags.push(Duration::from_millis(u64::try_from(lag).expect("not early")));
+    }
+    lags.sort();
+    lags[lags.len() / 2]
+}
+
+/// Architecture, "Cost": with 5,000 due long jobs of one account, another account's start lag
+/// stays within twice its idle value.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_of_one_account_does_not_hold_up_another() {
+    let mut service = Service::start().await;
+    let quiet_target = Recorder::start().await;
+    let url = service.target.url("/hang");
+    for part in 0..NOISE / 1_000 {
+        let one = |place: usize| schedule(&url, json!({ "name": format!("noise {part}.{place}") }));
+        let batch = Value::Array((0..1_000).map(one).collect());
+        service.api.post("/v1/schedules/bulk", &batch).await.data();
+    }
+    let quiet = service.stranger("quiet").await;
+    let schedule = quiet.create(&quiet_target.url("/ok"), json!({})).await;
+    let idle = start_lag(&quiet, &schedule, &quiet_target).await;
+
+    let quiet_key = quiet.key().to_owned();
+    service
+        .restart(async |store| {
+            // All but the schedule of the other account are due in the moment of the start.
+            sqlx::query(
+                "UPDATE schedule_state SET next_tick = unixepoch() / 60 * 60000
+                 WHERE schedule_id IN (SELECT id FROM schedules WHERE name LIKE 'noise %')",
+            )
+            .execute(store)
+            .await
+            .expect("set back");
+        })
+        .await;
+    let quiet = service.api.with_key(&quiet_key);
+    within(Duration::from_secs(30), "the burst", async || {
+        // As many as one host may have.
+        (service.target.count() == 50).then_some(())
+    })
+    .await;
+    let busy = start_lag(&quiet, &schedule, &quiet_target).await;
+    assert_eq!(service.target.count(), 50, "the burst was still there");
+    println!("start lag: {idle:?} idle, {busy:?} beside {NOISE} due jobs of another account");
+    assert!(busy <= idle * 2 + NOISE_OF_MACHINE, "{idle:?} idle, {busy:?} busy");
+}

@@ -1,0 +1,30 @@
+//! The service in this process, from the API to the target and back.
+
+mod cancelling;
+mod changes;
+mod load;
+mod requests;
+mod responses;
+mod retries;
+mod ticks;
+
+use serde_json::Value;
+
+/// The attempts of a job: number, status code and error code of each.
+fn attempts(job: &Value) -> Vec<(u64, Option<u64>, Option<&str>)> {
+    let attempts = job["attempts"].as_array().expect("attempts");
+    let tell = |attempt: &'_ Value| attempt["number"].as_u64().expect("a number");
+    attempts
+        .iter()
+        .map(|attempt| {
+            (tell(attempt), attempt["statusCode"].as_u64(), attempt["errorCode"].as_str())
+        })
+        .collect()
+}
+
+/// How a job ended: status, error code and how many attempts it had.
+fn end(job: &Value) -> (&str, Option<&str>, u64) {
+    let text = |name: &str| job[name].as_str();
+    let number = job["attemptNumber"].as_u64().expect("a number");
+    (text("status").expect("a status"), text("errorCode"), number)
+}
