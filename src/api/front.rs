@@ -22,6 +22,7 @@ use super::request_id::{self, RequestId};
 use super::{Api, ApiError, limits};
 use crate::domain::AccountId;
 use crate::queue::Standing;
+use crate::runtime::Clock;
 use crate::telemetry::metrics::{HTTP_REQUESTS, HTTP_SECONDS};
 
 /// How long a request may take, its body included. What it has begun to change is finished all
@@ -48,16 +49,8 @@ pub(super) async fn serve(
     let unread = Unread::take_from(&mut request);
     let learnt = Mutex::new(Learnt::default());
 
-    let answer = AssertUnwindSafe(answer(&api, request, next, unread.as_ref(), &learnt));
-    let mut response = tokio::select! {
-        biased;
-        answered = answer.catch_unwind() => answered.unwrap_or_else(|_| {
-            ApiError::internal("the request's handler panicked").into_response()
-        }),
-        () = api.clock.sleep(TIME_LIMIT) => {
-            ApiError::unavailable("the request took too long").into_response()
-        }
-    };
+    let answer = answer(&api, request, next, unread.as_ref(), &learnt);
+    let mut response = bounded(&api.clock, answer).await;
     if let Some(unread) = unread {
         unread.drain(&api.tasks, &api.clock);
     }
@@ -72,6 +65,19 @@ pub(super) async fn serve(
     log(&method, route, &response, duration, id.as_str(), account);
     response.headers_mut().insert(request_id::HEADER, id.into_header());
     response
+}
+
+/// Waits for an answer, but not for ever; a panic is answered as a fault.
+async fn bounded(clock: &Clock, answer: impl Future<Output = Response>) -> Response {
+    tokio::select! {
+        biased;
+        answered = AssertUnwindSafe(answer).catch_unwind() => answered.unwrap_or_else(|_| {
+            ApiError::internal("the request's handler panicked").into_response()
+        }),
+        () = clock.sleep(TIME_LIMIT) => {
+            ApiError::unavailable("the request took too long").into_response()
+        }
+    }
 }
 
 /// The answer of the route, for a call that is let through.
@@ -126,12 +132,38 @@ fn log(
     HTTP_REQUESTS.with((method.into(), status.into())).add(1);
     HTTP_SECONDS.record(duration.as_secs_f64());
     let account = account.map(tracing::field::display);
-    let (status, duration_ms) = (status.as_u16(), duration.as_secs_f64() * 1_000.0);
+    // To a tenth: more digits would be noise.
+    let (status, duration_ms) = (status.as_u16(), (duration.as_secs_f64() * 1e4).round() / 10.0);
     if let Some(Cause(cause)) = response.extensions().get() {
         tracing::error!(%method, route, status, duration_ms, request_id, account, cause, "request failed");
     } else if matches!(*method, Method::GET | Method::HEAD) {
         tracing::debug!(%method, route, status, duration_ms, request_id, account, "request");
     } else {
         tracing::info!(%method, route, status, duration_ms, request_id, account, "request");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+
+    #[tokio::test]
+    async fn panics_and_endless_requests_are_answered() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let panicking = bounded(&clock, async { panic!("a handler's fault") }).await;
+        assert_eq!(panicking.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let id = RequestId::of(&http::HeaderMap::new(), &crate::runtime::Random::seeded(1));
+        let told = with_request_id(panicking, &id).into_body();
+        let told = axum::body::to_bytes(told, 1_000).await.expect("a body");
+        let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+        assert_eq!(told["error"]["code"], "INTERNAL_ERROR");
+        assert_eq!(told["error"]["message"], "Internal server error");
+        assert_eq!(told["error"]["details"]["requestId"], id.as_str());
+
+        let mut endless = Box::pin(bounded(&clock, std::future::pending()));
+        assert!(futures_util::poll!(&mut endless).is_pending());
+        clock.advance(TIME_LIMIT);
+        assert_eq!(endless.await.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::StartError;
+pub use signals::Signals;
 
 use crate::accounts::Accounts;
 use crate::cluster::SharedCluster;
@@ -41,6 +42,7 @@ const COMMIT_GRACE: Duration = Duration::from_secs(3);
 
 /// A running service.
 pub struct App {
+    clock: Clock,
     tasks: Tasks,
     grace: Duration,
     readiness: Arc<Readiness>,
@@ -53,6 +55,17 @@ pub struct App {
     operations: SocketAddr,
     accounts: Accounts,
     schedules: Schedules,
+}
+
+/// How a service has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// In order, because it was asked to.
+    AsAsked,
+    /// Because something it needs had failed.
+    Failed,
+    /// Before it was done with stopping, because it was asked twice.
+    AtOnce,
 }
 
 impl App {
@@ -105,14 +118,23 @@ impl App {
         );
         stages::start_scheduler(config, &context, tasks);
 
-        let front = Front { store, queue, client, clock, random, tasks: tasks.clone(), shards };
+        let tasks = tasks.clone();
+        let front = Front {
+            store,
+            queue,
+            client,
+            clock: clock.clone(),
+            random,
+            tasks: tasks.clone(),
+            shards,
+        };
         let (accounts, schedules) = front.serve(config, listeners.public);
         readiness.serving(sqlite.clone());
         tracing::info!(%public, %operations, shards, "serving");
-        let (tasks, grace) = (tasks.clone(), config.grace);
         Ok(Self {
+            clock,
             tasks,
-            grace,
+            grace: config.grace,
             readiness,
             cluster,
             executor,
@@ -145,25 +167,26 @@ impl App {
         &self.schedules
     }
 
-    /// Serves until a signal or a failure, then stops. Returns whether all went well: nothing the
-    /// service needs had failed.
-    ///
-    /// # Errors
-    /// If signals cannot be received.
-    pub async fn run(self) -> std::io::Result<bool> {
-        signals::wait_for_stop(&self.tasks).await?;
-        Ok(self.stop().await)
+    /// Serves until a signal or a failure, then stops. A second signal ends the stop at once.
+    pub async fn run(self, mut signals: Signals) -> Ended {
+        signals.wait_for_stop(&self.tasks).await;
+        tokio::select! {
+            ended = self.stop() => ended,
+            () = signals.wait_for_one() => Ended::AtOnce,
+        }
     }
 
-    /// Stops within the grace period (STOP-1). Returns whether nothing had failed.
-    pub async fn stop(self) -> bool {
+    /// Stops within the grace period (STOP-1).
+    pub async fn stop(self) -> Ended {
+        let begun = self.clock.monotonic();
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
         self.executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await;
-        let clean = self.tasks.finish(COMMIT_GRACE).await;
+        let left = self.grace.saturating_sub(self.clock.monotonic() - begun);
+        let clean = self.tasks.finish(left.max(COMMIT_GRACE)).await;
         self.sqlite.close().await;
         tracing::info!(clean, "stopped");
-        !self.tasks.has_failed()
+        if self.tasks.has_failed() { Ended::Failed } else { Ended::AsAsked }
     }
 }

@@ -1,31 +1,46 @@
 //! The signals that stop the process.
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::io;
 
-use crate::runtime::{TaskKind, Tasks};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT, or for a failure that stops the process. A second signal ends it
-/// at once.
-///
-/// # Errors
-/// If the system does not let signals be received.
-pub(super) async fn wait_for_stop(tasks: &Tasks) -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM received, stopping"),
-        _ = interrupt.recv() => tracing::info!("interrupted, stopping; again to stop at once"),
-        () = tasks.stopping().cancelled() => {
-            tracing::error!("a part that the service needs has failed, stopping");
+use crate::runtime::Tasks;
+
+/// SIGTERM and SIGINT, received from the moment this is made.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Receives signals from now on; before, they end the process.
+    ///
+    /// # Errors
+    /// If the system does not let signals be received.
+    pub fn receive() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for a signal, or for a failure that stops the process.
+    pub(super) async fn wait_for_stop(&mut self, tasks: &Tasks) {
+        tokio::select! {
+            _ = self.terminate.recv() => tracing::info!("SIGTERM received, stopping"),
+            _ = self.interrupt.recv() => {
+                tracing::info!("interrupted, stopping; again to stop at once");
+            }
+            () = tasks.stopping().cancelled() => {
+                tracing::error!("a part that the service needs has failed, stopping");
+            }
         }
     }
-    tasks.spawn(TaskKind::Upkeep, async move {
+
+    /// Waits for a signal to end what is under way.
+    pub async fn wait_for_one(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        tracing::warn!("stopping at once");
-        std::process::exit(130);
-    });
-    Ok(())
+        tracing::warn!("signal received, stopping at once");
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::address::reachable;
-use super::serve::{begin, finish};
+use super::serve::{begin, finish, start};
 use super::welcome::{Welcome, welcome};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest};
@@ -18,7 +18,7 @@ const NAME: &str = "dev";
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (config, _log) = begin(sources)?;
-    let app = App::start(&config).await.map_err(CliError::failed)?;
+    let (app, signals) = start(&config).await?;
     let ops_url = format!("http://{}", reachable(app.operations_address()));
     let key = match seed(&app, &ops_url).await {
         Ok(key) => key,
@@ -34,7 +34,7 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
         key: key.as_ref().map(ApiKey::reveal),
         store: &config.store.path.display().to_string(),
     }));
-    finish(app).await.and(said)
+    finish(app, signals).await.and(said)
 }
 
 /// Makes an account, a key and a schedule if the store is empty.

@@ -14,6 +14,9 @@ pub enum CliError {
     /// Something failed.
     #[error("{0}")]
     Failed(String),
+    /// A signal ended it before it was done.
+    #[error("stopped at once by a signal; what was under way is taken up at the next start")]
+    Interrupted,
 }
 
 impl CliError {
@@ -25,11 +28,12 @@ impl CliError {
         Self::Failed(what.to_string())
     }
 
-    /// 2 for usage, as of clap and of shells; 1 otherwise.
+    /// 2 for usage, as of clap and of shells; 130 for an interruption, as of shells; 1 otherwise.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
             Self::Failed(_) => ExitCode::FAILURE,
+            Self::Interrupted => ExitCode::from(130),
         }
     }
 }

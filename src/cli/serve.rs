@@ -1,14 +1,14 @@
 //! `punctual serve`: the service.
 
 use super::CliError;
-use crate::app::App;
+use crate::app::{App, Ended, Signals};
 use crate::config::{Config, Sources, load};
 use crate::telemetry::log::{self, Sink};
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (config, _log) = begin(sources)?;
-    let app = App::start(&config).await.map_err(CliError::failed)?;
-    finish(app).await
+    let (app, signals) = start(&config).await?;
+    finish(app, signals).await
 }
 
 /// Reads the configuration and begins to log. The sink has to be kept until the last line.
@@ -21,11 +21,24 @@ pub(super) fn begin(sources: &Sources) -> Result<(Config, Sink), CliError> {
     Ok((loaded.config, sink))
 }
 
+/// Starts the service, unless a signal comes before it has started.
+pub(super) async fn start(config: &Config) -> Result<(App, Signals), CliError> {
+    let signals = Signals::receive();
+    let mut signals =
+        signals.map_err(|error| CliError::failed(format!("cannot receive signals: {error}")))?;
+    tokio::select! {
+        app = App::start(config) => Ok((app.map_err(CliError::failed)?, signals)),
+        () = signals.wait_for_one() => Err(CliError::Interrupted),
+    }
+}
+
 /// Serves until a signal or a failure.
-pub(super) async fn finish(app: App) -> Result<(), CliError> {
-    match app.run().await {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(CliError::failed("the service has failed and stopped; the log says why")),
-        Err(error) => Err(CliError::failed(format!("cannot receive signals: {error}"))),
+pub(super) async fn finish(app: App, signals: Signals) -> Result<(), CliError> {
+    match app.run(signals).await {
+        Ended::AsAsked => Ok(()),
+        Ended::Failed => {
+            Err(CliError::failed("the service has failed and stopped; the log says why"))
+        }
+        Ended::AtOnce => Err(CliError::Interrupted),
     }
 }

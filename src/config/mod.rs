@@ -92,6 +92,10 @@ fn read(reader: &mut Reader) -> Config {
     let (http, ops) = listeners::read(reader);
     let (store, queue, cluster) = stores::read(reader, &data_dir);
     let days: u64 = reader.read("history.days", number(1..=3_650));
+    let grace = reader.read("shutdown.grace_seconds", seconds(0..=3_600));
+    if http.limits.drain > grace {
+        reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
+    }
     Config {
         roles: read_roles(reader),
         data_dir,
@@ -109,7 +113,7 @@ fn read(reader: &mut Reader) -> Config {
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
         history: Duration::from_secs(days * 24 * 60 * 60),
-        grace: reader.read("shutdown.grace_seconds", seconds(0..=3_600)),
+        grace,
     }
 }
 

@@ -112,11 +112,14 @@ fn all_mistakes_are_told_at_once() {
         &[],
     )
     .environment;
-    wrong.options = vec![("outbound.allow", "10.0.0.0/8,localhost".to_owned())];
+    wrong.options = vec![
+        ("outbound.allow", "10.0.0.0/8,localhost".to_owned()),
+        ("shutdown.drain_seconds", "31".to_owned()),
+    ];
     let text = mistakes(&wrong);
     let path = folder.path().join("punctual.toml").display().to_string();
     for expected in [
-        "12 mistakes in the configuration:\n",
+        "13 mistakes in the configuration:\n",
         "\n  log_fromat: is not a setting; did you mean log_format?",
         "\n  nonsense: is not a setting",
         &format!("\n  http.listen = 8080 ({path}): must be an IP address and a port"),
@@ -128,6 +131,7 @@ fn all_mistakes_are_told_at_once() {
         "(PUNCTUAL_CLUSTER_URL): must be single:",
         "(PUNCTUAL_ROLES): with memory: and single: the roles",
         "(PUNCTUAL_LOG): \"loud\" is no level",
+        "shutdown.drain_seconds = \"31\" (--shutdown-drain-seconds): must not be more than",
         "(--outbound-allow): must be addresses or networks",
     ] {
         assert!(text.contains(expected), "no {expected:?} in {text}");

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::Uri;
-use url::Url;
+use url::{Position, Url};
 
 /// The longest URL taken, in characters.
 const LONGEST: usize = 2_048;
@@ -21,7 +21,6 @@ pub struct Endpoint {
     url: Url,
     host: Host,
     port: u16,
-    authority: Box<str>,
 }
 
 /// Whom an endpoint names.
@@ -56,10 +55,9 @@ impl Endpoint {
             url::Host::Domain(_) => return Err(InvalidUrl),
         };
         let port = url.port_or_known_default().filter(|port| *port != 0).ok_or(InvalidUrl)?;
-        let authority = authority(&host, url.port());
         // What cannot stand in a request line is refused now rather than at every run.
         url.as_str().parse::<Uri>().map_err(|_| InvalidUrl)?;
-        Ok(Self { url, host, port, authority })
+        Ok(Self { url, host, port })
     }
 
     /// Whether it is called over TLS.
@@ -80,7 +78,7 @@ impl Endpoint {
     /// `host` or `host:port` if the port is not the scheme's own: what caps per host count by,
     /// and the `Host` header.
     pub fn authority(&self) -> &str {
-        &self.authority
+        &self.url[Position::BeforeHost..Position::AfterPort]
     }
 
     /// The URL to request, without a fragment.
@@ -112,18 +110,6 @@ fn is_name(name: &str) -> bool {
         !label.is_empty() && label.len() <= LONGEST_LABEL && letters
     };
     name.len() <= LONGEST_NAME && name.split('.').all(is_label)
-}
-
-fn authority(host: &Host, port: Option<u16>) -> Box<str> {
-    let host = match host {
-        Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
-        Host::Address(address) => address.to_string(),
-        Host::Name(name) => name.to_string(),
-    };
-    match port {
-        Some(port) => format!("{host}:{port}").into(),
-        None => host.into(),
-    }
 }
 
 #[cfg(test)]
@@ -263,7 +249,7 @@ mod tests {
     fn odd_characters_reach_the_request_line_escaped_or_not_at_all() {
         let sent = |rest: &str| {
             let endpoint = Endpoint::parse(&format!("http://a{rest}")).expect(rest);
-            endpoint.url()[url::Position::BeforePath..].to_owned()
+            endpoint.url()[Position::BeforePath..].to_owned()
         };
         let escaped = "/%22%3C%3E%60%7B%7D|^[]?%22%3C%3E`{}|^[]%27";
         assert_eq!(sent("/\"<>`{}|^[]?\"<>`{}|^[]'"), escaped);

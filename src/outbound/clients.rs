@@ -96,21 +96,20 @@ impl Clients {
         Ok(entry)
     }
 
-    /// A response with `headers` has been read over the client. If its server closes idle
-    /// connections sooner than thought, the client gives way to one that knows.
-    pub fn used(
-        &self,
-        key: Key,
-        entry: &Entry,
-        headers: &HeaderMap,
-        now: Duration,
-    ) -> reqwest::Result<()> {
+    /// A response has been read over the client, whose server lets a connection be idle for
+    /// `longest_idle`. If that is less than thought, the client gives way to one that knows.
+    pub fn used(&self, key: Key, entry: &Entry, longest_idle: Duration, now: Duration) {
         entry.touch(now);
-        let longest_idle = longest_idle(headers);
-        if longest_idle < entry.longest_idle {
-            self.entries.insert(key, self.build(longest_idle, now)?);
+        if longest_idle >= entry.longest_idle {
+            return;
         }
-        Ok(())
+        let known = self.entries.peek(&key);
+        if known.is_none_or(|known| longest_idle < known.longest_idle) {
+            match self.build(longest_idle, now) {
+                Ok(rebuilt) => self.entries.insert(key, rebuilt),
+                Err(_) => drop(self.entries.remove(&key)),
+            }
+        }
     }
 
     /// Forgets the clients that can have no idle connection any more.
@@ -142,7 +141,7 @@ impl Clients {
 }
 
 /// How long a connection may stay idle after a response with these headers.
-fn longest_idle(headers: &HeaderMap) -> Duration {
+pub fn longest_idle(headers: &HeaderMap) -> Duration {
     let parameters = headers.get("keep-alive").and_then(|value| value.to_str().ok());
     let timeout = parameters.into_iter().flat_map(|value| value.split(',')).find_map(|parameter| {
         let (name, seconds) = parameter.split_once('=')?;

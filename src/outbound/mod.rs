@@ -18,7 +18,7 @@
 //! One deadline covers everything from the lookup to the last byte. Within an attempt a request
 //! is written again only if no byte of it was written before, which can happen when a server
 //! closes an idle connection. Nothing here retries otherwise, logs a URL, or panics on what comes
-//! from outside; every failure is a [`Failure`](crate::domain::outcome::Failure) with one
+//! from outside; every failure is a [`Failure`] with one
 //! sentence that names no address and no secret. Dropping the future of [`Client::send`] closes
 //! its connection.
 
@@ -43,7 +43,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use ipnet::IpNet;
 
-use self::clients::{Clients, Key};
+use self::clients::{Clients, Key, longest_idle};
 use self::policy::Policy;
 use self::resolver::Resolver;
 use self::trace::{TRACE, Trace, millis};
@@ -206,12 +206,12 @@ impl Client {
         let incoming = answer.map_err(|error| failure::of(&error))?;
         let answered = clock.monotonic();
         TRACE.with(|trace| trace.answered(answered));
-        let headers = incoming.headers().clone();
+        let longest_idle = longest_idle(incoming.headers());
         let received = response::receive(incoming).await;
         let read = clock.monotonic();
         TRACE.with(|trace| trace.read(read.saturating_sub(answered)));
         let response = received.map_err(|error| failure::of(&error))?;
-        clients.used(key, &entry, &headers, read).map_err(|error| failure::of(&error))?;
+        clients.used(key, &entry, longest_idle, read);
         Ok(response)
     }
 }

@@ -1,7 +1,8 @@
 //! Creating schedules, one or many at once.
 
 use super::draft::Draft;
-use super::edits::{Edits, Purpose, SCHEDULE_FIELDS};
+use super::edits::{Edits, SCHEDULE_FIELDS};
+use super::fields::Purpose;
 use super::json::{self, Json, JsonError, Object};
 use super::{CommandError, FieldErrors, Inner, Schedules};
 use crate::domain::schedule::Schedule;

@@ -1,7 +1,7 @@
 //! What a user writes of a schedule: all fields, each checked, for creation and for changes.
 
 use super::draft::{DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Draft};
-use super::fields::{Fields, Given};
+use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{FieldErrors, catch_up, rules};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy};
@@ -44,15 +44,6 @@ pub(super) struct Edits {
     overlap_policy: Given<OverlapPolicy>,
     catch_up_policy: Given<CatchUpPolicy>,
     sign_requests: Given<bool>,
-}
-
-/// Which fields there must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// All that have no default.
-    Creation,
-    /// None; but those that have no default cannot be cleared.
-    Change,
 }
 
 impl Edits {

@@ -4,9 +4,17 @@ use std::fmt::{Display, Write};
 use std::str::FromStr;
 
 use super::FieldErrors;
-use super::edits::Purpose;
 use super::json::{Json, Object};
 use crate::domain::Timestamp;
+
+/// Which fields there must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// All that have no default.
+    Creation,
+    /// None; but those that have no default cannot be cleared.
+    Change,
+}
 
 /// What a user gave for a field.
 #[derive(Clone, Debug, PartialEq, Eq)]

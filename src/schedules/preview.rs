@@ -1,7 +1,6 @@
 //! When an expression would run.
 
-use super::edits::Purpose;
-use super::fields::Fields;
+use super::fields::{Fields, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Schedules, rules};
 use crate::domain::cron::{self, Cadence, Run};

@@ -1,8 +1,8 @@
 //! Changing schedules.
 
 use super::draft::{Draft, cadence};
-use super::edits::{Edits, Purpose};
-use super::fields::{Fields, Given};
+use super::edits::Edits;
+use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Inner, Schedules};
 use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule};

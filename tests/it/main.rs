@@ -6,6 +6,8 @@
     reason = "the servers of the tests stand outside of the service: their own tasks, real time, a report"
 )]
 
+mod api;
+mod cli;
 mod conformance;
 mod crash;
 mod flow;

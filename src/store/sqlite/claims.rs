@@ -50,7 +50,7 @@ pub(super) const CLAIM: &str = "
 
 pub(super) const RENEW: &str = "
     UPDATE jobs SET wake_at = ?2
-    FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS attempt FROM json_each(?3)) AS held
+    FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS attempt FROM jsonb_each(?3)) AS held
     WHERE jobs.id = held.job AND jobs.status = 1 AND jobs.attempt_number = held.attempt
       AND jobs.claimed_by = ?1
     RETURNING id";

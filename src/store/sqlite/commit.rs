@@ -88,7 +88,7 @@ pub(super) const RUNNING: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(j.schedule_id), j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
         j.stop, coalesce(st.active_job_id = j.id, 0)))
-    FROM json_each(?1) AS e CROSS JOIN jobs AS j
+    FROM jsonb_each(?1) AS e CROSS JOIN jobs AS j
     LEFT JOIN schedule_state AS st ON st.shard = j.shard AND st.schedule_id = j.schedule_id
     WHERE j.id = unhex(e.value ->> 0) AND j.status = 1 AND j.attempt_number = e.value ->> 1
       AND j.claimed_by = unhex(e.value ->> 2)";
@@ -215,7 +215,7 @@ pub(super) const COMMIT: &str = "
                  value ->> 'duration_ms' AS duration_ms, value ->> 'timings' AS timings,
                  value ->> 'status_code' AS status_code, value ->> 'truncated' AS truncated,
                  value ->> 'headers' AS headers, value ->> 'body' AS body
-          FROM json_each(?2)) AS c
+          FROM jsonb_each(?2)) AS c
     WHERE jobs.id = c.job";
 
 async fn write(
@@ -267,7 +267,7 @@ async fn keep_attempts(
                                error_code, error_message, timings)
          SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4,
                 value ->> 5, value ->> 6, value ->> 7, value ->> 8
-         FROM json_each(?1)",
+         FROM jsonb_each(?1)",
     )
     .bind(json_rows(&rows))
     .execute(connection)

@@ -122,7 +122,7 @@ pub(super) async fn insert_versions(
          SELECT unhex(value ->> 0), unhex(value ->> 1), value ->> 2, value ->> 3, value ->> 4,
                 value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10,
                 value ->> 11, value ->> 12, ?1, ?2
-         FROM json_each(?3)",
+         FROM jsonb_each(?3)",
     )
     .bind(write.account)
     .bind(write.now)

@@ -183,7 +183,7 @@ pub(super) const ADVANCE: &str = "
     SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held
     FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, value ->> 2 AS next_tick,
                  unhex(value ->> 3) AS active, unhex(value ->> 4) AS held
-          FROM json_each(?1)) AS a
+          FROM jsonb_each(?1)) AS a
     WHERE schedule_state.shard = a.shard AND schedule_state.schedule_id = a.schedule";
 
 pub(super) const INSERT: &str = "
@@ -191,7 +191,7 @@ pub(super) const INSERT: &str = "
                       max_attempts, wake_at, created_at, updated_at)
     SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), ?1, 0,
            value ->> 4, value ->> 5, value ->> 6, ?2, ?2
-    FROM json_each(?3) WHERE true
+    FROM jsonb_each(?3) WHERE true
     ON CONFLICT (id) DO NOTHING";
 
 async fn fire(

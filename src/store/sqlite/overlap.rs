@@ -40,7 +40,7 @@ pub(super) async fn release(
 pub(super) const RELEASE: &str = "
     UPDATE schedule_state SET active_job_id = held_job_id, held_job_id = NULL
     FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, unhex(value ->> 2) AS job
-          FROM json_each(?1)) AS ended
+          FROM jsonb_each(?1)) AS ended
     WHERE schedule_state.shard = ended.shard AND schedule_state.schedule_id = ended.schedule
       AND schedule_state.active_job_id = ended.job
     RETURNING active_job_id";

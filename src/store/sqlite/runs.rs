@@ -29,7 +29,7 @@ pub(super) const COUNT_RUNS: &str = "
                                + CASE WHEN r.succeeded THEN 0 ELSE consecutive_failures END
     FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, value ->> 2 AS run_at,
                  value ->> 3 AS status, value ->> 4 AS succeeded, value ->> 5 AS failures
-          FROM json_each(?1)) AS r
+          FROM jsonb_each(?1)) AS r
     WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule";
 
 /// Updates the schedules of the jobs that are final. Cancelled ones do not count.

@@ -164,7 +164,7 @@ async fn create(
               catch_up_policy, account_id, revision, created_at, updated_at)
          SELECT unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4,
                 value ->> 5, value ->> 6, value ->> 7, ?1, 1, ?2, ?2
-         FROM json_each(?3)",
+         FROM jsonb_each(?3)",
     )
     .bind(write.account)
     .bind(write.now)
@@ -173,7 +173,7 @@ async fn create(
     .await?;
     sqlx::query(
         "INSERT INTO schedule_state (shard, schedule_id, next_tick)
-         SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM json_each(?1)",
+         SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM jsonb_each(?1)",
     )
     .bind(rows)
     .execute(connection)

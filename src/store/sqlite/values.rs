@@ -1,7 +1,7 @@
 //! How domain values are stored: ids as 16 bytes, instants as milliseconds, enumerations by name,
 //! but for the two of the `jobs` table.
 //!
-//! Batches go to SQLite as one JSON text that the statement takes apart with `json_each`, so that
+//! Batches go to SQLite as one JSON text that the statement takes apart with `jsonb_each`, so that
 //! a statement's text does not depend on the number of rows; and come back as one JSON text, since
 //! each row on its own would wake up a thread. Ids in them are hexadecimal.
 

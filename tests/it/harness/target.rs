@@ -210,11 +210,16 @@ impl Peer {
         wire.flush().await
     }
 
+    /// Is slow: writes nothing for a while.
+    pub async fn pause(&mut self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+    }
+
     /// Writes a byte at a time, with a pause after each, for ever.
     pub async fn drip(&mut self, bytes: &[u8], pause: Duration) -> io::Result<()> {
         for byte in bytes.iter().cycle() {
             self.write([*byte]).await?;
-            tokio::time::sleep(pause).await;
+            self.pause(pause).await;
         }
         Ok(())
     }

@@ -284,9 +284,9 @@ async fn the_time_is_told_by_phases() {
     let target = Target::start(ALLOWED, |mut peer: Peer| async move {
         loop {
             peer.request().await?;
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            peer.pause(Duration::from_millis(60)).await;
             peer.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no").await?;
-            tokio::time::sleep(Duration::from_millis(120)).await;
+            peer.pause(Duration::from_millis(120)).await;
             peer.write("k").await?;
         }
     })

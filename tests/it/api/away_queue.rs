@@ -1,0 +1,100 @@
+//! A queue that cannot be reached, and what goes on without it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual::accounts::RateLimits;
+use punctual::domain::shard::{Epoch, ShardId};
+use punctual::domain::ticket::Ticket;
+use punctual::domain::{ScheduleId, Timestamp};
+use punctual::queue::{Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::harness::{Service, Setup, id};
+
+/// No operation of it succeeds.
+#[derive(Default)]
+pub struct AwayQueue(Arc<Notify>);
+
+fn away<T>(operation: &'static str) -> Result<T> {
+    Err(QueueError::new(operation, "connection refused"))
+}
+
+#[async_trait]
+impl Queue for AwayQueue {
+    async fn rebuild(&self, _: ShardId, _: Epoch, _: &[(ScheduleId, Timestamp)]) -> Result<()> {
+        away("rebuild")
+    }
+
+    async fn set_due(
+        &self,
+        _: ShardId,
+        _: Epoch,
+        _: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        away("set_due")
+    }
+
+    async fn due(&self, _: ShardId, _: Epoch, _: Timestamp, _: usize) -> Result<Index<Due>> {
+        away("due")
+    }
+
+    async fn hint(&self, _: ShardId, _: &[ScheduleId]) -> Result<()> {
+        away("hint")
+    }
+
+    async fn take_hints(&self, _: ShardId, _: usize) -> Result<Vec<ScheduleId>> {
+        away("take_hints")
+    }
+
+    async fn push(&self, _: &[Ticket]) -> Result<()> {
+        away("push")
+    }
+
+    async fn take(&self, _: Timestamp, _: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        away("take")
+    }
+
+    async fn count(&self, _: &str, _: &[Window], _: Timestamp) -> Result<Verdict> {
+        away("count")
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.0.clone()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.0.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_command_fails_for_want_of_the_queue() {
+    let service = Service::with(Setup { queue_is_away: true, ..Setup::default() }).await;
+    let created = service.create(json!({})).await;
+    let path = format!("/v1/schedules/{}", id(&created));
+    service.patch(&path, &json!({ "cronExpression": "* * * * *" })).await.ok();
+    service.patch(&format!("{path}/toggle"), &json!({ "enabled": false })).await.ok();
+    let triggered = service.call("POST", &format!("{path}/trigger")).send().await;
+    let job = triggered.ok().as_str().expect("an id").to_owned();
+    service.get(&format!("/v1/jobs/{job}")).await.ok();
+    service.call("POST", &format!("/v1/jobs/{job}/cancel")).send().await.ok();
+    service.call("POST", &format!("/v1/jobs/{job}/retry")).send().await.ok();
+}
+
+#[tokio::test]
+async fn calls_are_still_limited_by_this_replica_alone() {
+    let limits = RateLimits { per_minute: 2, per_hour: 100 };
+    let service = Service::with(Setup { queue_is_away: true, limits, ..Setup::default() }).await;
+    for remaining in ["1", "0"] {
+        let answer = service.get("/v1/account").await;
+        assert_eq!((answer.status, answer.limits().1), (200, remaining));
+        assert_eq!(service.bare("GET", "/v1/account").send().await.status, 401);
+    }
+    let refused = service.get("/v1/account").await;
+    refused.refused(429, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded");
+    assert_eq!(service.bare("GET", "/v1/account").send().await.status, 429);
+    service.advance(60);
+    service.get("/v1/account").await.ok();
+}

@@ -1,0 +1,60 @@
+//! When the store fails, and when the service has a fault of its own.
+
+use serde_json::json;
+
+use super::harness::{Service, Setup, at, schedule_with};
+
+#[tokio::test]
+async fn a_store_that_is_away_is_answered_with_503() {
+    let service = Service::start().await;
+    service.get("/v1/account").await.ok();
+    service.store.close().await;
+    let create = service.post("/v1/schedules", &schedule_with(json!({}))).await;
+    for answer in [service.get("/v1/schedules").await, create] {
+        let message = "Service unavailable, try again soon";
+        answer.refused(503, "SERVICE_UNAVAILABLE", message);
+        assert_eq!(answer.header("retry-after"), "2");
+        assert_eq!(answer.limits().0, "100000");
+    }
+    service.advance(5);
+    let unknown = service.get("/v1/schedules").await;
+    assert_eq!(unknown.status, 503, "a key that cannot be looked up is not invalid");
+    assert_eq!(unknown.limits().0, "100000");
+    assert_eq!(service.bare("GET", "/v1/jobs").send().await.status, 401);
+    assert_eq!(service.bare("GET", "/openapi.json").send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_fault_of_the_store_is_answered_with_500_and_the_requests_id() {
+    let service = Service::start().await;
+    let path = service.folder.path().join("punctual.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.expect("opened");
+    sqlx::query("ALTER TABLE schedules RENAME TO lost")
+        .execute(&mut connection)
+        .await
+        .expect("renamed");
+    let answer = service.call("GET", "/v1/schedules").header("x-request-id", "abc").send().await;
+    answer.refused(500, "INTERNAL_ERROR", "Internal server error");
+    assert_eq!(answer.body["error"]["details"], json!({ "requestId": "abc" }));
+    assert_eq!((answer.header("x-request-id"), answer.limits().2), ("abc", &*at(60)));
+    assert!(!answer.text.contains("schedules"), "nothing of the inside is told");
+}
+
+#[tokio::test]
+async fn a_command_that_panics_is_answered_in_the_envelope() {
+    // There is no shard where there are none: the command cannot go on.
+    let service = Service::with(Setup { shards: 0, ..Setup::default() }).await;
+    let answer = service.post("/v1/schedules", &schedule_with(json!({}))).await;
+    answer.refused(500, "INTERNAL_ERROR", "Internal server error");
+    assert_eq!(answer.limits().0, "100000");
+    service.get("/v1/schedules").await;
+}
+
+#[tokio::test]
+async fn a_command_cut_short_by_the_end_of_the_process_is_answered_with_503() {
+    let service = Service::start().await;
+    service.tasks.finish(std::time::Duration::ZERO).await;
+    let answer = service.post("/v1/schedules", &schedule_with(json!({}))).await;
+    answer.refused(503, "SERVICE_UNAVAILABLE", "Service unavailable, try again soon");
+}

@@ -1,0 +1,312 @@
+//! The API in this process: its own store, a clock that stands still, requests without sockets.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
+use punctual::api;
+use punctual::domain::key::Scope;
+use punctual::domain::{ScheduleId, Timestamp};
+use punctual::outbound;
+use punctual::queue::SharedQueue;
+use punctual::queue::memory::MemoryQueue;
+use punctual::runtime::{Clock, Random, Tasks};
+use punctual::schedules::Schedules;
+use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::{Account, FiringStore};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::away_queue::AwayQueue;
+
+/// When every test begins: 2030-01-01T00:00:30Z.
+pub const START: Timestamp = Timestamp::from_millis(1_893_456_030_000);
+pub const SHARDS: u16 = 4;
+
+/// How a service under test is set up.
+pub struct Setup {
+    pub limits: RateLimits,
+    pub base_path: &'static str,
+    /// What the API believes; the store has `SHARDS`.
+    pub shards: u16,
+    /// Whether no operation of the queue succeeds.
+    pub queue_is_away: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let limits = RateLimits { per_minute: 100_000, per_hour: 1_000_000 };
+        Self { limits, base_path: "", shards: SHARDS, queue_is_away: false }
+    }
+}
+
+/// A service under test, with one account and a key of it.
+pub struct Service {
+    pub router: Router,
+    pub store: Arc<SqliteStore>,
+    pub queue: Arc<MemoryQueue>,
+    pub accounts: Accounts,
+    pub clock: Clock,
+    pub tasks: Tasks,
+    pub account: Account,
+    pub key: String,
+    pub folder: tempfile::TempDir,
+}
+
+impl Service {
+    pub async fn start() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    pub async fn with(setup: Setup) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = Settings::new(folder.path().join("punctual.db"));
+        let store = Arc::new(SqliteStore::open(&settings).await.expect("opened"));
+        store.migrate().await.expect("migrated");
+        store.set_up_shards(SHARDS).await.expect("set up");
+        let (clock, random, tasks) = (Clock::manual(START), Random::seeded(7), Tasks::new());
+        let queue = Arc::new(MemoryQueue::new());
+        let shared: SharedQueue =
+            if setup.queue_is_away { Arc::new(AwayQueue::default()) } else { queue.clone() };
+        let accounts = Accounts::new(store.clone(), clock.clone(), random.clone());
+        let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
+        let router = api::router(api::Parts {
+            schedules: Schedules::new(
+                store.clone(),
+                shared.clone(),
+                client.expect("a client"),
+                clock.clone(),
+                random.clone(),
+                tasks.clone(),
+                setup.shards,
+            ),
+            accounts: accounts.clone(),
+            authenticator: Authenticator::new(
+                store.clone(),
+                RateLimiter::new(shared, setup.limits),
+                clock.clone(),
+            ),
+            clock: clock.clone(),
+            random,
+            tasks: tasks.clone(),
+            base_path: setup.base_path.parse().expect("a base path"),
+        });
+        let account = accounts.create("first").await.expect("made");
+        let key = new_key(&accounts, &account, Scope::Write, None).await;
+        Self { router, store, queue, accounts, clock, tasks, account, key, folder }
+    }
+
+    /// A key of another account.
+    pub async fn stranger(&self) -> String {
+        let account = self.accounts.create("stranger").await.expect("made");
+        new_key(&self.accounts, &account, Scope::Write, None).await
+    }
+
+    /// A key of the account that can only read.
+    pub async fn read_key(&self) -> String {
+        new_key(&self.accounts, &self.account, Scope::Read, None).await
+    }
+
+    /// A key of the account that expires.
+    pub async fn expiring_key(&self, expires_in: Duration) -> String {
+        new_key(&self.accounts, &self.account, Scope::Write, Some(expires_in)).await
+    }
+
+    /// A request by the account.
+    pub fn call(&self, method: &str, path: &str) -> Call<'_> {
+        let call =
+            Call { service: self, request: Request::builder(), body: Body::empty(), from: 1 };
+        call.to(method, path).header("x-api-key", &self.key)
+    }
+
+    /// A request without a key.
+    pub fn bare(&self, method: &str, path: &str) -> Call<'_> {
+        let call =
+            Call { service: self, request: Request::builder(), body: Body::empty(), from: 1 };
+        call.to(method, path)
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path).send().await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.call("POST", path).json(body).send().await
+    }
+
+    pub async fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.call("PATCH", path).json(body).send().await
+    }
+
+    /// Creates a schedule with `fields` over the usual ones.
+    pub async fn create(&self, fields: Value) -> Value {
+        let answer = self.post("/v1/schedules", &schedule_with(fields)).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        answer.body["data"].clone()
+    }
+
+    /// Creates a schedule and triggers it; the ids of both.
+    pub async fn job(&self) -> (String, String) {
+        let schedule = id(&self.create(json!({})).await);
+        let answer = self.call("POST", &format!("/v1/schedules/{schedule}/trigger")).send().await;
+        (schedule, answer.ok().as_str().expect("an id").to_owned())
+    }
+
+    pub fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+async fn new_key(
+    accounts: &Accounts,
+    account: &Account,
+    scope: Scope,
+    expires_in: Option<Duration>,
+) -> String {
+    let request = KeyRequest { name: "test".into(), scope, expires_in };
+    accounts.create_key(account, &request).await.expect("made").reveal().to_owned()
+}
+
+/// A request in the making.
+pub struct Call<'a> {
+    service: &'a Service,
+    request: http::request::Builder,
+    body: Body,
+    from: u8,
+}
+
+impl Call<'_> {
+    fn to(mut self, method: &str, path: &str) -> Self {
+        self.request = self.request.method(method).uri(path);
+        self
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    /// A header whose value is no text.
+    pub fn raw_header(mut self, name: &str, value: http::HeaderValue) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+
+    /// Replaces the key.
+    pub fn key(mut self, key: &str) -> Self {
+        let headers = self.request.headers_mut().expect("a valid request");
+        headers.insert("x-api-key", key.parse().expect("a header's value"));
+        self
+    }
+
+    /// The last part of the client's address.
+    pub fn from(self, from: u8) -> Self {
+        Self { from, ..self }
+    }
+
+    pub fn json(self, body: &Value) -> Self {
+        self.header("content-type", "application/json").body(body.to_string())
+    }
+
+    pub fn body(self, body: impl Into<Body>) -> Self {
+        Self { body: body.into(), ..self }
+    }
+
+    pub async fn send(self) -> Answer {
+        let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, self.from)), 5_000);
+        let request = self.request.extension(ConnectInfo(peer)).body(self.body);
+        let response = self.service.router.clone().oneshot(request.expect("a valid request"));
+        let (parts, body) = response.await.expect("infallible").into_parts();
+        let bytes = body.collect().await.expect("a whole body").to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body, text }
+    }
+}
+
+/// An answer.
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// `null` if it is not JSON.
+    pub body: Value,
+    pub text: String,
+}
+
+impl Answer {
+    /// The data of a success with status 200.
+    pub fn ok(&self) -> &Value {
+        assert_eq!(self.status, 200, "{}", self.text);
+        assert_eq!(self.body["success"], true, "{}", self.text);
+        &self.body["data"]
+    }
+
+    /// Asserts that it is a refusal in the envelope.
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str, message: &str) -> &Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        let error = &self.body["error"];
+        assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!(message)));
+        assert_eq!(self.body.as_object().expect("an object").len(), 1, "{}", self.text);
+        self
+    }
+
+    /// Asserts that it refuses exactly these fields with these messages.
+    #[track_caller]
+    pub fn invalid(&self, field_errors: Value) {
+        self.refused(400, "VALIDATION_ERROR", "Validation error");
+        let details = Value::from_iter([("fieldErrors", field_errors)]);
+        assert_eq!(self.body["error"]["details"], details);
+    }
+
+    #[track_caller]
+    pub fn not_found(&self, what: &str) {
+        self.refused(404, "NOT_FOUND", what);
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
+    }
+
+    /// The limit, what is left, and when that ends.
+    pub fn limits(&self) -> (&str, &str, &str) {
+        let header = |name| self.header(name);
+        (header("x-ratelimit-limit"), header("x-ratelimit-remaining"), header("x-ratelimit-reset"))
+    }
+}
+
+/// The fields of a schedule that runs at 02:00 in Berlin, with `fields` over them.
+pub fn schedule_with(fields: Value) -> Value {
+    let mut schedule = json!({
+        "name": "Nightly",
+        "cronExpression": "0 2 * * *",
+        "timezone": "Europe/Berlin",
+        "endpoint": "https://example.com/hook",
+        "httpMethod": "POST",
+    });
+    let Value::Object(fields) = fields else { panic!("not an object: {fields}") };
+    for (name, value) in fields {
+        schedule[name] = value;
+    }
+    schedule
+}
+
+pub fn id(record: &Value) -> String {
+    record["id"].as_str().expect("an id").to_owned()
+}
+
+/// An id that no schedule has.
+pub fn unknown_schedule() -> String {
+    ScheduleId::new(START, 1).to_string()
+}
+
+/// `time` seconds after the start of the tests, as answers show it.
+pub fn at(seconds: u64) -> String {
+    START.plus(Duration::from_secs(seconds)).to_string()
+}

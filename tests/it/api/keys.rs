@@ -1,0 +1,177 @@
+//! Authentication: every way to show, or not to show, a key.
+
+use std::time::Duration;
+
+use punctual::domain::KeyId;
+use punctual::domain::key::ApiKey;
+use serde_json::json;
+
+use super::harness::{Service, Setup, schedule_with};
+use punctual::accounts::RateLimits;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+#[tokio::test]
+async fn a_missing_key_is_told_apart_from_a_wrong_one() {
+    let service = Service::start().await;
+    for (method, path) in
+        [("GET", "/v1/schedules"), ("POST", "/v1/jobs/x/retry"), ("GET", "/v1/no")]
+    {
+        let missing = ("MISSING_API_KEY", "API key is required");
+        let invalid = ("INVALID_API_KEY", "Invalid API key");
+        service.bare(method, path).send().await.refused(401, missing.0, missing.1);
+        for blank in ["", " ", "\t "] {
+            let answer = service.bare(method, path).header("x-api-key", blank).send().await;
+            answer.refused(401, missing.0, missing.1);
+        }
+        for wrong in ["x", "pnc_", &service.key.to_uppercase(), &format!("{}0", service.key)] {
+            let answer = service.bare(method, path).key(wrong).send().await;
+            answer.refused(401, invalid.0, invalid.1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn bulk_creation_has_words_of_its_own() {
+    let service = Service::start().await;
+    let path = "/v1/schedules/bulk";
+    let missing = service.bare("POST", path).send().await;
+    missing.refused(401, "UNAUTHORIZED", "Missing x-api-key header");
+    let invalid = service.bare("POST", path).key("nonsense").send().await;
+    invalid.refused(401, "UNAUTHORIZED", "Invalid API key");
+    let key = service.expiring_key(DAY).await;
+    service.clock.advance(DAY);
+    let expired = service.bare("POST", path).key(&key).send().await;
+    expired.refused(401, "EXPIRED_API_KEY", "API key has expired");
+    let usual = service.bare("GET", path).send().await;
+    usual.refused(401, "MISSING_API_KEY", "API key is required");
+}
+
+#[tokio::test]
+async fn a_key_is_taken_from_its_header_only_and_only_once() {
+    let service = Service::start().await;
+    let path = format!("/v1/schedules?x-api-key={}", service.key);
+    service.bare("GET", &path).send().await.refused(401, "MISSING_API_KEY", "API key is required");
+    let twice = service.call("GET", "/v1/schedules").header("X-Api-Key", &service.key).send().await;
+    twice.refused(401, "INVALID_API_KEY", "Invalid API key");
+    let huge = service.bare("GET", "/v1/schedules").key(&"x".repeat(10_000)).send().await;
+    huge.refused(401, "INVALID_API_KEY", "Invalid API key");
+    let bytes = http::HeaderValue::from_bytes(b"pnc_\xff").expect("allowed");
+    let mut call = service.bare("GET", "/v1/schedules");
+    call = call.raw_header("x-api-key", bytes);
+    call.send().await.refused(401, "INVALID_API_KEY", "Invalid API key");
+}
+
+#[tokio::test]
+async fn a_wrong_checksum_never_reaches_the_store() {
+    let service = Service::start().await;
+    service.store.close().await;
+    let mut typo = service.key.clone();
+    typo.replace_range(10..11, if &typo[10..11] == "a" { "b" } else { "a" });
+    let answer = service.bare("GET", "/v1/schedules").key(&typo).send().await;
+    answer.refused(401, "INVALID_API_KEY", "Invalid API key");
+    let answer = service.get("/v1/schedules").await;
+    assert_eq!(answer.status, 503, "a well-formed one does: {}", answer.text);
+}
+
+#[tokio::test]
+async fn a_well_formed_key_with_another_secret_is_wrong() {
+    let service = Service::start().await;
+    let known: ApiKey = service.key.parse().expect("a key");
+    let forged = ApiKey::new(known.id(), |bytes| bytes.fill(7));
+    let unknown = ApiKey::new(KeyId::new(super::harness::START, 5), |bytes| bytes.fill(7));
+    for key in [forged, unknown] {
+        for _ in 0..2 {
+            let answer = service.bare("GET", "/v1/schedules").key(key.reveal()).send().await;
+            answer.refused(401, "INVALID_API_KEY", "Invalid API key");
+        }
+    }
+    service.get("/v1/schedules").await.ok();
+}
+
+#[tokio::test]
+async fn an_expired_key_says_so_for_thirty_days() {
+    let service = Service::start().await;
+    let key = service.expiring_key(DAY).await;
+    let call = async || service.bare("GET", "/v1/schedules").key(&key).send().await;
+    call().await.ok();
+    service.clock.advance(DAY - Duration::from_millis(1));
+    call().await.ok();
+    service.clock.advance(Duration::from_millis(1));
+    call().await.refused(401, "EXPIRED_API_KEY", "API key has expired");
+    service.clock.advance(30 * DAY - Duration::from_millis(1));
+    call().await.refused(401, "EXPIRED_API_KEY", "API key has expired");
+    service.clock.advance(Duration::from_millis(1));
+    call().await.refused(401, "INVALID_API_KEY", "Invalid API key");
+}
+
+#[tokio::test]
+async fn a_revocation_holds_within_five_seconds_and_a_new_key_works_at_once() {
+    let service = Service::start().await;
+    service.get("/v1/account").await.ok();
+    let id = service.key.parse::<ApiKey>().expect("a key").id();
+    service.accounts.revoke_key(id).await.expect("revoked");
+    service.advance(5);
+    service.get("/v1/account").await.refused(401, "INVALID_API_KEY", "Invalid API key");
+    let key = service.expiring_key(DAY).await;
+    service.bare("GET", "/v1/account").key(&key).send().await.ok();
+}
+
+#[tokio::test]
+async fn a_key_that_can_read_cannot_change() {
+    let service = Service::start().await;
+    let schedule = super::harness::id(&service.create(json!({})).await);
+    let key = service.read_key().await;
+    let of = |rest: &str| format!("/v1/schedules/{schedule}{rest}");
+    for (method, path) in [
+        ("POST", "/v1/schedules".to_owned()),
+        ("POST", "/v1/schedules/bulk".to_owned()),
+        ("PUT", of("")),
+        ("PATCH", of("")),
+        ("DELETE", of("")),
+        ("PATCH", of("/toggle")),
+        ("POST", of("/trigger")),
+        ("POST", "/v1/jobs/x/retry".to_owned()),
+        ("POST", "/v1/jobs/x/cancel".to_owned()),
+    ] {
+        let answer = service.call(method, &path).key(&key).json(&json!({})).send().await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (403, &json!("FORBIDDEN")));
+    }
+    for path in ["/v1/schedules", &of(""), "/v1/jobs", "/v1/account", &of("/skips")] {
+        service.call("GET", path).key(&key).send().await.ok();
+    }
+    let preview = service.call("POST", "/v1/schedules/preview").key(&key);
+    preview.json(&schedule_with(json!({}))).send().await.ok();
+}
+
+#[tokio::test]
+async fn an_address_that_shows_many_wrong_keys_is_stopped_before_any_look_up() {
+    let limits = RateLimits { per_minute: 3, per_hour: 100 };
+    let service = Service::with(Setup { limits, ..Setup::default() }).await;
+    let unknown = |secret: u8| {
+        let id = KeyId::new(super::harness::START, u128::from(secret));
+        ApiKey::new(id, |bytes| bytes.fill(secret)).reveal().to_owned()
+    };
+    for secret in 1..=3 {
+        let answer = service.bare("GET", "/v1/jobs").key(&unknown(secret)).send().await;
+        answer.refused(401, "INVALID_API_KEY", "Invalid API key");
+    }
+    service.store.close().await;
+    let answer = service.bare("GET", "/v1/jobs").key(&unknown(4)).send().await;
+    answer.refused(429, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded");
+    let elsewhere = service.bare("GET", "/v1/jobs").key(&unknown(4)).from(9).send().await;
+    assert_eq!(elsewhere.status, 503, "another address still reaches the store");
+}
+
+#[tokio::test]
+async fn a_key_that_works_does_not_suffer_from_others_at_its_address() {
+    let limits = RateLimits { per_minute: 3, per_hour: 100 };
+    let service = Service::with(Setup { limits, ..Setup::default() }).await;
+    service.get("/v1/jobs").await.ok();
+    for _ in 0..5 {
+        service.bare("GET", "/v1/jobs").key("wrong").send().await;
+    }
+    service.advance(10);
+    service.get("/v1/jobs").await.ok();
+    assert_eq!(service.bare("GET", "/v1/jobs").send().await.status, 429);
+}

@@ -1,0 +1,18 @@
+//! The REST API against its contract, on the store of one machine.
+
+mod away_queue;
+mod body_limits;
+mod bulk;
+mod creation;
+mod envelope;
+mod faults;
+mod harness;
+mod hostile;
+mod jobs;
+mod keys;
+mod lifecycle;
+mod lists;
+mod rate_limits;
+mod reference;
+mod tenants;
+mod updates;

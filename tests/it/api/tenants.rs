@@ -1,0 +1,88 @@
+//! Accounts do not see each other (S19, S20): every route, with the ids of another account.
+
+use serde_json::{Value, json};
+
+use super::harness::{START, Service, unknown_schedule};
+use punctual::domain::JobId;
+
+/// The answer of a route to an id, without what differs between any two answers.
+async fn answer(service: &Service, key: &str, method: &str, path: &str, body: &Value) -> String {
+    let call = service.call(method, path).key(key).header("x-request-id", "same");
+    let answer = call.json(body).send().await;
+    let mut headers: Vec<_> = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| !name.as_str().starts_with("x-ratelimit"))
+        .map(|(name, value)| format!("{name}: {value:?}"))
+        .collect();
+    headers.sort();
+    format!("{}\n{}\n{}", answer.status, headers.join("\n"), answer.text)
+}
+
+#[tokio::test]
+async fn the_ids_of_another_account_are_answered_like_random_ones() {
+    let service = Service::start().await;
+    let stranger = service.stranger().await;
+    let (schedule, job) = service.job().await;
+    let (no_schedule, no_job) = (unknown_schedule(), JobId::new(START, 3).to_string());
+    let document = punctual::api::document("").to_json().expect("written");
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let mut tried = 0;
+    for (path, item) in document["paths"].as_object().expect("an object") {
+        let (own, random) =
+            if path.starts_with("/v1/jobs") { (&job, &no_job) } else { (&schedule, &no_schedule) };
+        if !path.starts_with("/v1/") || !path.contains("{id}") {
+            continue;
+        }
+        for method in item.as_object().expect("an object").keys() {
+            let method = method.to_uppercase();
+            for body in [json!({}), json!({ "name": "x", "enabled": true }), json!({ "name": 1 })] {
+                let [foreign, unknown] = [own, random].map(|id| path.replace("{id}", id));
+                let foreign = answer(&service, &stranger, &method, &foreign, &body).await;
+                let unknown = answer(&service, &stranger, &method, &unknown, &body).await;
+                assert_eq!(foreign, unknown, "{method} {path}");
+                assert!(foreign.starts_with("404"), "{method} {path}: {foreign}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 30, "{tried}");
+    let untouched = service.get(&format!("/v1/schedules/{schedule}")).await;
+    assert_eq!(
+        (&untouched.ok()["name"], &untouched.ok()["isEnabled"]),
+        (&json!("Nightly"), &json!(true))
+    );
+    assert_eq!(service.get(&format!("/v1/jobs/{job}")).await.ok()["status"], "PENDING");
+}
+
+#[tokio::test]
+async fn lists_and_counts_show_nothing_of_another_account() {
+    let service = Service::start().await;
+    let stranger = service.stranger().await;
+    let (schedule, _) = service.job().await;
+    let get = async |path: &str| service.call("GET", path).key(&stranger).send().await;
+    let schedules = get("/v1/schedules").await;
+    assert_eq!(
+        (&schedules.body["data"], &schedules.body["pagination"]["total"]),
+        (&json!([]), &json!(0))
+    );
+    for path in ["/v1/jobs", &format!("/v1/jobs?scheduleId={schedule}")] {
+        let jobs = get(path).await;
+        assert_eq!((&jobs.ok()["jobs"], &jobs.ok()["total"]), (&json!([]), &json!(0)), "{path}");
+    }
+    let usage = get("/v1/account").await.ok()["usage"].clone();
+    assert_eq!(usage, json!({ "schedules": 0, "apiKeys": 1, "jobsThisMonth": 0 }));
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_account_leads_nowhere_new() {
+    let service = Service::start().await;
+    let stranger = service.stranger().await;
+    service.job().await;
+    service.job().await;
+    let page = service.get("/v1/jobs?limit=1").await;
+    let cursor = page.ok()["nextCursor"].as_str().expect("there is more").to_owned();
+    let path = format!("/v1/jobs?cursor={cursor}");
+    let answer = service.call("GET", &path).key(&stranger).send().await;
+    assert_eq!(answer.ok()["jobs"], json!([]));
+}
