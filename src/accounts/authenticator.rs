@@ -146,11 +146,14 @@ impl Authenticator {
         if age < RENEW || (age < FRESH && known.renewing.swap(true, Ordering::Relaxed)) {
             return Ok(known);
         }
-        let renewed = self.look_up(known.id, digest, now).await;
-        if matches!(renewed, Err(Refusal::Invalid)) {
-            self.known.remove(&digest.0);
+        match self.look_up(known.id, digest, now).await {
+            Err(Refusal::Store(_)) if age < FRESH => Ok(known),
+            Err(Refusal::Invalid) => {
+                self.known.remove(&digest.0);
+                Err(Refusal::Invalid)
+            }
+            renewed => renewed,
         }
-        renewed
     }
 
     /// A key that has not worked here, or not lately: it may only be looked up while its address

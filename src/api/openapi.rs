@@ -7,6 +7,7 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::server::Server;
+use utoipa::openapi::tag::Tag;
 use utoipa::openapi::{
     Components, Content, Header, InfoBuilder, License, OpenApi, PathItem, Ref, RefOr, Response,
     ResponseBuilder,
@@ -18,6 +19,8 @@ use super::error::Envelope;
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 const SCHEME: &str = "apiKey";
+/// In the order in which the reference shows them.
+const TAGS: [&str; 4] = ["Schedules", "Jobs", "Account", "Reference"];
 
 /// Every refusal that the document names: its name, status and meaning.
 const REFUSALS: [(&str, &str, &str); 13] = [
@@ -86,6 +89,7 @@ pub(super) fn complete(mut document: OpenApi, base_path: &str) -> OpenApi {
         .build();
     let server = if base_path.is_empty() { "/" } else { base_path };
     document.servers = Some(vec![Server::new(server)]);
+    document.tags = Some(TAGS.map(Tag::new).to_vec());
     document.security = Some(vec![SecurityRequirement::new::<_, _, String>(SCHEME, [])]);
     let components = document.components.get_or_insert_default();
     add_components(components);

@@ -62,6 +62,9 @@ pub struct App {
 pub enum Ended {
     /// In order, because it was asked to.
     AsAsked,
+    /// As it was asked to, but what did not end within the grace period was cut off. Attempts
+    /// that were go on at the next start.
+    CutOff,
     /// Because something it needs had failed.
     Failed,
     /// Before it was done with stopping, because it was asked twice.
@@ -182,11 +185,15 @@ impl App {
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
-        self.executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await;
+        let idle = self.executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await;
         let left = self.grace.saturating_sub(self.clock.monotonic() - begun);
-        let clean = self.tasks.finish(left.max(COMMIT_GRACE)).await;
+        let clean = self.tasks.finish(left.max(COMMIT_GRACE)).await && idle;
         self.sqlite.close().await;
         tracing::info!(clean, "stopped");
-        if self.tasks.has_failed() { Ended::Failed } else { Ended::AsAsked }
+        match (self.tasks.has_failed(), clean) {
+            (true, _) => Ended::Failed,
+            (false, true) => Ended::AsAsked,
+            (false, false) => Ended::CutOff,
+        }
     }
 }

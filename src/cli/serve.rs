@@ -36,6 +36,9 @@ pub(super) async fn start(config: &Config) -> Result<(App, Signals), CliError> {
 pub(super) async fn finish(app: App, signals: Signals) -> Result<(), CliError> {
     match app.run(signals).await {
         Ended::AsAsked => Ok(()),
+        Ended::CutOff => Err(CliError::failed(
+            "not everything had ended within shutdown.grace_seconds; the next start goes on with it",
+        )),
         Ended::Failed => {
             Err(CliError::failed("the service has failed and stopped; the log says why"))
         }

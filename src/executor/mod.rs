@@ -129,17 +129,18 @@ impl Executor {
 
     /// Waits for the attempts under way after the first stage of a stop has begun, at most for
     /// `grace`. What still runs then is aborted and recorded as lost, so that another executor
-    /// goes on with it (STOP-1).
-    pub async fn stop(&self, grace: Duration) {
+    /// goes on with it (STOP-1). Returns whether all ended by themselves.
+    pub async fn stop(&self, grace: Duration) -> bool {
         let idle = async {
             self.drained.cancelled().await;
             self.shared.running.idle().await;
         };
         tokio::select! {
-            () = idle => {}
+            () = idle => true,
             () = self.shared.clock.sleep(grace) => {
                 let left = self.shared.running.abort_all(Abort::Released);
                 tracing::warn!(left, "grace period over, releasing running attempts");
+                false
             }
         }
     }

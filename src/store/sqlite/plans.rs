@@ -40,8 +40,8 @@ async fn batches_look_rows_up_by_their_key() {
         let scans: Vec<&str> = plan.lines().filter(|step| step.starts_with("SCAN")).collect();
         assert!(scans.iter().all(|scan| scan.contains("VIRTUAL TABLE")), "{sql}\n{plan}");
         let by_key = plan.lines().filter(|step| {
-            step.contains("USING PRIMARY KEY (id=?)")
-                || step.contains("USING PRIMARY KEY (shard=? AND schedule_id=?)")
+            step.starts_with("SEARCH")
+                && (step.contains("_1 (id=?)") || step.contains("KEY (shard=? AND schedule_id=?)"))
         });
         assert_eq!(by_key.count(), searches, "{sql}\n{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");

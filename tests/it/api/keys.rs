@@ -175,3 +175,17 @@ async fn a_key_that_works_does_not_suffer_from_others_at_its_address() {
     service.get("/v1/jobs").await.ok();
     assert_eq!(service.bare("GET", "/v1/jobs").send().await.status, 429);
 }
+
+#[tokio::test]
+async fn a_known_key_works_on_while_the_store_is_away_for_a_moment() {
+    let service = Service::start().await;
+    service.get("/v1/account").await.ok();
+    service.store.close().await;
+    for seconds in [3, 0] {
+        service.advance(seconds);
+        let answer = service.get("/v1/nothing").await;
+        assert_eq!(answer.status, 404, "what needs no store is answered: {}", answer.text);
+    }
+    service.advance(1);
+    assert_eq!(service.get("/v1/nothing").await.status, 503);
+}

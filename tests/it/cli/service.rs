@@ -159,10 +159,8 @@ fn dev_runs_its_demo_and_stops_on_sigterm() {
     assert_eq!(again.end(), Some(0));
 }
 
-#[test]
-fn a_second_signal_ends_the_wait_for_running_attempts() {
-    let folder = folder();
-    let dev = Dev::start(dev(folder.path()));
+/// A target that takes calls and never answers, and a job that is calling it.
+fn hanging_attempt(dev: &Dev) -> (TcpListener, TcpStream) {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let target = silent.local_addr().expect("bound");
     let schedule = format!(
@@ -170,11 +168,38 @@ fn a_second_signal_ends_the_wait_for_running_attempts() {
     );
     assert!(dev.ask("POST", "/v1/schedules", &schedule).contains("HTTP/1.1 201 "));
     dev.trigger();
-    let _attempt = silent.accept().expect("called");
+    let (attempt, _) = silent.accept().expect("called");
+    (silent, attempt)
+}
+
+#[test]
+fn a_second_signal_ends_the_wait_for_running_attempts() {
+    let folder = folder();
+    let dev = Dev::start(dev(folder.path()));
+    let _hanging = hanging_attempt(&dev);
     dev.signal("TERM");
     within(PATIENCE, || ask(&dev.ops, "GET /readyz", "\r\n").is_err().then_some(()));
     dev.signal("TERM");
     assert_eq!(dev.end(), Some(130));
+}
+
+#[test]
+fn an_attempt_that_outlives_the_grace_period_is_cut_off_and_recorded() {
+    let folder = folder();
+    let mut command = dev(folder.path());
+    command.env("PUNCTUAL_SHUTDOWN_GRACE_SECONDS", "1");
+    let first = Dev::start(command);
+    let (silent, _attempt) = hanging_attempt(&first);
+    let key = first.key.clone();
+    first.signal("TERM");
+    assert_eq!(first.end(), Some(1));
+
+    silent.set_nonblocking(true).expect("a socket");
+    let mut again = Dev::start(dev(folder.path()));
+    again.key = key;
+    let _attempt = within(PATIENCE, || silent.accept().ok());
+    let jobs = again.get("/v1/jobs");
+    assert!(jobs.contains("\"attemptNumber\":2"), "{jobs}");
 }
 
 /// F81: nobody reads the log, and the pipe (64 KiB) is full.

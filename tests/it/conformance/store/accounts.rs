@@ -1,0 +1,86 @@
+use std::time::Duration;
+
+use punctual::domain::key::{KeyDigest, Scope};
+use punctual::domain::{AccountId, JobId, KeyId};
+use punctual::store::{Account, NewJob, NewKey, Write};
+
+use super::world::{World, minute};
+
+pub fn new_key(number: u128) -> NewKey {
+    NewKey {
+        id: KeyId::new(minute(0), number),
+        name: format!("key {number}"),
+        scope: Scope::Write,
+        digest: KeyDigest([7; 32]),
+        expires_at: None,
+    }
+}
+
+pub async fn names_are_unique(w: &World) {
+    let account = |number, name: &str| Account {
+        id: AccountId::new(minute(0), number),
+        name: name.into(),
+        created_at: minute(1),
+    };
+    let zoe = account(8, "zoë");
+    assert!(w.store.create_account(&zoe).await.expect("create"));
+    assert!(!w.store.create_account(&account(9, "zoë")).await.expect("create"));
+    assert_eq!(w.store.account(zoe.id).await.expect("read"), Some(zoe));
+    assert_eq!(w.store.account(AccountId::new(minute(0), 9)).await.expect("read"), None);
+    let accounts = w.store.accounts().await.expect("list");
+    let names: Vec<_> = accounts.iter().map(|account| account.name.as_str()).collect();
+    assert_eq!(names, ["foreign", "own", "zoë"]);
+}
+
+pub async fn a_key_reads_back_and_is_listed_newest_first(w: &World) {
+    let old = NewKey { scope: Scope::Read, expires_at: Some(minute(9)), ..new_key(1) };
+    assert!(w.store.create_key(&w.write(minute(0)), &old).await.expect("create"));
+    assert!(w.store.create_key(&w.write(minute(1)), &new_key(2)).await.expect("create"));
+    let known = w.store.key(old.id).await.expect("read").expect("a key");
+    assert_eq!((known.account, known.scope), (w.account, Scope::Read));
+    assert!(known.digest.matches(&old.digest));
+    assert_eq!((known.expires_at, known.revoked_at), (Some(minute(9)), None));
+    assert_eq!(w.store.key(new_key(3).id).await.expect("read"), None);
+    let keys = w.store.keys(w.account).await.expect("list");
+    let listed: Vec<_> = keys.iter().map(|key| (key.id, key.name.as_str())).collect();
+    assert_eq!(listed, [(new_key(2).id, "key 2"), (old.id, "key 1")]);
+    assert_eq!((keys[1].created_at, keys[1].expires_at), (minute(0), Some(minute(9))));
+}
+
+pub async fn a_key_needs_an_account(w: &World) {
+    let write = Write { account: AccountId::new(minute(0), 77), now: minute(0) };
+    assert!(!w.store.create_key(&write, &new_key(1)).await.expect("create"));
+    assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
+}
+
+pub async fn revoking_is_for_good(w: &World) {
+    let id = new_key(1).id;
+    assert!(w.store.create_key(&w.write(minute(0)), &new_key(1)).await.expect("create"));
+    assert!(w.store.revoke_key(&w.write(minute(1)), id).await.expect("revoke"));
+    assert!(w.store.revoke_key(&w.write(minute(2)), id).await.expect("revoke"));
+    assert!(!w.store.revoke_key(&w.write(minute(2)), new_key(2).id).await.expect("revoke"));
+    let known = w.store.key(id).await.expect("read").expect("a key");
+    assert_eq!(known.revoked_at, Some(minute(1)));
+    assert_eq!(w.store.keys(w.account).await.expect("list")[0].revoked_at, Some(minute(1)));
+}
+
+pub async fn usage_counts_this_month(w: &World) {
+    let schedule = w.schedule().await;
+    w.schedule_with(|new| new.is_enabled = false).await;
+    for number in 1..=3 {
+        w.store.create_key(&w.write(minute(0)), &new_key(number)).await.expect("create");
+    }
+    w.store.revoke_key(&w.write(minute(1)), new_key(2).id).await.expect("revoke");
+    let month = "2024-05-01T00:00:00Z".parse().expect("an instant");
+    let last_month = "2024-04-30T23:59:59.999Z".parse().expect("an instant");
+    for at in [last_month, month, minute(1)] {
+        let new = NewJob { id: JobId::new(at, w.random.bits()), schedule };
+        w.store.create_job(&w.write(at), &new).await.expect("create").expect("a schedule");
+    }
+    let usage = w.store.usage(w.account, minute(2)).await.expect("count");
+    assert_eq!((usage.schedules, usage.keys, usage.jobs_this_month), (2, 2, 2));
+    let june = minute(0).plus(Duration::from_secs(30 * 86_400));
+    assert_eq!(w.store.usage(w.account, june).await.expect("count").jobs_this_month, 0);
+    let foreign = w.store.usage(w.foreign, minute(2)).await.expect("count");
+    assert_eq!((foreign.schedules, foreign.keys, foreign.jobs_this_month), (0, 0, 0));
+}

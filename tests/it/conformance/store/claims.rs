@@ -1,0 +1,155 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use punctual::domain::JobId;
+use punctual::domain::job::{JobStatus, Trigger};
+use punctual::store::{Claim, Claimed, End, ExecutorId, ExpiredClaim};
+
+use super::world::{World, definition, failure, minute, soon};
+
+pub async fn one_claimer_of_many_gets_a_job(w: &World) {
+    let id = w.schedule().await;
+    let mut jobs = Vec::new();
+    for _ in 0..40 {
+        jobs.push(w.manual_job(id, minute(1)).await);
+    }
+    let claimers = (0..12).map(|number| {
+        let claim = Claim { executor: ExecutorId(number), ..w.claim_at(minute(1)) };
+        let jobs = jobs.clone();
+        let store = w.store.clone();
+        w.spawn(async move {
+            let mut mine = Vec::new();
+            for few in jobs.chunks(7) {
+                mine.extend(store.claim(&claim, few).await.expect("claim"));
+            }
+            mine
+        })
+    });
+    let all = futures_util::future::join_all(claimers).await;
+    let claimed: Vec<JobId> = all.into_iter().flatten().map(|claimed| claimed.job).collect();
+    assert_eq!(claimed.len(), 40);
+    assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), jobs.into_iter().collect());
+}
+
+pub async fn a_claim_is_whole(w: &World) {
+    let id = w.schedule().await;
+    let job = w.tick_job(id).await;
+    let unknown = JobId::new(minute(1), 1);
+    let now = soon(minute(1));
+    let claimed = w.claim(now, &[unknown, job, job]).await;
+    let expected = Claimed {
+        job,
+        account: w.account,
+        schedule: id,
+        trigger: Trigger::Schedule,
+        attempt: 1,
+        max_attempts: 3,
+        started_at: now,
+        definition: definition(),
+    };
+    assert_eq!(claimed, [expected]);
+    let (job, attempts) = w.job_and_attempts(job).await;
+    assert_eq!((job.status, job.attempt_number), (JobStatus::Running, 1));
+    assert_eq!((job.started_at, job.updated_at, job.completed_at), (Some(now), now, None));
+    assert_eq!((attempts.len(), attempts[0].number, attempts[0].started_at), (1, 1, now));
+    assert_eq!(attempts[0].completed_at, None);
+    assert!(w.claim(now, &[]).await.is_empty());
+}
+
+pub async fn only_what_may_start_is_claimed(w: &World) {
+    let id = w.schedule().await;
+    let done = w.manual_job(id, minute(1)).await;
+    w.run(minute(1), done, End::Succeeded).await;
+    let running = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[running]).await;
+    let cancelled = w.manual_job(id, minute(1)).await;
+    w.store.cancel_job(&w.write(minute(1)), cancelled).await.expect("cancel");
+    let later = w.manual_job(id, minute(3)).await;
+    let jobs = [done, running, cancelled, later];
+    assert!(w.claim(minute(3).minus(Duration::from_millis(1)), &jobs).await.is_empty());
+    let claimed = w.claim(minute(3), &jobs).await;
+    assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [later]);
+}
+
+pub async fn attempts_are_numbered_and_limited(w: &World) {
+    let id = w.schedule().await;
+    let job = w.manual_job(id, minute(0)).await;
+    for attempt in 1..=3 {
+        let at = minute(attempt);
+        let claimed = w.claim(at, &[job]).await;
+        assert_eq!(i64::from(claimed[0].attempt), attempt);
+        assert!(w.claim(at, &[job]).await.is_empty(), "never two at once");
+        let end = w.completion(&claimed[0], None, End::Retry(failure(), minute(attempt + 1)));
+        w.commit(at, &[end]).await;
+    }
+    assert_eq!(w.status(job).await, JobStatus::Failed);
+    assert!(w.claim(minute(9), &[job]).await.is_empty());
+    let (_, attempts) = w.job_and_attempts(job).await;
+    assert_eq!(attempts.iter().map(|attempt| attempt.number).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+pub async fn renewing_extends_own_claims_only(w: &World) {
+    let id = w.schedule().await;
+    let [mine, others] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
+    let waiting = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[mine]).await;
+    let other = Claim { executor: ExecutorId(5), ..w.claim_at(minute(1)) };
+    w.store.claim(&other, &[others]).await.expect("claim");
+    let renewal = w.claim_at(minute(2));
+    let all = [(mine, 1), (others, 1), (waiting, 1), (waiting, 0)];
+    assert_eq!(w.store.renew(&renewal, &all).await.expect("renew"), [mine]);
+    assert!(w.store.renew(&renewal, &[(mine, 2)]).await.expect("renew").is_empty());
+    assert!(w.store.renew(&renewal, &[]).await.expect("renew").is_empty());
+    let expired = w.store.expired(minute(2), 9).await.expect("read");
+    assert_eq!(expired.iter().map(|claim| claim.job).collect::<Vec<_>>(), [others]);
+}
+
+pub async fn late_ones_are_found_oldest_first(w: &World) {
+    let id = w.schedule().await;
+    let third = w.manual_job(id, minute(3)).await;
+    let first = w.manual_job(id, minute(1)).await;
+    let second = w.manual_job(id, minute(2)).await;
+    let running = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[running]).await;
+    let late = async |before, limit| -> Vec<JobId> {
+        let tickets = w.store.late(before, limit).await.expect("read");
+        assert!(tickets.iter().all(|ticket| ticket.host == super::world::HOST));
+        assert!(tickets.iter().all(|ticket| ticket.account == w.account));
+        tickets.iter().map(|ticket| ticket.job).collect()
+    };
+    assert_eq!(late(minute(9), 9).await, [first, second, third]);
+    assert_eq!(late(minute(9), 2).await, [first, second]);
+    assert_eq!(late(minute(2), 9).await, [first], "before, not at");
+    w.run(minute(3), first, End::Retry(failure(), minute(5))).await;
+    assert_eq!(late(minute(9), 9).await, [second, third, first]);
+    assert_eq!(w.store.late(minute(9), 9).await.expect("read")[2].start, minute(5));
+}
+
+pub async fn lost_claims_are_found_oldest_first(w: &World) {
+    let id = w.schedule().await;
+    let [a, b] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
+    w.claim(minute(2), &[b]).await;
+    w.claim(minute(1), &[a]).await;
+    let ends = |at: i64| minute(at).plus(Duration::from_secs(30));
+    let lost = |job| ExpiredClaim { job, attempt: 1, max_attempts: 3, executor: w.executor };
+    let expired = async |before, limit| w.store.expired(before, limit).await.expect("read");
+    assert_eq!(expired(minute(9), 9).await, [lost(a), lost(b)]);
+    assert_eq!(expired(minute(9), 1).await, [lost(a)]);
+    assert_eq!(expired(ends(2), 9).await, [lost(a)], "before, not at");
+    assert!(expired(ends(1), 9).await.is_empty());
+}
+
+pub async fn unfinished_jobs_are_counted_to_a_cap(w: &World) {
+    assert_eq!(w.store.unfinished(10).await.expect("count"), 0);
+    let id = w.schedule().await;
+    let done = w.manual_job(id, minute(1)).await;
+    w.run(minute(1), done, End::Succeeded).await;
+    for _ in 0..4 {
+        w.manual_job(id, minute(1)).await;
+    }
+    let running = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[running]).await;
+    assert_eq!(w.store.unfinished(10).await.expect("count"), 5);
+    assert_eq!(w.store.unfinished(3).await.expect("count"), 3);
+    w.store.ping().await.expect("it answers");
+}

@@ -1,0 +1,84 @@
+//! A caller can go away at any moment: an HTTP client that disconnects, a task that is stopped.
+
+use std::future::Future;
+use std::pin::pin;
+
+use punctual::domain::JobId;
+use punctual::domain::Timestamp;
+use punctual::domain::job::Trigger;
+use punctual::store::{NewSchedule, TickJob};
+
+use super::world::{World, every_job, every_schedule, minute, soon};
+
+/// Polls a future a number of times with pauses in between for others, then drops it. Returns
+/// whether it had ended.
+async fn abandon(polls: usize, future: impl Future) -> bool {
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        if futures_util::poll!(future.as_mut()).is_ready() {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+pub async fn a_creation_is_whole_or_absent(w: &World) {
+    let mut acknowledged = 0;
+    for polls in 0..60 {
+        let pair: [NewSchedule; 2] = [w.new_schedule(), w.new_schedule()];
+        let write = w.write(minute(1));
+        let ended = abandon(polls, w.store.create_schedules(&write, &pair)).await;
+        acknowledged += u32::from(ended);
+        // This write comes after the abandoned one.
+        w.store.ping().await.expect("the store can be used");
+        let first = w.store.schedule(w.account, pair[0].id).await.expect("read");
+        let second = w.store.schedule(w.account, pair[1].id).await.expect("read");
+        assert_eq!(first.is_some(), second.is_some(), "after {polls} polls");
+        assert!(first.is_some() || !ended, "what was acknowledged is there");
+    }
+    let whole = w.store.usage(w.account, minute(1)).await.expect("count").schedules;
+    assert!(whole >= u64::from(acknowledged) * 2);
+}
+
+pub async fn a_firing_is_whole_or_absent(w: &World) {
+    let id = w.schedule().await;
+    for polls in 0..40 {
+        let firing = w.firing(id).await;
+        let tick = firing.tick;
+        abandon(polls, w.store.fire(w.fence, soon(tick), std::slice::from_ref(&firing))).await;
+        w.store.ping().await.expect("the store can be used");
+        let moved = w.read(id).await.next_tick != Some(tick);
+        let job = w.store.job(w.account, JobId::of_tick(id, tick)).await.expect("read");
+        assert_eq!(moved, job.is_some(), "after {polls} polls");
+        if !moved {
+            w.fire(soon(tick), &[firing]).await;
+        }
+    }
+    let jobs = w.store.usage(w.account, minute(99)).await.expect("count").jobs_this_month;
+    assert_eq!(jobs, 40);
+}
+
+pub async fn reads_can_be_dropped(w: &World) {
+    let id = w.schedule().await;
+    let firing = w.firing(id).await;
+    let jobs = (0..500)
+        .map(|number| {
+            let tick = Timestamp::from_millis(minute(1).as_millis() + number);
+            TickJob { id: JobId::of_tick(id, tick), trigger: Trigger::CatchUp }
+        })
+        .collect();
+    w.fire(minute(2), &[punctual::store::Firing { jobs, ..firing }]).await;
+    for polls in 0..60 {
+        abandon(polls, w.store.jobs(w.account, &every_job())).await;
+        abandon(polls, w.store.schedules(w.account, &every_schedule())).await;
+        abandon(polls, w.store.job(w.account, JobId::of_tick(id, minute(1)))).await;
+        abandon(polls, w.store.late(minute(9), 500)).await;
+    }
+    assert_eq!(w.listed(&every_job()).await.len(), 100);
+    // No connection was left in an old view of the store.
+    let job = w.manual_job(id, minute(3)).await;
+    for _ in 0..8 {
+        assert_eq!(w.listed(&every_job()).await[0], job);
+    }
+}

@@ -1,0 +1,180 @@
+//! The store's contract as a suite: every method, every statement of its documentation.
+//!
+//! A case is a function of a [`world::World`]. It is listed once, below, and runs on every
+//! adapter: one line at the end adds an adapter. What only one adapter has is beside the cases, in
+//! a file of its name.
+
+mod accounts;
+mod changes;
+mod claims;
+mod commits;
+mod dropped;
+mod firing;
+mod job_lists;
+mod jobs;
+mod overlap;
+mod policies;
+mod pruning;
+mod races;
+mod schedule_lists;
+mod schedules;
+mod skips;
+mod sqlite;
+mod tenancy;
+mod world;
+
+/// Runs `$module::$case` on the adapter whose stores `$open` opens.
+macro_rules! suite {
+    ($adapter:ident: $open:path; $($module:ident { $($case:ident,)* })*) => {
+        mod $adapter {$(
+            mod $module {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let world = super::super::super::world::World::new($open().await).await;
+                    super::super::super::$module::$case(&world).await;
+                }
+            )*}
+        )*}
+    };
+}
+
+macro_rules! every_case {
+    ($adapter:ident: $open:path) => {
+        suite! { $adapter: $open;
+            accounts {
+                names_are_unique,
+                a_key_reads_back_and_is_listed_newest_first,
+                a_key_needs_an_account,
+                revoking_is_for_good,
+                usage_counts_this_month,
+            }
+            schedules {
+                one_reads_back_whole,
+                creation_is_all_or_nothing,
+                a_disabled_one_has_no_next_tick,
+                a_thousand_at_once,
+                deleting_ends_waiting_jobs_and_keeps_history,
+                deleting_lets_the_attempt_under_way_end,
+            }
+            changes {
+                a_change_replaces_everything,
+                a_job_keeps_the_version_it_was_made_with,
+                an_old_read_is_stale,
+                a_tick_fired_in_between_makes_it_stale,
+                disabling_stops_ticks,
+                of_many_at_once_one_wins,
+            }
+            schedule_lists {
+                every_sort_pages_by_cursor_and_by_offset,
+                filters_and_totals,
+                contains_takes_no_patterns,
+                the_endpoint_is_the_current_one,
+                a_page_ends_before_it_is_too_large,
+            }
+            skips {
+                consecutive_ones_are_one_range,
+                a_job_or_another_reason_begins_a_new_range,
+                the_count_stops_at_its_cap,
+                superseded_ticks_are_recorded,
+                they_are_listed_newest_first_in_pages,
+            }
+            jobs {
+                a_manual_one_starts_at_once,
+                a_manual_one_needs_a_schedule,
+                retrying_makes_a_new_job_by_the_current_version,
+                cancelling_a_waiting_one_ends_it,
+                cancelling_a_running_one_lets_no_attempt_follow,
+                all_attempts_are_kept,
+            }
+            job_lists {
+                filters,
+                pages_by_cursor_and_by_offset,
+                time_bounds_are_inclusive,
+                the_total_stops_at_ten_thousand,
+                responses_are_cut_at_a_character,
+                a_page_ends_before_it_is_too_large,
+            }
+            firing {
+                the_shards_are_fixed_once,
+                an_epoch_rises,
+                a_tick_becomes_a_job_and_moves_on,
+                firing_again_changes_nothing,
+                an_older_epoch_changes_nothing,
+                what_has_changed_is_stale,
+                nothing_starts_early_or_moves_back,
+                a_job_that_exists_is_not_made_again,
+                the_last_tick_leaves_none,
+                catching_up_makes_jobs_and_skips,
+                next_ticks_come_in_pages,
+                candidates_are_what_can_fire,
+            }
+            overlap {
+                skip_lets_one_run,
+                queue_one_holds_one_more,
+                waiting_for_a_retry_counts_as_active,
+                manual_jobs_neither_block_nor_are_blocked,
+                several_late_ticks_find_their_places,
+                cancelling_the_active_one_lets_the_held_one_follow,
+                cancelling_the_held_one_makes_room,
+                deleting_ends_both,
+                a_job_that_exists_does_not_become_active,
+            }
+            policies {
+                away_from_allow_the_newest_unfinished_becomes_active,
+                to_allow_the_held_one_starts,
+                from_queue_to_skip_the_held_one_still_follows,
+            }
+            claims {
+                one_claimer_of_many_gets_a_job,
+                a_claim_is_whole,
+                only_what_may_start_is_claimed,
+                attempts_are_numbered_and_limited,
+                renewing_extends_own_claims_only,
+                late_ones_are_found_oldest_first,
+                lost_claims_are_found_oldest_first,
+                unfinished_jobs_are_counted_to_a_cap,
+            }
+            commits {
+                success_and_failure_are_final,
+                a_retry_waits_for_its_time,
+                without_an_attempt_left_a_retry_fails,
+                a_lost_claim_changes_nothing,
+                the_second_end_of_a_job_is_lost,
+                a_lost_executor_leaves_no_response,
+                any_bytes_can_be_stored,
+                large_responses_in_one_batch,
+                the_streak_counts_failures_since_a_success,
+                an_older_run_does_not_become_the_last,
+                cancelled_jobs_count_nothing,
+            }
+            races {
+                two_leaders_fire_a_tick_once,
+                triggers_come_before_or_after_a_delete,
+                ticks_come_before_or_after_a_delete,
+                a_cancel_and_an_end_agree,
+                a_cancel_and_a_claim_agree,
+                writes_that_fail_do_not_touch_others,
+            }
+            dropped {
+                a_creation_is_whole_or_absent,
+                a_firing_is_whole_or_absent,
+                reads_can_be_dropped,
+            }
+            tenancy {
+                schedules_of_others_are_not_there,
+                jobs_of_others_are_not_there,
+                keys_of_others_are_not_there,
+            }
+            pruning {
+                old_jobs_skips_and_versions_go,
+                unfinished_jobs_and_used_versions_stay,
+                a_round_is_bounded,
+            }
+        }
+    };
+}
+
+/// The suite, once for each adapter.
+mod on {
+    every_case!(sqlite: super::super::super::sqlite::open);
+}

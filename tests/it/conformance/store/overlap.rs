@@ -1,0 +1,184 @@
+use punctual::domain::JobId;
+use punctual::domain::ScheduleId;
+use punctual::domain::job::{JobStatus, Trigger};
+use punctual::domain::outcome::ErrorCode;
+use punctual::domain::schedule::{OverlapPolicy, SkipReason};
+use punctual::store::{Cancelled, Change, End, Firing, TickJob};
+
+use super::world::{World, failure, minute, soon};
+
+pub async fn with_policy(w: &World, policy: OverlapPolicy) -> ScheduleId {
+    w.schedule_with(|new| new.overlap_policy = policy).await
+}
+
+/// How many ticks were skipped because of overlap.
+pub async fn overlaps(w: &World, id: ScheduleId) -> u32 {
+    let skips = w.skips(id).await;
+    skips.iter().filter(|skip| skip.reason == SkipReason::Overlap).map(|skip| skip.count).sum()
+}
+
+pub async fn skip_lets_one_run(w: &World) {
+    let id = with_policy(w, OverlapPolicy::Skip).await;
+    let first = w.tick_job(id).await;
+    assert!(w.fire_next(id).await.is_empty());
+    w.claim(soon(minute(2)), &[first]).await;
+    assert!(w.fire_next(id).await.is_empty());
+    assert_eq!(overlaps(w, id).await, 2);
+    let skips = w.skips(id).await;
+    assert_eq!((skips.len(), skips[0].first, skips[0].last), (1, minute(2), minute(3)));
+    assert_eq!(w.store.job(w.account, JobId::of_tick(id, minute(2))).await.expect("read"), None);
+    for (end, status) in
+        [(End::Succeeded, JobStatus::Success), (End::Failed(failure()), JobStatus::Failed)]
+    {
+        let claimed = w.store.expired(minute(99), 9).await.expect("read").remove(0);
+        let completion = punctual::store::Completion {
+            job: claimed.job,
+            attempt: claimed.attempt,
+            executor: w.executor,
+            completed_at: minute(4),
+            exchange: None,
+            end,
+        };
+        assert!(w.commit(minute(4), &[completion]).await.tickets.is_empty());
+        assert_eq!(w.status(claimed.job).await, status);
+        let next = w.tick_job(id).await;
+        w.claim(minute(9), &[next]).await;
+    }
+}
+
+pub async fn queue_one_holds_one_more(w: &World) {
+    let id = with_policy(w, OverlapPolicy::QueueOne).await;
+    let first = w.tick_job(id).await;
+    assert!(w.fire_next(id).await.is_empty());
+    assert!(w.fire_next(id).await.is_empty());
+    let held = JobId::of_tick(id, minute(2));
+    let (job, attempts) = w.job_and_attempts(held).await;
+    assert_eq!((job.status, attempts.len()), (JobStatus::Pending, 0));
+    assert_eq!(overlaps(w, id).await, 1);
+    assert!(w.claim(minute(9), &[held]).await.is_empty(), "it has no start");
+    assert!(!w.store.late(minute(99), 9).await.expect("read").iter().any(|t| t.job == held));
+    let committed = w.run(minute(9), first, End::Succeeded).await;
+    assert_eq!(committed.tickets.len(), 1);
+    let ticket = committed.tickets[0];
+    assert_eq!((ticket.job, ticket.start), (held, soon(minute(9))));
+    // The held one is the active one now: there is room for one to be held again.
+    assert!(w.fire_next(id).await.is_empty());
+    let next = JobId::of_tick(id, minute(4));
+    assert_eq!(w.status(next).await, JobStatus::Pending);
+    let committed = w.run(minute(10), held, End::Failed(failure())).await;
+    assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [next]);
+    w.run(minute(11), next, End::Succeeded).await;
+    w.tick_job(id).await;
+    assert_eq!(overlaps(w, id).await, 1);
+}
+
+pub async fn waiting_for_a_retry_counts_as_active(w: &World) {
+    let id = with_policy(w, OverlapPolicy::Skip).await;
+    let first = w.tick_job(id).await;
+    w.run(soon(minute(1)), first, End::Retry(failure(), minute(5))).await;
+    assert!(w.fire_next(id).await.is_empty());
+    assert_eq!(overlaps(w, id).await, 1);
+    w.run(minute(5), first, End::Succeeded).await;
+    w.tick_job(id).await;
+}
+
+pub async fn manual_jobs_neither_block_nor_are_blocked(w: &World) {
+    let id = with_policy(w, OverlapPolicy::QueueOne).await;
+    let by_hand = w.manual_job(id, minute(0)).await;
+    let first = w.tick_job(id).await;
+    let second = w.manual_job(id, soon(minute(1))).await;
+    assert_eq!(w.claim(minute(2), &[by_hand, first, second]).await.len(), 3);
+    assert!(w.fire_next(id).await.is_empty());
+    let held = JobId::of_tick(id, minute(2));
+    let claimed = w.store.expired(minute(99), 9).await.expect("read");
+    let end = |job: JobId| punctual::store::Completion {
+        job,
+        attempt: 1,
+        executor: w.executor,
+        completed_at: minute(3),
+        exchange: None,
+        end: End::Succeeded,
+    };
+    assert_eq!(claimed.len(), 3);
+    assert!(w.commit(minute(3), &[end(by_hand), end(second)]).await.tickets.is_empty());
+    let committed = w.commit(minute(3), &[end(first)]).await;
+    assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [held]);
+}
+
+pub async fn several_late_ticks_find_their_places(w: &World) {
+    for (policy, started, pending, skipped) in [
+        (OverlapPolicy::Allow, 3, 3, 0),
+        (OverlapPolicy::Skip, 1, 1, 2),
+        (OverlapPolicy::QueueOne, 1, 2, 1),
+    ] {
+        let id = with_policy(w, policy).await;
+        let jobs: Vec<TickJob> = (1..=3)
+            .map(|n| TickJob { id: JobId::of_tick(id, minute(n)), trigger: Trigger::CatchUp })
+            .collect();
+        let firing =
+            Firing { jobs: jobs.clone(), next_tick: Some(minute(4)), ..w.firing(id).await };
+        let done = w.fire(soon(minute(3)), &[firing]).await;
+        assert_eq!(done.tickets.len(), started, "{policy:?}");
+        assert_eq!(done.tickets[0].job, jobs[0].id, "the oldest one starts");
+        let made =
+            futures_util::future::join_all(jobs.iter().map(|job| w.store.job(w.account, job.id)));
+        let made = made.await.into_iter().filter(|job| matches!(job, Ok(Some(_)))).count();
+        assert_eq!(made, pending, "{policy:?}");
+        assert_eq!(overlaps(w, id).await, skipped, "{policy:?}");
+    }
+}
+
+pub async fn cancelling_the_active_one_lets_the_held_one_follow(w: &World) {
+    let id = with_policy(w, OverlapPolicy::QueueOne).await;
+    let first = w.tick_job(id).await;
+    w.fire_next(id).await;
+    let held = JobId::of_tick(id, minute(2));
+    let cancelled = w.store.cancel_job(&w.write(minute(3)), first).await.expect("cancel");
+    let Cancelled::Done(tickets) = cancelled else { panic!("{cancelled:?}") };
+    assert_eq!(tickets.len(), 1);
+    assert_eq!((tickets[0].job, tickets[0].start), (held, minute(3)));
+    assert_eq!(w.claim(minute(3), &[held]).await.len(), 1);
+}
+
+pub async fn cancelling_the_held_one_makes_room(w: &World) {
+    let id = with_policy(w, OverlapPolicy::QueueOne).await;
+    let first = w.tick_job(id).await;
+    w.fire_next(id).await;
+    let held = JobId::of_tick(id, minute(2));
+    let cancelled = w.store.cancel_job(&w.write(minute(2)), held).await.expect("cancel");
+    assert_eq!(cancelled, Cancelled::Done(vec![]));
+    assert_eq!(w.status(held).await, JobStatus::Failed);
+    assert!(w.fire_next(id).await.is_empty());
+    let next = JobId::of_tick(id, minute(3));
+    assert_eq!(w.status(next).await, JobStatus::Pending);
+    let committed = w.run(minute(4), first, End::Succeeded).await;
+    assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [next]);
+}
+
+pub async fn deleting_ends_both(w: &World) {
+    let id = with_policy(w, OverlapPolicy::QueueOne).await;
+    let first = w.tick_job(id).await;
+    w.fire_next(id).await;
+    let held = JobId::of_tick(id, minute(2));
+    let claimed = w.claim(soon(minute(2)), &[first]).await.remove(0);
+    assert!(w.store.delete_schedule(&w.write(minute(3)), id).await.expect("delete"));
+    let job = w.job(held).await;
+    assert_eq!((job.status, job.error_code), (JobStatus::Failed, Some(ErrorCode::Cancelled)));
+    let end = w.completion(&claimed, None, End::Succeeded);
+    assert!(w.commit(minute(3), &[end]).await.tickets.is_empty());
+    assert_eq!(w.status(first).await, JobStatus::Success);
+    assert_eq!(w.status(held).await, JobStatus::Failed);
+}
+
+pub async fn a_job_that_exists_does_not_become_active(w: &World) {
+    let id = with_policy(w, OverlapPolicy::Skip).await;
+    let job = w.tick_job(id).await;
+    w.run(soon(minute(1)), job, End::Succeeded).await;
+    // The same tick comes again, as after a clock that was set back.
+    let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
+    w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
+    assert!(w.fire_next(id).await.is_empty());
+    assert_eq!(overlaps(w, id).await, 0);
+    // Nothing is in the way of the next one.
+    w.tick_job(id).await;
+}

@@ -1,0 +1,313 @@
+//! What only the adapter for SQLite has: the file, its lock, its versions, its faults.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::domain::AccountId;
+use punctual::domain::job::JobStatus;
+use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::{
+    Account, AccountStore, End, Fate, FiringStore, ScheduleStore, SharedStore, StoreErrorKind,
+};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
+
+use super::world::{Home, World, answered, minute};
+
+/// A migrated store in a folder of its own.
+pub async fn open() -> (SharedStore, Home) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = opened(&folder.path().join("store.db")).await;
+    (Arc::new(store), Box::new(folder))
+}
+
+async fn opened(path: &Path) -> SqliteStore {
+    let store = SqliteStore::open(&Settings::new(path)).await.expect("open");
+    store.migrate().await.expect("migrate");
+    store
+}
+
+/// A connection of somebody else to the same file.
+async fn beside(path: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(path).connect().await.expect("connect")
+}
+
+async fn execute(connection: &mut SqliteConnection, sql: &'static str) {
+    sqlx::query(sql).execute(connection).await.expect("a statement");
+}
+
+fn account(number: u128) -> Account {
+    let name = format!("account {number}");
+    Account { id: AccountId::new(minute(0), number), name, created_at: minute(0) }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[tokio::test]
+async fn a_second_server_is_refused_but_commands_are_not() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let first = opened(&path).await;
+    let lock = first.lock().expect("the first server");
+    let second = opened(&folder.path().join(".").join("store.db")).await;
+    let error = second.lock().expect_err("a second server");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+    assert!(error.to_string().contains("another server uses"), "{error}");
+    assert!(second.create_account(&account(1)).await.expect("a command works beside it"));
+    assert_eq!(first.accounts().await.expect("list").len(), 1);
+    drop(lock);
+    second.lock().expect("the first server has gone");
+}
+
+#[tokio::test]
+async fn migrating_again_or_at_the_same_time_is_fine() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let stores = [
+        SqliteStore::open(&Settings::new(&path)).await.expect("open"),
+        SqliteStore::open(&Settings::new(&path)).await.expect("open"),
+    ];
+    let error = stores[0].check_version().await.expect_err("not set up");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+    assert!(error.to_string().contains("punctual migrate"), "{error}");
+    let [a, b] = futures_util::future::join_all(stores.iter().map(SqliteStore::migrate))
+        .await
+        .try_into()
+        .expect("two");
+    a.expect("migrate");
+    b.expect("migrate");
+    stores[1].migrate().await.expect("nothing to do");
+    stores[0].check_version().await.expect("up to date");
+}
+
+#[tokio::test]
+async fn a_newer_store_is_used_as_long_as_it_allows() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let store = opened(&path).await;
+    let mut beside = beside(&path).await;
+    execute(
+        &mut beside,
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+         VALUES (9999, 'later', TRUE, x'00', 0)",
+    )
+    .await;
+    store.check_version().await.expect("it only adds");
+    store.migrate().await.expect("it only adds");
+    execute(&mut beside, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'").await;
+    for refused in [store.check_version().await, store.migrate().await] {
+        let error = refused.expect_err("it takes something away");
+        assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+        assert!(error.to_string().contains("newer punctual"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_older_store_has_to_be_migrated() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let store = opened(&path).await;
+    let mut beside = beside(&path).await;
+    execute(&mut beside, "DELETE FROM _sqlx_migrations").await;
+    let error = store.check_version().await.expect_err("a migration is missing");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+    assert!(error.to_string().contains("punctual migrate"), "{error}");
+    execute(&mut beside, "INSERT INTO _sqlx_migrations VALUES (1, 'x', 0, TRUE, x'00', 0)").await;
+    let error = store.migrate().await.expect_err("another migration of that number");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_store_is_refused_with_its_path() {
+    let folder = folder();
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("write a file");
+        path
+    };
+    let mut damaged = {
+        let path = folder.path().join("whole.db");
+        opened(&path).await.close().await;
+        std::fs::read(path).expect("read the file")
+    };
+    damaged[100..4_096].fill(0x5a);
+    for (path, kind, said) in [
+        (
+            folder.path().join("missing/store.db"),
+            StoreErrorKind::Incompatible,
+            "there is no folder",
+        ),
+        (folder.path().to_owned(), StoreErrorKind::Incompatible, "cannot write to"),
+        (file("a", b"x").join("store.db"), StoreErrorKind::Incompatible, "there is no folder"),
+        (file("text", &[b'x'; 5_000]), StoreErrorKind::Corrupt, "not an SQLite database"),
+        (file("damaged.db", &damaged), StoreErrorKind::Corrupt, "damaged"),
+    ] {
+        let Err(error) = SqliteStore::open(&Settings::new(&path)).await else {
+            panic!("{} can be opened", path.display());
+        };
+        assert_eq!(error.kind(), kind, "{error}");
+        let (text, path) = (error.to_string(), folder.path().display().to_string());
+        assert!(text.contains(said) && text.contains(&path), "{text}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_can_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let store = opened(&folder.path().join("store.db")).await;
+    assert!(store.create_account(&account(1)).await.expect("create"));
+    for name in ["store.db", "store.db-wal"] {
+        let mode = std::fs::metadata(folder.path().join(name)).expect("it exists").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_the_death_of_the_process() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let store = opened(&path).await;
+    for number in 0..20 {
+        assert!(store.create_account(&account(number)).await.expect("create"));
+    }
+    // What is on the disk now is all that a killed process would leave.
+    let after = folder.path().join("after.db");
+    std::fs::copy(&path, &after).expect("copy");
+    std::fs::copy(folder.path().join("store.db-wal"), folder.path().join("after.db-wal"))
+        .expect("copy the log");
+    let survivor = SqliteStore::open(&Settings::new(&after)).await.expect("open");
+    survivor.check_version().await.expect("set up");
+    assert_eq!(survivor.accounts().await.expect("list").len(), 20);
+}
+
+#[tokio::test]
+async fn a_write_waits_for_another_process_and_reads_do_not() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let store = opened(&path).await;
+    let mut beside = beside(&path).await;
+    execute(&mut beside, "BEGIN IMMEDIATE").await;
+    let account = account(1);
+    let mut write = std::pin::pin!(store.create_account(&account));
+    assert!(futures_util::poll!(write.as_mut()).is_pending());
+    let read = tokio::time::timeout(Duration::from_secs(2), store.accounts()).await;
+    assert!(read.expect("reads go on").expect("list").is_empty());
+    assert!(futures_util::poll!(write.as_mut()).is_pending());
+    execute(&mut beside, "COMMIT").await;
+    assert!(write.await.expect("it was its turn"));
+}
+
+#[tokio::test]
+async fn a_full_store_says_so_and_recovers() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let settings = Settings { max_bytes: Some(1_000_000), ..Settings::new(&path) };
+    let store = SqliteStore::open(&settings).await.expect("open");
+    store.migrate().await.expect("migrate");
+    let store: SharedStore = Arc::new(store);
+    let world = World::new((store.clone(), Box::new(()))).await;
+    let id = world.schedule().await;
+    let body = vec![b'x'; 60_000];
+    let mut kept = 0;
+    let error = loop {
+        let job = world.manual_job(id, minute(1)).await;
+        let claimed = world.claim(minute(1), &[job]).await.remove(0);
+        let end = world.completion(&claimed, Some(answered(200, &body)), End::Succeeded);
+        match store.commit(minute(1), &[end]).await {
+            Ok(_) => kept += 1,
+            Err(error) => {
+                assert_eq!(world.status(job).await, JobStatus::Running, "undone whole");
+                break error;
+            }
+        }
+        assert!(kept < 100, "it should have been full by now");
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
+    assert!(error.is_transient() && error.to_string().contains("full"), "{error}");
+    assert!(kept > 3, "{kept}");
+    store.ping().await.expect("it answers");
+    // Room is made; the same write succeeds now.
+    let pruned = store.prune(minute(9), 100).await.expect("prune");
+    assert_eq!(pruned.jobs, kept);
+    let lost = store.expired(minute(99), 9).await.expect("read").remove(0);
+    let completion = punctual::store::Completion {
+        job: lost.job,
+        attempt: lost.attempt,
+        executor: lost.executor,
+        completed_at: minute(2),
+        exchange: Some(answered(200, &body)),
+        end: End::Succeeded,
+    };
+    let committed = store.commit(minute(2), &[completion]).await.expect("commit");
+    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success)]);
+}
+
+#[tokio::test]
+async fn a_row_that_is_refused_fails_its_batch_only() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+    let id = world.schedule().await;
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        jobs.push(world.manual_job(id, minute(1)).await);
+    }
+    let claimed = world.claim(minute(1), &jobs).await;
+    let mut beside = beside(&path).await;
+    execute(
+        &mut beside,
+        "CREATE TRIGGER bad BEFORE UPDATE ON jobs WHEN new.response = 'bad'
+         BEGIN SELECT raise(ABORT, 'a bad row'); END",
+    )
+    .await;
+    let end = |number: usize, body: &[u8]| {
+        world.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)
+    };
+    let batch = [end(0, b"good"), end(1, b"bad"), end(2, b"good")];
+    let error = world.store.commit(minute(2), &batch).await.expect_err("a bad row");
+    assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
+    assert!(!error.is_transient());
+    for job in &jobs {
+        assert_eq!(world.status(*job).await, JobStatus::Running);
+    }
+    assert_eq!(world.read(id).await.last_run_at, None);
+    let committed = world.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
+    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 2]);
+    let error = world.store.commit(minute(2), &batch[1..2]).await.expect_err("a bad row");
+    assert_eq!(error.kind(), StoreErrorKind::Rejected);
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_reported_as_such() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+    let id = world.schedule().await;
+    let mut beside = beside(&path).await;
+    execute(&mut beside, "UPDATE schedule_versions SET http_method = 'BREW'").await;
+    let error = world.store.schedule(world.account, id).await.expect_err("an unknown method");
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
+    let job = world.manual_job(id, minute(1)).await;
+    let error = world.store.claim(&world.claim_at(minute(1)), &[job]).await;
+    assert_eq!(error.expect_err("an unknown method").kind(), StoreErrorKind::Corrupt);
+}
+
+#[tokio::test]
+async fn a_closed_store_refuses_politely() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let store = opened(&path).await;
+    store.set_up_shards(4).await.expect("set up");
+    store.close().await;
+    let error = store.create_account(&account(1)).await.expect_err("closed");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    let missing = punctual::domain::ScheduleId::new(minute(0), 1);
+    let error = store.schedule(AccountId::new(minute(0), 1), missing).await.expect_err("closed");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(!folder.path().join("store.db-wal").exists(), "the log was put into the file");
+}

@@ -1,0 +1,306 @@
+//! A fresh store with two accounts and a leader, and short ways to do the usual things with it.
+
+use std::any::Any;
+use std::future::Future;
+use std::time::Duration;
+
+use punctual::domain::job::{Attempt, Job, JobStatus, Trigger};
+use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings};
+use punctual::domain::schedule::{
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip,
+};
+use punctual::domain::shard::ShardId;
+use punctual::domain::ticket::{HostKey, Ticket};
+use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use punctual::runtime::{Random, TaskKind, Tasks};
+use punctual::store::{
+    Account, Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate, Fence,
+    Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort,
+    SharedStore, SkipQuery, SortField, TickJob, Write,
+};
+
+/// What an adapter's store lives in; dropped after the test.
+pub type Home = Box<dyn Any + Send + Sync>;
+
+/// The host that all schedules of a world call.
+pub const HOST: HostKey = HostKey(u64::MAX - 6);
+/// The shard of all schedules of a world.
+pub const SHARD: ShardId = ShardId(0);
+
+pub struct World {
+    pub store: SharedStore,
+    /// The account whose data the test works on.
+    pub account: AccountId,
+    /// Another account.
+    pub foreign: AccountId,
+    pub fence: Fence,
+    pub random: Random,
+    pub executor: ExecutorId,
+    tasks: Tasks,
+    _home: Home,
+}
+
+/// What a firing that held its fence has done.
+pub struct Done {
+    pub tickets: Vec<Ticket>,
+    pub advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+    pub stale: Vec<ScheduleId>,
+}
+
+/// `n` minutes after the world's beginning.
+pub fn minute(n: i64) -> Timestamp {
+    let start: Timestamp = "2024-05-15T12:00:00Z".parse().expect("an instant");
+    Timestamp::from_millis(start.as_millis() + n * 60_000)
+}
+
+/// A little after an instant: when a leader or an executor gets to it.
+pub fn soon(at: Timestamp) -> Timestamp {
+    at.plus(Duration::from_millis(50))
+}
+
+pub fn definition() -> Definition {
+    Definition {
+        cron_expression: "* * * * *".into(),
+        timezone: "Europe/Berlin".into(),
+        endpoint: "https://example.com/hook".into(),
+        http_method: HttpMethod::Post,
+        body: Some("{\"a\":1}".into()),
+        headers: Some("{\"x-a\":\"1\"}".into()),
+        max_retries: 3,
+        timeout_seconds: 30,
+        expected_status_codes: None,
+        sign_requests: false,
+    }
+}
+
+pub fn failure() -> Failure {
+    let message = "the endpoint answered with status 503".into();
+    Failure { code: ErrorCode::HttpStatus, message, retryable: true }
+}
+
+/// An exchange that brought a response.
+pub fn answered(status: u16, body: &[u8]) -> Exchange {
+    let headers = vec![("content-type".into(), "text/plain".into())];
+    let response = Response { status, headers, body: body.to_vec(), truncated: false };
+    let timings =
+        Timings { dns_ms: Some(1), connect_ms: None, first_byte_ms: Some(5), body_ms: Some(0) };
+    Exchange { result: Ok(response), timings, duration_ms: 7 }
+}
+
+/// All schedules, oldest first.
+pub fn every_schedule() -> ScheduleQuery {
+    ScheduleQuery {
+        contains: None,
+        is_enabled: None,
+        http_method: None,
+        sort: ScheduleSort { field: SortField::CreatedAt, descending: false },
+        after: None,
+        offset: 0,
+        limit: 1_000,
+        max_bytes: usize::MAX,
+    }
+}
+
+/// All jobs, newest first.
+pub fn every_job() -> JobQuery {
+    JobQuery {
+        schedule: None,
+        status: None,
+        trigger: None,
+        from: None,
+        to: None,
+        after: None,
+        offset: 0,
+        limit: 100,
+        max_response_bytes: usize::MAX,
+        max_bytes: usize::MAX,
+    }
+}
+
+impl World {
+    pub async fn new((store, home): (SharedStore, Home)) -> Self {
+        let random = Random::seeded(42);
+        let [account, foreign] = [1, 2].map(|n| AccountId::new(minute(0), n));
+        for (id, name) in [(account, "own"), (foreign, "foreign")] {
+            let account = Account { id, name: name.into(), created_at: minute(0) };
+            assert!(store.create_account(&account).await.expect("create an account"));
+        }
+        assert_eq!(store.set_up_shards(4).await.expect("set up the shards"), 4);
+        let epoch = store.raise_epoch(SHARD, "replica", minute(0)).await.expect("raise the epoch");
+        let fence = Fence { shard: SHARD, epoch };
+        let executor = ExecutorId(random.bits());
+        Self { store, account, foreign, fence, random, executor, tasks: Tasks::new(), _home: home }
+    }
+
+    /// Runs something beside the test.
+    pub fn spawn<F>(&self, future: F) -> impl Future<Output = F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let task = self.tasks.spawn(TaskKind::Command, future);
+        async move { task.await.expect("joined").expect("it did not panic") }
+    }
+
+    pub fn write(&self, now: Timestamp) -> Write {
+        Write { account: self.account, now }
+    }
+
+    pub fn new_version(&self, definition: Definition) -> NewVersion {
+        NewVersion { id: VersionId::new(minute(0), self.random.bits()), definition, host: HOST }
+    }
+
+    /// A schedule that is not stored yet, due each minute from the first on.
+    pub fn new_schedule(&self) -> NewSchedule {
+        NewSchedule {
+            id: ScheduleId::new(minute(0), self.random.bits()),
+            shard: SHARD,
+            name: "a schedule".into(),
+            description: None,
+            version: self.new_version(definition()),
+            is_enabled: true,
+            overlap_policy: OverlapPolicy::Allow,
+            catch_up_policy: CatchUpPolicy::Last,
+            next_tick: Some(minute(1)),
+        }
+    }
+
+    /// Stores a schedule that differs from the usual one by `change`.
+    pub async fn schedule_with(&self, change: impl FnOnce(&mut NewSchedule)) -> ScheduleId {
+        let mut new = self.new_schedule();
+        change(&mut new);
+        let id = new.id;
+        self.store.create_schedules(&self.write(minute(0)), &[new]).await.expect("create");
+        id
+    }
+
+    pub async fn schedule(&self) -> ScheduleId {
+        self.schedule_with(|_| {}).await
+    }
+
+    pub async fn read(&self, id: ScheduleId) -> Schedule {
+        self.store.schedule(self.account, id).await.expect("read").expect("a schedule")
+    }
+
+    /// A change that changes nothing yet.
+    pub async fn change(&self, id: ScheduleId) -> Change {
+        let now = self.read(id).await;
+        Change {
+            expected: Expected { revision: now.revision, next_tick: now.next_tick },
+            name: now.name,
+            description: now.description,
+            version: None,
+            is_enabled: now.is_enabled,
+            overlap_policy: now.overlap_policy,
+            catch_up_policy: now.catch_up_policy,
+            next_tick: now.next_tick,
+            superseded: None,
+        }
+    }
+
+    /// A firing of the stored next tick that makes its job and goes on to the next minute.
+    pub async fn firing(&self, id: ScheduleId) -> Firing {
+        let schedule = self.read(id).await;
+        let tick = schedule.next_tick.expect("a next tick");
+        Firing {
+            schedule: id,
+            version: schedule.version,
+            tick,
+            next_tick: Some(tick.plus(Duration::from_secs(60))),
+            jobs: vec![TickJob { id: JobId::of_tick(id, tick), trigger: Trigger::Schedule }],
+            skips: Vec::new(),
+        }
+    }
+
+    pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> Done {
+        match self.store.fire(self.fence, now, firings).await.expect("fire") {
+            Fired::Done { tickets, advanced, stale } => Done { tickets, advanced, stale },
+            Fired::Fenced => panic!("fenced"),
+        }
+    }
+
+    /// Fires the stored next tick when it is due; returns the tickets.
+    pub async fn fire_next(&self, id: ScheduleId) -> Vec<Ticket> {
+        let firing = self.firing(id).await;
+        self.fire(soon(firing.tick), &[firing]).await.tickets
+    }
+
+    /// Fires the next tick, which starts one job.
+    pub async fn tick_job(&self, id: ScheduleId) -> JobId {
+        let tickets = self.fire_next(id).await;
+        assert_eq!(tickets.len(), 1, "one job starts");
+        tickets[0].job
+    }
+
+    /// Makes a job by hand.
+    pub async fn manual_job(&self, schedule: ScheduleId, now: Timestamp) -> JobId {
+        let new = NewJob { id: JobId::new(now, self.random.bits()), schedule };
+        let ticket = self.store.create_job(&self.write(now), &new).await.expect("create a job");
+        ticket.expect("a schedule").job
+    }
+
+    pub fn claim_at(&self, now: Timestamp) -> Claim {
+        Claim { executor: self.executor, now, until: now.plus(Duration::from_secs(30)) }
+    }
+
+    pub async fn claim(&self, now: Timestamp, jobs: &[JobId]) -> Vec<Claimed> {
+        self.store.claim(&self.claim_at(now), jobs).await.expect("claim")
+    }
+
+    /// The end of the attempt under way, ten milliseconds after it began.
+    pub fn completion(
+        &self,
+        claimed: &Claimed,
+        exchange: Option<Exchange>,
+        end: End,
+    ) -> Completion {
+        Completion {
+            job: claimed.job,
+            attempt: claimed.attempt,
+            executor: self.executor,
+            completed_at: claimed.started_at.plus(Duration::from_millis(10)),
+            exchange,
+            end,
+        }
+    }
+
+    pub async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed {
+        self.store.commit(now, completions).await.expect("commit")
+    }
+
+    /// Claims a job at `now` and ends its attempt.
+    pub async fn run(&self, now: Timestamp, job: JobId, end: End) -> Committed {
+        let claimed = self.claim(now, &[job]).await;
+        assert_eq!(claimed.len(), 1, "{job} can be claimed");
+        let exchange = match &end {
+            End::Succeeded => answered(200, b"fine"),
+            End::Failed(_) | End::Retry(..) => answered(503, b"not now"),
+        };
+        let completion = self.completion(&claimed[0], Some(exchange), end);
+        let committed = self.commit(soon(now), &[completion]).await;
+        assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+        committed
+    }
+
+    pub async fn job(&self, id: JobId) -> Job {
+        self.job_and_attempts(id).await.0
+    }
+
+    pub async fn job_and_attempts(&self, id: JobId) -> (Job, Vec<Attempt>) {
+        self.store.job(self.account, id).await.expect("read").expect("a job")
+    }
+
+    pub async fn status(&self, id: JobId) -> JobStatus {
+        self.job(id).await.status
+    }
+
+    /// The ids of the jobs that a query lists.
+    pub async fn listed(&self, query: &JobQuery) -> Vec<JobId> {
+        let page = self.store.jobs(self.account, query).await.expect("list");
+        page.jobs.iter().map(|job| job.id).collect()
+    }
+
+    pub async fn skips(&self, id: ScheduleId) -> Vec<Skip> {
+        let query = SkipQuery { from: None, to: None, after: None, limit: 1_000 };
+        self.store.skips(self.account, id, &query).await.expect("list skips").skips
+    }
+}
