@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual::accounts::KeyRequest;
-use punctual::app::App;
+use punctual::app::{App, Ended};
 use punctual::config::{Config, Sources, load};
 use punctual::domain::key::Scope;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -65,7 +65,7 @@ impl Service {
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
     pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
         let app = self.app.take().expect("it runs");
-        assert!(app.stop().await, "a clean stop");
+        assert_eq!(app.stop().await, Ended::AsAsked);
         let path = self.folder.path().join("punctual.db");
         let options = SqliteConnectOptions::new().filename(path);
         let mut connection = options.connect().await.expect("opened");
