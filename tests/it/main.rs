@@ -3,7 +3,7 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
-    reason = "the servers of the tests stand outside of the service: their own tasks, real time"
+    reason = "the tests stand outside of the service: their own tasks, real time, printed figures"
 )]
 
 mod api;

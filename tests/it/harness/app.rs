@@ -65,7 +65,7 @@ impl Service {
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
     pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
         let app = self.app.take().expect("it runs");
-        assert_eq!(app.stop().await, Ended::AsAsked);
+        assert_eq!(app.stop().await, Ended::AsAsked, "a clean stop");
         let path = self.folder.path().join("punctual.db");
         let options = SqliteConnectOptions::new().filename(path);
         let mut connection = options.connect().await.expect("opened");
