@@ -178,7 +178,8 @@ impl Shared {
             }
             Answer::Reset => Err(std::io::ErrorKind::ConnectionReset.into()),
             Answer::Slow(seconds) => {
-                self.clock.sleep(Duration::from_secs(seconds)).await;
+                let until = self.clock.now().plus(Duration::from_secs(seconds));
+                self.clock.sleep_until(until).await;
                 Ok(plain(StatusCode::OK))
             }
         }

@@ -11,7 +11,7 @@ use super::history::{History, is_final};
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::within;
+use crate::harness::wait::{live_for, within};
 
 /// How often the server dies.
 const DEATHS: usize = 6;
@@ -62,7 +62,7 @@ async fn create_until_death(api: ApiClient, url: String, history: Arc<Mutex<Hist
     while let Ok(reply) = api.call("POST", "/v1/schedules", Some(&body)).await {
         let id = reply.data()["id"].as_str().expect("an id").to_owned();
         history.lock().expect("not poisoned").schedules.insert(id);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        live_for(Duration::from_millis(20)).await;
     }
 }
 
@@ -89,7 +89,7 @@ async fn killed_again_and_again_under_load_it_loses_and_doubles_nothing() {
         }
         users.spawn(create_until_death(api, target.url("/ok"), history.clone()));
         let life = 0.05 + dice.unit() * 0.9;
-        tokio::time::sleep(Duration::from_secs_f64(life)).await;
+        live_for(Duration::from_secs_f64(life)).await;
         server.kill();
         users.join_all().await;
     }
@@ -120,7 +120,7 @@ async fn killed_in_the_middle_of_a_bulk_create_it_has_all_or_nothing() {
         let body = batch.clone();
         let call =
             tokio::spawn(async move { api.call("POST", "/v1/schedules/bulk", Some(&body)).await });
-        tokio::time::sleep(Duration::from_millis(20).mul_f64(1.0 + dice.unit() * 12.0)).await;
+        live_for(Duration::from_millis(20).mul_f64(1.0 + dice.unit() * 12.0)).await;
         server.kill();
         if call.await.expect("no panic").is_ok_and(|reply| reply.status == 201) {
             least += 1_000;

@@ -9,7 +9,7 @@ use super::history::{History, instant, is_final, text};
 use crate::harness::client::schedule;
 use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::within;
+use crate::harness::wait::{live_for, within};
 
 const SCHEDULES: usize = 20;
 
@@ -41,7 +41,7 @@ async fn killed_at_the_full_minute_each_tick_has_one_job() {
     let life = since_1970.saturating_sub(wall() + Duration::from_millis(20));
     let extra = Duration::from_millis(150).mul_f64(dice.unit());
     println!("dies {extra:?} after 20 ms before the minute");
-    tokio::time::sleep(life + extra).await;
+    live_for(life + extra).await;
     server.kill();
     let server = installation.serve().await;
     let api = installation.client(&server);

@@ -6,6 +6,11 @@ use std::time::{Duration, Instant};
 /// test are busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Lets so much time pass: until the moment of a fault that a seed draws.
+pub async fn live_for(span: Duration) {
+    tokio::time::sleep(span).await;
+}
+
 /// Asks again and again until there is an answer.
 ///
 /// # Panics

@@ -18,6 +18,7 @@ pub fn judge(world: &World, seen: &Seen) -> Vec<String> {
     broken.extend(waits(world, seen));
     broken.extend(end(world, seen));
     broken.extend(stopped(world, seen));
+    broken.extend(needless(seen));
     for attempt in &seen.attempts {
         broken.extend(agrees(world, seen, attempt));
     }
@@ -118,6 +119,29 @@ fn waits(world: &World, seen: &Seen) -> Option<&'static str> {
     seen.attempts.windows(2).any(too_soon).then_some("a retry came too soon")
 }
 
+/// Only what may pass is tried again.
+fn needless(seen: &Seen) -> Option<&'static str> {
+    let expected = expected(seen);
+    let followed = seen.attempts.split_last().map_or(&[][..], |(_, followed)| followed);
+    let is_final = |attempt: &Attempt| {
+        attempt.status_code.is_some_and(|code| is_success(code, expected) || !is_retried(code))
+    };
+    followed.iter().any(is_final).then_some("an attempt after one that was final")
+}
+
+/// The status that the schedule expects, as its endpoint tells.
+fn expected(seen: &Seen) -> Option<u16> {
+    seen.job.endpoint.rsplit('/').next().and_then(|code| code.parse().ok())
+}
+
+fn is_success(code: u16, expected: Option<u16>) -> bool {
+    expected.map_or(code < 400, |expected| expected == code)
+}
+
+fn is_retried(code: u16) -> bool {
+    code >= 500 || code == 408 || code == 429
+}
+
 /// What was cancelled, or whose schedule was deleted, has no further attempt.
 fn stopped(world: &World, seen: &Seen) -> Option<&'static str> {
     let history = &world.history;
@@ -131,14 +155,12 @@ fn stopped(world: &World, seen: &Seen) -> Option<&'static str> {
 fn end(world: &World, seen: &Seen) -> Option<&'static str> {
     let job = &seen.job;
     let known = &world.history.schedules[&job.schedule_id];
-    let expected: Option<u16> = job.endpoint.rsplit('/').next().and_then(|code| code.parse().ok());
-    let is_success = |code: u16| expected.map_or(code < 400, |expected| expected == code);
-    let is_retried = |code: u16| code >= 500 || code == 408 || code == 429;
+    let expected = expected(seen);
     let none_left = job.attempt_number == job.max_attempts;
     let fine = match (job.status, job.error_code, job.status_code) {
-        (JobStatus::Success, None, Some(code)) => is_success(code),
+        (JobStatus::Success, None, Some(code)) => is_success(code, expected),
         (JobStatus::Failed, Some(ErrorCode::HttpStatus), Some(code)) => {
-            !is_success(code) && (!is_retried(code) || none_left)
+            !is_success(code, expected) && (!is_retried(code) || none_left)
         }
         (JobStatus::Failed, Some(ErrorCode::Cancelled), _) => {
             world.history.cancelled.contains_key(&job.id) || known.deleted.is_some()

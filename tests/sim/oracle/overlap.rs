@@ -13,7 +13,8 @@ pub fn judge(case: &Case) -> Vec<String> {
     }
     for skip in case.skips.iter().filter(|skip| skip.reason == SkipReason::Overlap) {
         let blocks = |seen: &Seen, tick: Timestamp| {
-            seen.job.scheduled_run_at < tick && seen.job.completed_at.is_none_or(|at| at >= tick)
+            // It is in the way until its end is in the store, which is a little later.
+            seen.job.scheduled_run_at < tick && seen.job.updated_at >= tick
         };
         for tick in [skip.first, skip.last] {
             if !case.tick_jobs().any(|seen| blocks(seen, tick)) {
