@@ -89,13 +89,11 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn cancelled(&self) -> Result<Vec<JobId>> {
-        sqlx::query_scalar(
+        let query = sqlx::query_as(
             "SELECT id FROM jobs INDEXED BY jobs_cancelled WHERE stop = 2 AND status = 1",
-        )
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("cancelled"))
+        );
+        let jobs: Vec<(JobId,)> = self.readers.all(query).await.map_err(failed_in("cancelled"))?;
+        Ok(jobs.into_iter().map(|(job,)| job).collect())
     }
 
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
@@ -110,7 +108,7 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
-        sqlx::query_as(
+        let query = sqlx::query_as(
             "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
              FROM jobs AS j INDEXED BY jobs_unfinished
              CROSS JOIN schedule_versions AS v
@@ -118,25 +116,19 @@ impl ClaimStore for SqliteStore {
              ORDER BY j.wake_at LIMIT ?2",
         )
         .bind(before)
-        .bind(limit)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("late"))
+        .bind(limit);
+        self.readers.all(query).await.map_err(failed_in("late"))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
-        sqlx::query_as(
+        let query = sqlx::query_as(
             "SELECT id, attempt_number, max_attempts, claimed_by
              FROM jobs INDEXED BY jobs_unfinished
              WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
         )
         .bind(before)
-        .bind(limit)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("expired"))
+        .bind(limit);
+        self.readers.all(query).await.map_err(failed_in("expired"))
     }
 }
 

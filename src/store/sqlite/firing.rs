@@ -7,8 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use super::error::{Fault, Outcome};
 use super::skips::{self, NewSkip};
@@ -23,34 +22,41 @@ use crate::store::{
     Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind, TickRange,
 };
 
-impl FromRow<'_, SqliteRow> for DueEntry {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self { tick: row.try_get("next_tick")?, schedule: row.try_get("schedule_id")? })
-    }
-}
+pub(super) const NEXT_TICKS: &str = "
+    SELECT json_group_array(json_array(hex(schedule_id), next_tick))
+    FROM (SELECT schedule_id, next_tick FROM schedule_state
+          WHERE shard = ?1 AND schedule_id > ?2 AND next_tick IS NOT NULL
+          ORDER BY schedule_id LIMIT ?3)";
 
-impl FromRow<'_, SqliteRow> for Candidate {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            schedule: row.try_get("id")?,
-            version: row.try_get("version_id")?,
-            tick: row.try_get("next_tick")?,
-            cron_expression: row.try_get("cron_expression")?,
-            timezone: row.try_get("timezone")?,
-            overlap_policy: row.try_get("overlap_policy")?,
-            catch_up_policy: row.try_get("catch_up_policy")?,
-        })
-    }
-}
-
+/// The first number says which of the schedules asked for a row is about.
 pub(super) const CANDIDATES: &str = "
-    SELECT s.id, s.version_id, st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
-           s.catch_up_policy
+    SELECT json_group_array(json_array(
+        e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
+        s.catch_up_policy))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v
     WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
       AND st.shard = ?1 AND st.schedule_id = s.id AND st.next_tick IS NOT NULL
       AND v.id = s.version_id";
+
+/// A row of `CANDIDATES`.
+#[derive(Deserialize)]
+struct CandidateRow(usize, Hex, i64, String, String, String, String);
+
+impl CandidateRow {
+    fn candidate(self, ids: &[ScheduleId]) -> Option<Candidate> {
+        let Self(place, version, tick, cron_expression, timezone, overlap, catch_up) = self;
+        Some(Candidate {
+            schedule: *ids.get(place)?,
+            version: VersionId::from_bytes(version.0),
+            tick: Timestamp::from_millis(tick),
+            cron_expression,
+            timezone,
+            overlap_policy: overlap.parse().ok()?,
+            catch_up_policy: catch_up.parse().ok()?,
+        })
+    }
+}
 
 #[async_trait]
 impl FiringStore for SqliteStore {
@@ -86,28 +92,32 @@ impl FiringStore for SqliteStore {
         limit: u32,
     ) -> Result<Vec<DueEntry>> {
         // An empty key is below all others.
-        sqlx::query_as(
-            "SELECT schedule_id, next_tick FROM schedule_state
-             WHERE shard = ?1 AND schedule_id > ?2 AND next_tick IS NOT NULL
-             ORDER BY schedule_id LIMIT ?3",
-        )
-        .bind(shard)
-        .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
-        .bind(limit)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("next_ticks"))
+        let query = sqlx::query_as(NEXT_TICKS)
+            .bind(shard)
+            .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
+            .bind(limit);
+        let (rows,): (String,) = self.readers.one(query).await.map_err(failed_in("next_ticks"))?;
+        let rows = rows_of::<(Hex, i64)>(&rows).map_err(failed_in("next_ticks"))?;
+        let mut entries: Vec<DueEntry> = rows
+            .into_iter()
+            .map(|(schedule, tick)| DueEntry {
+                tick: Timestamp::from_millis(tick),
+                schedule: ScheduleId::from_bytes(schedule.0),
+            })
+            .collect();
+        entries.sort_unstable_by_key(|entry| entry.schedule);
+        Ok(entries)
     }
 
     async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
-        sqlx::query_as(CANDIDATES)
-            .bind(shard)
-            .bind(json_ids(ids))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(Fault::from)
-            .map_err(failed_in("candidates"))
+        let query = sqlx::query_as(CANDIDATES).bind(shard).bind(json_ids(ids));
+        let (rows,): (String,) = self.readers.one(query).await.map_err(failed_in("candidates"))?;
+        let rows = rows_of::<CandidateRow>(&rows).map_err(failed_in("candidates"))?;
+        let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+        let candidates = rows
+            .into_iter()
+            .map(|row| row.candidate(ids).ok_or_else(damaged).map_err(failed_in("candidates")));
+        candidates.collect()
     }
 
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
@@ -165,6 +175,23 @@ struct Stored {
 /// A row of `STORED`; the first number says which of the firings it is for.
 #[derive(Deserialize)]
 struct StoredRow(usize, Hex, Hex, String, Option<i64>, Option<Hex>, Option<Hex>, i64, u8);
+
+impl StoredRow {
+    fn stored(self, id: ScheduleId) -> Option<Stored> {
+        let Self(_, account, version, policy, next_tick, active, held, host, max_attempts) = self;
+        Some(Stored {
+            id,
+            account: AccountId::from_bytes(account.0),
+            version: VersionId::from_bytes(version.0),
+            overlap_policy: policy.parse().ok()?,
+            next_tick: next_tick.map(Timestamp::from_millis),
+            active: active.map(|job| JobId::from_bytes(job.0)),
+            held: held.map(|job| JobId::from_bytes(job.0)),
+            host: HostKey(host.cast_unsigned()),
+            max_attempts,
+        })
+    }
+}
 
 pub(super) const STORED: &str = "
     SELECT json_group_array(json_array(
@@ -242,23 +269,12 @@ async fn read(
         .bind(json_ids(firings.iter().map(|firing| &firing.schedule)))
         .fetch_one(connection)
         .await?;
-    let stored = rows_of::<StoredRow>(&rows)?.into_iter().filter_map(|row| {
-        let StoredRow(place, account, version, policy, next_tick, active, held, host, max) = row;
-        let id = firings.get(place)?.schedule;
-        let stored = Stored {
-            id,
-            account: AccountId::from_bytes(account.0),
-            version: VersionId::from_bytes(version.0),
-            overlap_policy: policy.parse().ok()?,
-            next_tick: next_tick.map(Timestamp::from_millis),
-            active: active.map(|job| JobId::from_bytes(job.0)),
-            held: held.map(|job| JobId::from_bytes(job.0)),
-            host: HostKey(host.cast_unsigned()),
-            max_attempts: max,
-        };
-        Some((id, stored))
+    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+    let stored = rows_of::<StoredRow>(&rows)?.into_iter().map(|row| {
+        let id = firings.get(row.0).ok_or_else(damaged)?.schedule;
+        Ok((id, row.stored(id).ok_or_else(damaged)?))
     });
-    Ok(stored.collect())
+    stored.collect()
 }
 
 /// The jobs that exist already, of schedules whose overlap policy has to know.

@@ -1,7 +1,7 @@
 //! Lists of schedules.
 
 use futures_util::TryStreamExt;
-use sqlx::{QueryBuilder, Sqlite};
+use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use super::error::Outcome;
@@ -34,25 +34,35 @@ impl SqliteStore {
         account: AccountId,
         query: &ScheduleQuery,
     ) -> Outcome<SchedulePage> {
-        let mut snapshot = self.snapshot().await?;
-        let total: i64 =
-            count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
-        let ids: Vec<ScheduleId> =
-            page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        let wanted = &ids[..ids.len().min(limit)];
-        let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
-        let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-        while let Some(schedule) = rows.try_next().await? {
-            bytes += text_bytes(&schedule);
-            if bytes > query.max_bytes && !schedules.is_empty() {
-                break;
-            }
-            schedules.push(schedule);
-        }
-        let has_more = schedules.len() < ids.len();
-        Ok(SchedulePage { schedules, total: u64::try_from(total).unwrap_or(0), has_more })
+        let mut reader = self.readers.take().await?;
+        let outcome = list(&mut reader, account, query).await;
+        reader.done(outcome)
     }
+}
+
+/// Counts and reads in one view of the store.
+async fn list(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    query: &ScheduleQuery,
+) -> Outcome<SchedulePage> {
+    let mut snapshot = connection.begin().await?;
+    let total: i64 = count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
+    let ids: Vec<ScheduleId> =
+        page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let wanted = &ids[..ids.len().min(limit)];
+    let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
+    let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+    while let Some(schedule) = rows.try_next().await? {
+        bytes += text_bytes(&schedule);
+        if bytes > query.max_bytes && !schedules.is_empty() {
+            break;
+        }
+        schedules.push(schedule);
+    }
+    let has_more = schedules.len() < ids.len();
+    Ok(SchedulePage { schedules, total: u64::try_from(total).unwrap_or(0), has_more })
 }
 
 /// Counts what the filters let through. Tables that no filter looks at are left alone.

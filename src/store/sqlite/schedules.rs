@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::definition::{insert_versions, retire_version, version_rows};
-use super::error::{Fault, Outcome};
+use super::error::Outcome;
 use super::overlap;
 use super::skips::{self, NewSkip};
 use super::values::{Hex, hex, json_rows};
@@ -67,7 +67,7 @@ impl ScheduleStore for SqliteStore {
     }
 
     async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
-        sqlx::query_as(concat!(
+        let query = sqlx::query_as(concat!(
             "SELECT ",
             schedule_columns!(),
             " FROM schedules AS s
@@ -76,11 +76,8 @@ impl ScheduleStore for SqliteStore {
               WHERE s.id = ?1 AND s.account_id = ?2"
         ))
         .bind(id)
-        .bind(account)
-        .fetch_optional(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("schedule"))
+        .bind(account);
+        self.readers.optional(query).await.map_err(failed_in("schedule"))
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {

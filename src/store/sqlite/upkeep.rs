@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::error::{Fault, Outcome};
+use super::error::Outcome;
 use super::values::{json_ids, key_from};
 use super::{SqliteStore, failed_in};
 use crate::domain::{JobId, Timestamp};
@@ -21,15 +21,12 @@ impl UpkeepStore for SqliteStore {
     }
 
     async fn unfinished(&self, cap: u32) -> Result<u64> {
-        let count: i64 = sqlx::query_scalar(
+        let query = sqlx::query_as(
             "SELECT count(*) FROM (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
                  WHERE status < 2 LIMIT ?1)",
         )
-        .bind(cap)
-        .fetch_one(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("unfinished"))?;
+        .bind(cap);
+        let (count,): (i64,) = self.readers.one(query).await.map_err(failed_in("unfinished"))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 }
