@@ -22,10 +22,12 @@
 //! is made anew, so that the store works again as soon as the disk does.
 
 mod accounts;
+mod change;
 mod claims;
 mod commit;
 mod definition;
 mod error;
+mod fire;
 mod firing;
 mod job_list;
 mod jobs;

@@ -4,7 +4,7 @@
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
-use super::{claims, commit, firing, job_list, overlap, runs, schedule_list, upkeep};
+use super::{claims, commit, fire, firing, job_list, overlap, runs, schedule_list, upkeep};
 
 async fn plan(connection: &mut SqliteConnection, sql: &str) -> String {
     let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
@@ -23,9 +23,9 @@ async fn batches_look_rows_up_by_their_key() {
     let mut connection = store.options.connect().await.expect("connect");
     for (sql, searches) in [
         (firing::CANDIDATES, 3),
-        (firing::STORED, 3),
-        (firing::ADVANCE, 1),
-        (firing::INSERT, 0),
+        (fire::STORED, 3),
+        (fire::ADVANCE, 1),
+        (fire::INSERT, 0),
         (claims::CLAIM, 1),
         (claims::CLAIMABLE, 2),
         (claims::RENEW, 1),
