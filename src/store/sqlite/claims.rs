@@ -55,6 +55,16 @@ pub(super) const RENEW: &str = "
       AND jobs.claimed_by = ?1
     RETURNING id";
 
+pub(super) const LATE: &str = "
+    SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+    FROM jobs AS j INDEXED BY jobs_unfinished CROSS JOIN schedule_versions AS v
+    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
+    ORDER BY j.wake_at LIMIT ?2";
+
+pub(super) const EXPIRED: &str = "
+    SELECT id, attempt_number, max_attempts, claimed_by FROM jobs INDEXED BY jobs_unfinished
+    WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2";
+
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>> {
@@ -108,26 +118,12 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
-        let query = sqlx::query_as(
-            "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-             FROM jobs AS j INDEXED BY jobs_unfinished
-             CROSS JOIN schedule_versions AS v
-             WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
-             ORDER BY j.wake_at LIMIT ?2",
-        )
-        .bind(before)
-        .bind(limit);
+        let query = sqlx::query_as(LATE).bind(before).bind(limit);
         self.readers.all(query).await.map_err(failed_in("late"))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
-        let query = sqlx::query_as(
-            "SELECT id, attempt_number, max_attempts, claimed_by
-             FROM jobs INDEXED BY jobs_unfinished
-             WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
-        )
-        .bind(before)
-        .bind(limit);
+        let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
         self.readers.all(query).await.map_err(failed_in("expired"))
     }
 }

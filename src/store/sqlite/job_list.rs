@@ -80,7 +80,7 @@ async fn list(
     Ok(JobPage { jobs, total: u64::try_from(total).unwrap_or(0), has_more })
 }
 
-fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
+pub(super) fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT count(*) FROM (SELECT 1");
     push_filters(&mut sql, account, query);
     sql.push(" LIMIT ").push_bind(COUNTED).push(")");
@@ -88,7 +88,7 @@ fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
 }
 
 /// The ids of the page and one more, newest first.
-fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
+pub(super) fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT id");
     push_filters(&mut sql, account, query);
     if let Some(after) = query.after {

@@ -11,12 +11,6 @@ use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
-const TABLES: &str = "
-    FROM schedules AS s
-    JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
-    JOIN schedule_versions AS v ON v.id = s.version_id
-    WHERE s.account_id = ";
-
 /// Whole schedules, in the order of their ids in the parameter.
 pub(super) const ROWS: &str = concat!(
     "SELECT ",
@@ -65,31 +59,28 @@ async fn list(
     Ok(SchedulePage { schedules, total: u64::try_from(total).unwrap_or(0), has_more })
 }
 
-/// Counts what the filters let through. Tables that no filter looks at are left alone.
-fn count(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
-    if query.contains.is_none() && query.http_method.is_none() && query.is_enabled.is_none() {
-        let mut sql = QueryBuilder::new("SELECT count(*) FROM schedules WHERE account_id = ");
-        sql.push_bind(account);
-        return sql;
-    }
+/// Counts what the filters let through.
+pub(super) fn count(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT count(*)");
+    push_tables(&mut sql, query, false);
     push_filters(&mut sql, account, query);
     sql
 }
 
 /// The ids of the page and one more, in its order. Only ids: sorting whole rows would hold all
 /// bodies of the account in memory.
-fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
-    let mut sql = QueryBuilder::new("SELECT s.id");
-    push_filters(&mut sql, account, query);
+pub(super) fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
     let ScheduleSort { field, descending } = query.sort;
-    let key = match field {
-        SortField::Name => "s.name",
-        SortField::CreatedAt => "s.created_at",
+    let (key, of_state) = match field {
+        SortField::Name => ("s.name", false),
+        SortField::CreatedAt => ("s.created_at", false),
         // No instant is negative: absent ones come first.
-        SortField::NextTick => "coalesce(st.next_tick, -1)",
-        SortField::LastRun => "coalesce(st.last_run_at, -1)",
+        SortField::NextTick => ("coalesce(st.next_tick, -1)", true),
+        SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
     };
+    let mut sql = QueryBuilder::new("SELECT s.id");
+    push_tables(&mut sql, query, of_state);
+    push_filters(&mut sql, account, query);
     if let Some((value, id)) = &query.after {
         sql.push(" AND (").push(key).push(", s.id) ").push(if descending { "<" } else { ">" });
         sql.push(" (");
@@ -106,8 +97,21 @@ fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
     sql
 }
 
+/// Names the tables that are looked at; each more costs a look-up a row.
+fn push_tables(sql: &mut QueryBuilder<Sqlite>, query: &ScheduleQuery, with_state: bool) {
+    sql.push(" FROM schedules AS s");
+    if with_state {
+        sql.push(
+            " CROSS JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id",
+        );
+    }
+    if query.contains.is_some() || query.http_method.is_some() {
+        sql.push(" CROSS JOIN schedule_versions AS v ON v.id = s.version_id");
+    }
+}
+
 fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &ScheduleQuery) {
-    sql.push(TABLES).push_bind(account);
+    sql.push(" WHERE s.account_id = ").push_bind(account);
     if let Some(is_enabled) = query.is_enabled {
         sql.push(" AND s.is_enabled = ").push_bind(is_enabled);
     }

@@ -73,20 +73,21 @@ pub(super) const PRUNE_VERSIONS: &str = "
          ORDER BY v.retired_at LIMIT ?2)";
 
 /// No job has ended before its run was due, so the old ones are at the lower end of the key.
+pub(super) const OLD_JOBS: &str = "
+    SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
+    ORDER BY id LIMIT ?3";
+
 async fn prune_jobs(
     connection: &mut SqliteConnection,
     before: Timestamp,
     limit: u32,
 ) -> Outcome<u64> {
-    let jobs: Vec<JobId> = sqlx::query_scalar(
-        "SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
-         ORDER BY id LIMIT ?3",
-    )
-    .bind(key_from(before))
-    .bind(before)
-    .bind(limit)
-    .fetch_all(&mut *connection)
-    .await?;
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
+        .bind(key_from(before))
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
     if jobs.is_empty() {
         return Ok(0);
     }
