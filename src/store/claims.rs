@@ -54,7 +54,7 @@ pub enum End {
     /// FAILED.
     Failed(Failure),
     /// PENDING again until the instant. A job that was cancelled, or whose schedule was deleted,
-    /// meanwhile ends FAILED `CANCELLED` instead.
+    /// meanwhile ends FAILED `CANCELLED` instead; one that has no attempt left ends FAILED.
     Retry(Failure, Timestamp),
 }
 
@@ -111,7 +111,8 @@ pub struct ExpiredClaim {
 #[async_trait]
 pub trait ClaimStore: Send + Sync {
     /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
-    /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1).
+    /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so is the
+    /// second mention of a job.
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>>;
 
     /// Extends the claims of this executor on running jobs; returns those that it still holds.
@@ -121,8 +122,8 @@ pub trait ClaimStore: Send + Sync {
     async fn cancelled(&self) -> Result<Vec<JobId>>;
 
     /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
-    /// status, streak, active and held job). A row that cannot be written fails the whole batch
-    /// with kind `Rejected`.
+    /// status, streak, active and held job). A run that began before the last one known does not
+    /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`.
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
     /// Tickets of PENDING jobs that could have started before `before`, oldest first, at most

@@ -119,6 +119,9 @@ pub trait FiringStore: Send + Sync {
     /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
     /// tickets come from the store.
     ///
+    /// The jobs may start from `now` on. A firing whose next tick would not move forward, or that
+    /// would make a job before its tick, fails the batch with kind `Rejected`.
+    ///
     /// Overlap: for `skip`, a job starts only if none is active, and becomes the active one; for
     /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
     /// let it follow. Consecutive skips with the same reason extend one range.

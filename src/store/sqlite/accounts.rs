@@ -77,20 +77,13 @@ impl AccountStore for SqliteStore {
     }
 
     async fn accounts(&self) -> Result<Vec<Account>> {
-        sqlx::query_as("SELECT id, name, created_at FROM accounts ORDER BY name")
-            .fetch_all(&self.readers)
-            .await
-            .map_err(Fault::from)
-            .map_err(failed_in("accounts"))
+        let query = sqlx::query_as("SELECT id, name, created_at FROM accounts ORDER BY name");
+        self.readers.all(query).await.map_err(failed_in("accounts"))
     }
 
     async fn account(&self, id: AccountId) -> Result<Option<Account>> {
-        sqlx::query_as("SELECT id, name, created_at FROM accounts WHERE id = ?1")
-            .bind(id)
-            .fetch_optional(&self.readers)
-            .await
-            .map_err(Fault::from)
-            .map_err(failed_in("account"))
+        let query = sqlx::query_as("SELECT id, name, created_at FROM accounts WHERE id = ?1");
+        self.readers.optional(query.bind(id)).await.map_err(failed_in("account"))
     }
 
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
@@ -122,15 +115,11 @@ impl AccountStore for SqliteStore {
     }
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
-        sqlx::query_as(
+        let query = sqlx::query_as(
             "SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
              WHERE account_id = ?1 ORDER BY created_at DESC, id DESC",
-        )
-        .bind(account)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("keys"))
+        );
+        self.readers.all(query.bind(account)).await.map_err(failed_in("keys"))
     }
 
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
@@ -153,20 +142,16 @@ impl AccountStore for SqliteStore {
     }
 
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
-        sqlx::query_as(
+        let query = sqlx::query_as(
             "SELECT account_id, digest, scope, expires_at, revoked_at FROM api_keys WHERE id = ?1",
-        )
-        .bind(id)
-        .fetch_optional(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("key"))
+        );
+        self.readers.optional(query.bind(id)).await.map_err(failed_in("key"))
     }
 }
 
 impl SqliteStore {
     async fn count_usage(&self, id: AccountId, now: Timestamp) -> Outcome<Usage> {
-        let (schedules, keys, jobs): (i64, i64, i64) = sqlx::query_as(
+        let query = sqlx::query_as(
             "SELECT
                  (SELECT count(*) FROM schedules WHERE account_id = ?1),
                  (SELECT count(*) FROM api_keys WHERE account_id = ?1 AND revoked_at IS NULL),
@@ -175,9 +160,8 @@ impl SqliteStore {
         )
         .bind(id)
         .bind(key_from(start_of_month(now)))
-        .bind(JOBS_COUNTED)
-        .fetch_one(&self.readers)
-        .await?;
+        .bind(JOBS_COUNTED);
+        let (schedules, keys, jobs): (i64, i64, i64) = self.readers.one(query).await?;
         let count = |rows: i64| {
             u64::try_from(rows)
                 .map_err(|_| Fault::new(StoreErrorKind::Internal, "a negative number of rows"))

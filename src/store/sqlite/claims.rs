@@ -55,6 +55,16 @@ pub(super) const RENEW: &str = "
       AND jobs.claimed_by = ?1
     RETURNING id";
 
+pub(super) const LATE: &str = "
+    SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+    FROM jobs AS j INDEXED BY jobs_unfinished CROSS JOIN schedule_versions AS v
+    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
+    ORDER BY j.wake_at LIMIT ?2";
+
+pub(super) const EXPIRED: &str = "
+    SELECT id, attempt_number, max_attempts, claimed_by FROM jobs INDEXED BY jobs_unfinished
+    WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2";
+
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>> {
@@ -89,13 +99,11 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn cancelled(&self) -> Result<Vec<JobId>> {
-        sqlx::query_scalar(
+        let query = sqlx::query_as(
             "SELECT id FROM jobs INDEXED BY jobs_cancelled WHERE stop = 2 AND status = 1",
-        )
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("cancelled"))
+        );
+        let jobs: Vec<(JobId,)> = self.readers.all(query).await.map_err(failed_in("cancelled"))?;
+        Ok(jobs.into_iter().map(|(job,)| job).collect())
     }
 
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
@@ -110,33 +118,13 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
-        sqlx::query_as(
-            "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-             FROM jobs AS j INDEXED BY jobs_unfinished
-             CROSS JOIN schedule_versions AS v
-             WHERE j.status = 0 AND j.status < 2 AND j.wake_at < ?1 AND v.id = j.version_id
-             ORDER BY j.wake_at LIMIT ?2",
-        )
-        .bind(before)
-        .bind(limit)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("late"))
+        let query = sqlx::query_as(LATE).bind(before).bind(limit);
+        self.readers.all(query).await.map_err(failed_in("late"))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
-        sqlx::query_as(
-            "SELECT id, attempt_number, max_attempts, claimed_by
-             FROM jobs INDEXED BY jobs_unfinished
-             WHERE status = 1 AND status < 2 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2",
-        )
-        .bind(before)
-        .bind(limit)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("expired"))
+        let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
+        self.readers.all(query).await.map_err(failed_in("expired"))
     }
 }
 

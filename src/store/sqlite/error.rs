@@ -42,12 +42,7 @@ impl From<sqlx::Error> for Fault {
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
                 (StoreErrorKind::Corrupt, Some("a row cannot be read back"))
             }
-            sqlx::Error::PoolTimedOut => {
-                (StoreErrorKind::Unavailable, Some("all read connections are in use"))
-            }
-            sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Io(_) => {
-                (StoreErrorKind::Unavailable, None)
-            }
+            sqlx::Error::WorkerCrashed | sqlx::Error::Io(_) => (StoreErrorKind::Unavailable, None),
             _ => (StoreErrorKind::Internal, None),
         };
         match said {

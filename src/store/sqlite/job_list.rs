@@ -6,7 +6,7 @@
 
 use futures_util::TryStreamExt;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, QueryBuilder, Row, Sqlite};
+use sqlx::{Connection, FromRow, QueryBuilder, Row, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use super::error::Outcome;
@@ -45,32 +45,42 @@ impl FromRow<'_, SqliteRow> for Listed {
 
 impl SqliteStore {
     pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Outcome<JobPage> {
-        let mut snapshot = self.snapshot().await?;
-        let total: i64 =
-            count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
-        let ids: Vec<JobId> =
-            page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        let wanted = &ids[..ids.len().min(limit)];
-        let mut rows = sqlx::query_as(ROWS)
-            .bind(json_ids(wanted))
-            .bind(i64::try_from(query.max_response_bytes).unwrap_or(i64::MAX))
-            .fetch(&mut *snapshot);
-        let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-        while let Some(listed) = rows.try_next().await? {
-            let job = cut_response(listed, query.max_response_bytes);
-            bytes += text_bytes(&job);
-            if bytes > query.max_bytes && !jobs.is_empty() {
-                break;
-            }
-            jobs.push(job);
-        }
-        let has_more = jobs.len() < ids.len();
-        Ok(JobPage { jobs, total: u64::try_from(total).unwrap_or(0), has_more })
+        let mut reader = self.readers.take().await?;
+        let outcome = list(&mut reader, account, query).await;
+        reader.done(outcome)
     }
 }
 
-fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
+/// Counts and reads in one view of the store.
+async fn list(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    query: &JobQuery,
+) -> Outcome<JobPage> {
+    let mut snapshot = connection.begin().await?;
+    let total: i64 = count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
+    let ids: Vec<JobId> =
+        page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let wanted = &ids[..ids.len().min(limit)];
+    let mut rows = sqlx::query_as(ROWS)
+        .bind(json_ids(wanted))
+        .bind(i64::try_from(query.max_response_bytes).unwrap_or(i64::MAX))
+        .fetch(&mut *snapshot);
+    let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+    while let Some(listed) = rows.try_next().await? {
+        let job = cut_response(listed, query.max_response_bytes);
+        bytes += text_bytes(&job);
+        if bytes > query.max_bytes && !jobs.is_empty() {
+            break;
+        }
+        jobs.push(job);
+    }
+    let has_more = jobs.len() < ids.len();
+    Ok(JobPage { jobs, total: u64::try_from(total).unwrap_or(0), has_more })
+}
+
+pub(super) fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT count(*) FROM (SELECT 1");
     push_filters(&mut sql, account, query);
     sql.push(" LIMIT ").push_bind(COUNTED).push(")");
@@ -78,7 +88,7 @@ fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
 }
 
 /// The ids of the page and one more, newest first.
-fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
+pub(super) fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT id");
     push_filters(&mut sql, account, query);
     if let Some(after) = query.after {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row, SqliteConnection};
+use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::error::Outcome;
 use super::overlap::{self, Ended};
@@ -251,31 +251,42 @@ impl SqliteStore {
         account: AccountId,
         id: JobId,
     ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
-        let mut snapshot = self.snapshot().await?;
-        let found: Option<JobAndLast> = sqlx::query_as(concat!(
-            "SELECT ",
-            job_columns!(),
-            ", j.response, j.response_truncated, j.attempt_started_at, j.timings
-             FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-             WHERE j.id = ?1 AND j.account_id = ?2"
-        ))
-        .bind(id)
-        .bind(account)
-        .fetch_optional(&mut *snapshot)
-        .await?;
-        let Some(JobAndLast { job, last }) = found else {
-            return Ok(None);
-        };
-        let mut attempts: Vec<Attempt> = sqlx::query_as(
-            "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
-                 error_message, timings
-             FROM attempts WHERE job_id = ?1 ORDER BY number",
-        )
-        .bind(id)
-        .fetch_all(&mut *snapshot)
-        .await?;
-        let recorded = attempts.last().map_or(0, |attempt| attempt.number);
-        attempts.extend(last.filter(|last| last.number > recorded));
-        Ok(Some((job, attempts)))
+        let mut reader = self.readers.take().await?;
+        let outcome = read(&mut reader, account, id).await;
+        reader.done(outcome)
     }
+}
+
+/// Reads job and attempts in one view of the store.
+async fn read(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    id: JobId,
+) -> Outcome<Option<(Job, Vec<Attempt>)>> {
+    let mut snapshot = connection.begin().await?;
+    let found: Option<JobAndLast> = sqlx::query_as(concat!(
+        "SELECT ",
+        job_columns!(),
+        ", j.response, j.response_truncated, j.attempt_started_at, j.timings
+         FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+         WHERE j.id = ?1 AND j.account_id = ?2"
+    ))
+    .bind(id)
+    .bind(account)
+    .fetch_optional(&mut *snapshot)
+    .await?;
+    let Some(JobAndLast { job, last }) = found else {
+        return Ok(None);
+    };
+    let mut attempts: Vec<Attempt> = sqlx::query_as(
+        "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
+             error_message, timings
+         FROM attempts WHERE job_id = ?1 ORDER BY number",
+    )
+    .bind(id)
+    .fetch_all(&mut *snapshot)
+    .await?;
+    let recorded = attempts.last().map_or(0, |attempt| attempt.number);
+    attempts.extend(last.filter(|last| last.number > recorded));
+    Ok(Some((job, attempts)))
 }

@@ -22,10 +22,12 @@
 //! is made anew, so that the store works again as soon as the disk does.
 
 mod accounts;
+mod change;
 mod claims;
 mod commit;
 mod definition;
 mod error;
+mod fire;
 mod firing;
 mod job_list;
 mod jobs;
@@ -34,6 +36,7 @@ mod open;
 mod overlap;
 #[cfg(test)]
 mod plans;
+mod readers;
 mod response;
 mod runs;
 mod schedule_list;
@@ -49,14 +52,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 pub use lock::ServerLock;
 
 use super::Result;
 use crate::runtime::Tasks;
 use error::{Fault, Outcome};
+use readers::Readers;
 use writer::Writer;
 
 /// How long closing waits for writes that are under way.
@@ -85,7 +89,7 @@ pub struct SqliteStore {
     path: PathBuf,
     options: SqliteConnectOptions,
     writer: Writer,
-    readers: SqlitePool,
+    readers: Readers,
     tasks: Tasks,
 }
 
@@ -103,11 +107,6 @@ impl SqliteStore {
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
     {
         self.writer.write(operation, work).await
-    }
-
-    /// A view of the store that stays the same over several statements.
-    async fn snapshot(&self) -> Outcome<Transaction<'_, Sqlite>> {
-        Ok(self.readers.begin().await?)
     }
 }
 

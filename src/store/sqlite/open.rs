@@ -4,10 +4,11 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use super::error::{Fault, Outcome};
+use super::readers::Readers;
 use super::writer::Writer;
 use super::{Settings, SqliteStore};
 use crate::runtime::Tasks;
@@ -34,14 +35,7 @@ impl SqliteStore {
         make_file(&settings.path).map_err(failed)?;
         let options = writing(settings);
         let connection = first_connection(&options, &settings.path).await.map_err(failed)?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(settings.read_connections.max(1))
-            .min_connections(0)
-            .acquire_timeout(PATIENCE)
-            .test_before_acquire(false)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_lazy_with(reading(settings));
+        let readers = Readers::new(reading(settings), settings.read_connections, PATIENCE);
         let tasks = Tasks::new();
         let writer = Writer::start(&tasks, options.clone(), connection);
         Ok(Self { path: settings.path.clone(), options, writer, readers, tasks })

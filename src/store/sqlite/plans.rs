@@ -1,42 +1,72 @@
 //! Checks that SQLite's planner does what the statements count on: batches look their rows up by
-//! key, lists by the index meant for them, and nothing busy is scanned.
+//! key, lists by the index meant for them, and nothing busy is scanned or sorted.
 
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
-use super::{claims, commit, firing, job_list, overlap, runs, schedule_list, upkeep};
+use super::{
+    claims, commit, fire, firing, job_list, overlap, runs, schedule_list, tickets, upkeep,
+};
+use crate::domain::job::{JobStatus, Trigger};
+use crate::domain::schedule::HttpMethod;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::{JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
-async fn plan(connection: &mut SqliteConnection, sql: &str) -> String {
-    let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
-        .fetch_all(connection)
-        .await
-        .expect("a statement that can be prepared");
-    let steps: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
-    steps.join("\n")
+/// A migrated, empty store and a connection to it.
+struct Planner {
+    connection: SqliteConnection,
+    _folder: tempfile::TempDir,
+}
+
+impl Planner {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = Settings::new(folder.path().join("store.db"));
+        let store = SqliteStore::open(&settings).await.expect("open");
+        store.migrate().await.expect("migrate");
+        let connection = store.options.connect().await.expect("connect");
+        store.close().await;
+        Self { connection, _folder: folder }
+    }
+
+    async fn plan(&mut self, sql: &str) -> String {
+        let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
+            .fetch_all(&mut self.connection)
+            .await
+            .expect("a statement that can be prepared");
+        let steps: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        steps.join("\n")
+    }
+
+    /// The plan reads by `index` and sorts nothing.
+    async fn expect(&mut self, sql: &str, index: &str) {
+        let plan = self.plan(sql).await;
+        assert!(plan.contains(index), "{index}: {sql}\n{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+        assert!(!plan.contains("SCAN s") && !plan.contains("SCAN jobs"), "{sql}\n{plan}");
+    }
 }
 
 #[tokio::test]
 async fn batches_look_rows_up_by_their_key() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = SqliteStore::open(&Settings::new(folder.path().join("store"))).await.expect("open");
-    store.migrate().await.expect("migrate");
-    let mut connection = store.options.connect().await.expect("connect");
+    let mut planner = Planner::new().await;
     for (sql, searches) in [
         (firing::CANDIDATES, 3),
-        (firing::STORED, 3),
-        (firing::ADVANCE, 1),
-        (firing::INSERT, 0),
-        (claims::CLAIM, 1),
+        (fire::STORED, 3),
+        (fire::ADVANCE, 1),
+        (fire::INSERT, 0),
         (claims::CLAIMABLE, 2),
+        (claims::CLAIM, 1),
         (claims::RENEW, 1),
-        (commit::COMMIT, 1),
         (commit::RUNNING, 2),
+        (commit::COMMIT, 1),
         (runs::COUNT_RUNS, 1),
         (overlap::RELEASE, 1),
+        (tickets::TICKETS, 2),
         (schedule_list::ROWS, 3),
         (job_list::ROWS, 2),
     ] {
-        let plan = plan(&mut connection, sql).await;
+        let plan = planner.plan(sql).await;
         let scans: Vec<&str> = plan.lines().filter(|step| step.starts_with("SCAN")).collect();
         assert!(scans.iter().all(|scan| scan.contains("VIRTUAL TABLE")), "{sql}\n{plan}");
         let by_key = plan.lines().filter(|step| {
@@ -46,7 +76,95 @@ async fn batches_look_rows_up_by_their_key() {
         assert_eq!(by_key.count(), searches, "{sql}\n{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
     }
-    let plan = plan(&mut connection, upkeep::PRUNE_VERSIONS).await;
-    assert!(plan.contains("jobs_schedule (schedule_id=? AND id<?)"), "{plan}");
-    store.close().await;
+}
+
+#[tokio::test]
+async fn sweeps_read_what_they_need_from_an_index() {
+    let mut planner = Planner::new().await;
+    for (sql, index) in [
+        (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
+        (claims::LATE, "jobs_unfinished (status=? AND wake_at<?)"),
+        (claims::EXPIRED, "jobs_unfinished (status=? AND wake_at<?)"),
+        (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
+        (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
+        (upkeep::OLD_JOBS, "_1 (id<?)"),
+    ] {
+        planner.expect(sql, index).await;
+    }
+}
+
+#[tokio::test]
+async fn lists_of_schedules_read_in_order() {
+    let mut planner = Planner::new().await;
+    let account = AccountId::new(Timestamp::from_millis(0), 1);
+    let id = ScheduleId::new(Timestamp::from_millis(0), 1);
+    let value = SortValue::Time(None);
+    for (field, index) in
+        [(SortField::CreatedAt, "schedules_created"), (SortField::Name, "schedules_name")]
+    {
+        for descending in [false, true] {
+            for (contains, http_method, after) in [
+                (None, None, None),
+                (None, None, Some((value.clone(), id))),
+                (Some("x".to_owned()), Some(HttpMethod::Get), None),
+            ] {
+                let sort = ScheduleSort { field, descending };
+                let query = ScheduleQuery {
+                    contains,
+                    is_enabled: Some(true),
+                    http_method,
+                    sort,
+                    after,
+                    offset: 0,
+                    limit: 10,
+                    max_bytes: 10,
+                };
+                let page = schedule_list::page(account, &query);
+                planner.expect(page.sql().as_str(), index).await;
+                planner
+                    .expect(schedule_list::count(account, &query).sql().as_str(), "account_id=?")
+                    .await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_of_jobs_read_in_order() {
+    let mut planner = Planner::new().await;
+    let at = Timestamp::from_millis(0);
+    let account = AccountId::new(at, 1);
+    let schedule = Some(ScheduleId::new(at, 1));
+    for (schedule, status, trigger, index) in [
+        (None, None, None, "jobs_account (account_id=? AND id>? AND id<?)"),
+        (None, Some(JobStatus::Success), None, "jobs_account (account_id=? AND id>? AND id<?)"),
+        (None, Some(JobStatus::Failed), None, "jobs_failed (account_id=? AND id>? AND id<?)"),
+        (
+            None,
+            None,
+            Some(Trigger::Manual),
+            "jobs_unscheduled (account_id=? AND trigger=? AND id>?",
+        ),
+        (schedule, None, None, "jobs_schedule (schedule_id=? AND id>? AND id<?)"),
+        (
+            schedule,
+            Some(JobStatus::Failed),
+            None,
+            "jobs_schedule (schedule_id=? AND id>? AND id<?)",
+        ),
+    ] {
+        let query = JobQuery {
+            schedule,
+            status,
+            trigger,
+            from: Some(at),
+            to: Some(at),
+            after: Some(JobId::new(at, 1)),
+            offset: 0,
+            limit: 10,
+            max_response_bytes: 10,
+            max_bytes: 10,
+        };
+        planner.expect(job_list::page(account, &query).sql().as_str(), index).await;
+    }
 }

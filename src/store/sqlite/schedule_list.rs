@@ -1,7 +1,7 @@
 //! Lists of schedules.
 
 use futures_util::TryStreamExt;
-use sqlx::{QueryBuilder, Sqlite};
+use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use super::error::Outcome;
@@ -10,12 +10,6 @@ use super::values::json_ids;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
-
-const TABLES: &str = "
-    FROM schedules AS s
-    JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
-    JOIN schedule_versions AS v ON v.id = s.version_id
-    WHERE s.account_id = ";
 
 /// Whole schedules, in the order of their ids in the parameter.
 pub(super) const ROWS: &str = concat!(
@@ -34,52 +28,59 @@ impl SqliteStore {
         account: AccountId,
         query: &ScheduleQuery,
     ) -> Outcome<SchedulePage> {
-        let mut snapshot = self.snapshot().await?;
-        let total: i64 =
-            count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
-        let ids: Vec<ScheduleId> =
-            page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        let wanted = &ids[..ids.len().min(limit)];
-        let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
-        let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-        while let Some(schedule) = rows.try_next().await? {
-            bytes += text_bytes(&schedule);
-            if bytes > query.max_bytes && !schedules.is_empty() {
-                break;
-            }
-            schedules.push(schedule);
-        }
-        let has_more = schedules.len() < ids.len();
-        Ok(SchedulePage { schedules, total: u64::try_from(total).unwrap_or(0), has_more })
+        let mut reader = self.readers.take().await?;
+        let outcome = list(&mut reader, account, query).await;
+        reader.done(outcome)
     }
 }
 
-/// Counts what the filters let through. Tables that no filter looks at are left alone.
-fn count(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
-    if query.contains.is_none() && query.http_method.is_none() && query.is_enabled.is_none() {
-        let mut sql = QueryBuilder::new("SELECT count(*) FROM schedules WHERE account_id = ");
-        sql.push_bind(account);
-        return sql;
+/// Counts and reads in one view of the store.
+async fn list(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    query: &ScheduleQuery,
+) -> Outcome<SchedulePage> {
+    let mut snapshot = connection.begin().await?;
+    let total: i64 = count(account, query).build_query_scalar().fetch_one(&mut *snapshot).await?;
+    let ids: Vec<ScheduleId> =
+        page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let wanted = &ids[..ids.len().min(limit)];
+    let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
+    let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+    while let Some(schedule) = rows.try_next().await? {
+        bytes += text_bytes(&schedule);
+        if bytes > query.max_bytes && !schedules.is_empty() {
+            break;
+        }
+        schedules.push(schedule);
     }
+    let has_more = schedules.len() < ids.len();
+    Ok(SchedulePage { schedules, total: u64::try_from(total).unwrap_or(0), has_more })
+}
+
+/// Counts what the filters let through.
+pub(super) fn count(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT count(*)");
+    push_tables(&mut sql, query, false);
     push_filters(&mut sql, account, query);
     sql
 }
 
 /// The ids of the page and one more, in its order. Only ids: sorting whole rows would hold all
 /// bodies of the account in memory.
-fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
-    let mut sql = QueryBuilder::new("SELECT s.id");
-    push_filters(&mut sql, account, query);
+pub(super) fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
     let ScheduleSort { field, descending } = query.sort;
-    let key = match field {
-        SortField::Name => "s.name",
-        SortField::CreatedAt => "s.created_at",
+    let (key, of_state) = match field {
+        SortField::Name => ("s.name", false),
+        SortField::CreatedAt => ("s.created_at", false),
         // No instant is negative: absent ones come first.
-        SortField::NextTick => "coalesce(st.next_tick, -1)",
-        SortField::LastRun => "coalesce(st.last_run_at, -1)",
+        SortField::NextTick => ("coalesce(st.next_tick, -1)", true),
+        SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
     };
+    let mut sql = QueryBuilder::new("SELECT s.id");
+    push_tables(&mut sql, query, of_state);
+    push_filters(&mut sql, account, query);
     if let Some((value, id)) = &query.after {
         sql.push(" AND (").push(key).push(", s.id) ").push(if descending { "<" } else { ">" });
         sql.push(" (");
@@ -96,8 +97,21 @@ fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Sqlite> {
     sql
 }
 
+/// Names the tables that are looked at; each more costs a look-up a row.
+fn push_tables(sql: &mut QueryBuilder<Sqlite>, query: &ScheduleQuery, with_state: bool) {
+    sql.push(" FROM schedules AS s");
+    if with_state {
+        sql.push(
+            " CROSS JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id",
+        );
+    }
+    if query.contains.is_some() || query.http_method.is_some() {
+        sql.push(" CROSS JOIN schedule_versions AS v ON v.id = s.version_id");
+    }
+}
+
 fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &ScheduleQuery) {
-    sql.push(TABLES).push_bind(account);
+    sql.push(" WHERE s.account_id = ").push_bind(account);
     if let Some(is_enabled) = query.is_enabled {
         sql.push(" AND s.is_enabled = ").push_bind(is_enabled);
     }

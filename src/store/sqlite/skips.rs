@@ -105,11 +105,11 @@ impl SqliteStore {
         &self,
         account: AccountId,
         schedule: ScheduleId,
-        query: &SkipQuery,
+        wanted: &SkipQuery,
     ) -> Outcome<SkipPage> {
         let (after_first, after_row) =
-            query.after.map_or((i64::MAX, i64::MAX), |(first, row)| (first.as_millis(), row));
-        let mut rows: Vec<Listed> = sqlx::query_as(
+            wanted.after.map_or((i64::MAX, i64::MAX), |(first, row)| (first.as_millis(), row));
+        let query = sqlx::query_as(
             "SELECT id, first_tick, last_tick, count, reason FROM skips
              WHERE schedule_id = ?1 AND account_id = ?2
                AND (first_tick, id) < (?3, ?4) AND first_tick <= ?5 AND last_tick >= ?6
@@ -120,12 +120,11 @@ impl SqliteStore {
         .bind(account)
         .bind(after_first)
         .bind(after_row)
-        .bind(query.to.map_or(i64::MAX, Timestamp::as_millis))
-        .bind(query.from.unwrap_or_default())
-        .bind(i64::from(query.limit) + 1)
-        .fetch_all(&self.readers)
-        .await?;
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        .bind(wanted.to.map_or(i64::MAX, Timestamp::as_millis))
+        .bind(wanted.from.unwrap_or_default())
+        .bind(i64::from(wanted.limit) + 1);
+        let mut rows: Vec<Listed> = self.readers.all(query).await?;
+        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
         let has_more = rows.len() > limit;
         rows.truncate(limit);
         let next = rows.last().filter(|_| has_more).map(|row| (row.skip.first, row.id));

@@ -20,6 +20,12 @@ impl FromRow<'_, SqliteRow> for Ticket {
     }
 }
 
+pub(super) const TICKETS: &str = "
+    SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+    FROM json_each(?1) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
+    WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at IS NOT NULL
+      AND v.id = j.version_id";
+
 /// The tickets of those of the jobs that wait for an attempt and may have one.
 pub(super) async fn tickets(
     connection: &mut SqliteConnection,
@@ -28,14 +34,6 @@ pub(super) async fn tickets(
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let tickets = sqlx::query_as(
-        "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-         FROM json_each(?1) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
-         WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at IS NOT NULL
-           AND v.id = j.version_id",
-    )
-    .bind(json_ids(jobs))
-    .fetch_all(connection)
-    .await?;
+    let tickets = sqlx::query_as(TICKETS).bind(json_ids(jobs)).fetch_all(connection).await?;
     Ok(tickets)
 }

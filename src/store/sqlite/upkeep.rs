@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::error::{Fault, Outcome};
+use super::error::Outcome;
 use super::values::{json_ids, key_from};
 use super::{SqliteStore, failed_in};
 use crate::domain::{JobId, Timestamp};
@@ -21,15 +21,12 @@ impl UpkeepStore for SqliteStore {
     }
 
     async fn unfinished(&self, cap: u32) -> Result<u64> {
-        let count: i64 = sqlx::query_scalar(
+        let query = sqlx::query_as(
             "SELECT count(*) FROM (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
                  WHERE status < 2 LIMIT ?1)",
         )
-        .bind(cap)
-        .fetch_one(&self.readers)
-        .await
-        .map_err(Fault::from)
-        .map_err(failed_in("unfinished"))?;
+        .bind(cap);
+        let (count,): (i64,) = self.readers.one(query).await.map_err(failed_in("unfinished"))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 }
@@ -76,20 +73,21 @@ pub(super) const PRUNE_VERSIONS: &str = "
          ORDER BY v.retired_at LIMIT ?2)";
 
 /// No job has ended before its run was due, so the old ones are at the lower end of the key.
+pub(super) const OLD_JOBS: &str = "
+    SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
+    ORDER BY id LIMIT ?3";
+
 async fn prune_jobs(
     connection: &mut SqliteConnection,
     before: Timestamp,
     limit: u32,
 ) -> Outcome<u64> {
-    let jobs: Vec<JobId> = sqlx::query_scalar(
-        "SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
-         ORDER BY id LIMIT ?3",
-    )
-    .bind(key_from(before))
-    .bind(before)
-    .bind(limit)
-    .fetch_all(&mut *connection)
-    .await?;
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
+        .bind(key_from(before))
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
     if jobs.is_empty() {
         return Ok(0);
     }

@@ -188,7 +188,10 @@ impl Visitor<'_> for HexVisitor {
 /// The rows of a statement that answers with one JSON array of them.
 pub(super) fn rows_of<T: DeserializeOwned>(json: &str) -> Outcome<Vec<T>> {
     serde_json::from_str(json).map_err(|error| {
-        Fault::new(StoreErrorKind::Corrupt, format!("a row cannot be read back: {error}"))
+        // The error itself may quote what it stumbled over, which can be a secret.
+        let column = error.column();
+        let message = format!("a row cannot be read back, at {column} of the answer");
+        Fault::new(StoreErrorKind::Corrupt, message)
     })
 }
 

@@ -234,6 +234,21 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
     assert_eq!(read.last_run_at, Some(minute(2)));
     assert_eq!(read.last_job_status, Some(JobStatus::Success));
     assert_eq!(read.consecutive_failures, 1, "it ended after the success");
+
+    // The same within one batch.
+    let other = w.schedule().await;
+    let [slow, quick] =
+        [w.manual_job(other, minute(1)).await, w.manual_job(other, minute(2)).await];
+    let slow = w.claim(minute(1), &[slow]).await.remove(0);
+    let quick = w.claim(minute(2), &[quick]).await.remove(0);
+    let batch = [
+        w.completion(&quick, None, End::Succeeded),
+        w.completion(&slow, None, End::Failed(failure())),
+    ];
+    w.commit(minute(9), &batch).await;
+    let read = w.read(other).await;
+    assert_eq!((read.last_run_at, read.consecutive_failures), (Some(minute(2)), 1));
+    assert_eq!(read.last_job_status, Some(JobStatus::Success));
 }
 
 pub async fn cancelled_jobs_count_nothing(w: &World) {

@@ -1,0 +1,326 @@
+//! Firing a batch: what its ticks become, and how that is written.
+//!
+//! A write transaction excludes every other one, so firing reads what it needs, decides here, and
+//! writes: nothing can change in between.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use sqlx::SqliteConnection;
+
+use super::error::{Fault, Outcome};
+use super::skips::{self, NewSkip};
+use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_code};
+use crate::domain::job::Trigger;
+use crate::domain::schedule::{OverlapPolicy, SkipReason};
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::{Fence, Fired, Firing, StoreErrorKind, TickRange};
+
+/// Refuses what would break TICK-3 whatever the store holds.
+pub(super) fn check(now: Timestamp, firings: &[Firing]) -> Outcome<()> {
+    for firing in firings {
+        let schedule = firing.schedule;
+        let refused = |why: &str| {
+            Err(Fault::new(StoreErrorKind::Rejected, format!("firing of {schedule}: {why}")))
+        };
+        if firing.next_tick.is_some_and(|next| next <= firing.tick) {
+            return refused("the next tick would not move forward");
+        }
+        if firing.jobs.iter().any(|job| job.id.timestamp() > now) {
+            return refused("a job would start before its tick");
+        }
+    }
+    Ok(())
+}
+
+/// A schedule as the store has it when it is fired.
+struct Stored {
+    id: ScheduleId,
+    account: AccountId,
+    version: VersionId,
+    overlap_policy: OverlapPolicy,
+    next_tick: Option<Timestamp>,
+    active: Option<JobId>,
+    held: Option<JobId>,
+    host: HostKey,
+    max_attempts: u8,
+}
+
+/// A row of `STORED`; the first number says which of the firings it is for.
+#[derive(Deserialize)]
+struct StoredRow(usize, Hex, Hex, String, Option<i64>, Option<Hex>, Option<Hex>, i64, u8);
+
+impl StoredRow {
+    fn stored(self, id: ScheduleId) -> Option<Stored> {
+        let Self(_, account, version, policy, next_tick, active, held, host, max_attempts) = self;
+        Some(Stored {
+            id,
+            account: AccountId::from_bytes(account.0),
+            version: VersionId::from_bytes(version.0),
+            overlap_policy: policy.parse().ok()?,
+            next_tick: next_tick.map(Timestamp::from_millis),
+            active: active.map(|job| JobId::from_bytes(job.0)),
+            held: held.map(|job| JobId::from_bytes(job.0)),
+            host: HostKey(host.cast_unsigned()),
+            max_attempts,
+        })
+    }
+}
+
+pub(super) const STORED: &str = "
+    SELECT json_group_array(json_array(
+        e.key, hex(s.account_id), hex(s.version_id), s.overlap_policy, st.next_tick,
+        iif(st.active_job_id IS NULL, NULL, hex(st.active_job_id)),
+        iif(st.held_job_id IS NULL, NULL, hex(st.held_job_id)), v.host_key, v.max_retries))
+    FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+    CROSS JOIN schedule_versions AS v
+    WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
+      AND st.shard = ?1 AND st.schedule_id = s.id AND v.id = s.version_id";
+
+/// The shard is in each row although it is the same in all: as a parameter of its own it would
+/// make the planner go through the whole shard.
+pub(super) const ADVANCE: &str = "
+    UPDATE schedule_state
+    SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held
+    FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, value ->> 2 AS next_tick,
+                 unhex(value ->> 3) AS active, unhex(value ->> 4) AS held
+          FROM jsonb_each(?1)) AS a
+    WHERE schedule_state.shard = a.shard AND schedule_state.schedule_id = a.schedule";
+
+pub(super) const INSERT: &str = "
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                      max_attempts, wake_at, created_at, updated_at)
+    SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), ?1, 0,
+           value ->> 4, value ->> 5, value ->> 6, ?2, ?2
+    FROM jsonb_each(?3) WHERE true
+    ON CONFLICT (id) DO NOTHING";
+
+/// Fires a batch.
+pub(super) async fn fire(
+    connection: &mut SqliteConnection,
+    fence: Fence,
+    now: Timestamp,
+    firings: Vec<Firing>,
+) -> Outcome<Fired> {
+    let epoch: Option<i64> = sqlx::query_scalar("SELECT epoch FROM shards WHERE shard = ?1")
+        .bind(fence.shard)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if epoch != Some(fence.epoch.0) {
+        return Ok(Fired::Fenced);
+    }
+    let mut stored = read(connection, fence.shard, &firings).await?;
+    let existing = existing_jobs(connection, &stored, &firings).await?;
+    let mut plan = Plan::default();
+    for firing in firings {
+        // Taken out, so that a second firing of the same schedule is stale.
+        match stored.remove(&firing.schedule) {
+            Some(schedule) if is_current(&schedule, &firing, now) => {
+                plan.advance(fence.shard, now, schedule, firing, &existing);
+            }
+            Some(schedule) => {
+                stored.insert(firing.schedule, schedule);
+                plan.stale.push(firing.schedule);
+            }
+            None => plan.stale.push(firing.schedule),
+        }
+    }
+    plan.write(connection, fence.shard, now).await
+}
+
+fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
+    schedule.next_tick == Some(firing.tick)
+        && schedule.version == firing.version
+        && firing.tick <= now
+}
+
+async fn read(
+    connection: &mut SqliteConnection,
+    shard: ShardId,
+    firings: &[Firing],
+) -> Outcome<HashMap<ScheduleId, Stored>> {
+    let rows: String = sqlx::query_scalar(STORED)
+        .bind(shard)
+        .bind(json_ids(firings.iter().map(|firing| &firing.schedule)))
+        .fetch_one(connection)
+        .await?;
+    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+    let stored = rows_of::<StoredRow>(&rows)?.into_iter().map(|row| {
+        let id = firings.get(row.0).ok_or_else(damaged)?.schedule;
+        Ok((id, row.stored(id).ok_or_else(damaged)?))
+    });
+    stored.collect()
+}
+
+/// The jobs that exist already, of schedules whose overlap policy has to know.
+async fn existing_jobs(
+    connection: &mut SqliteConnection,
+    stored: &HashMap<ScheduleId, Stored>,
+    firings: &[Firing],
+) -> Outcome<HashSet<JobId>> {
+    let counts = |firing: &&Firing| {
+        stored
+            .get(&firing.schedule)
+            .is_some_and(|schedule| schedule.overlap_policy != OverlapPolicy::Allow)
+    };
+    let jobs: Vec<JobId> =
+        firings.iter().filter(counts).flat_map(|firing| &firing.jobs).map(|job| job.id).collect();
+    if jobs.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let existing: Vec<JobId> = sqlx::query_scalar(
+        "SELECT j.id FROM json_each(?1) AS e CROSS JOIN jobs AS j WHERE j.id = unhex(e.value)",
+    )
+    .bind(json_ids(&jobs))
+    .fetch_all(connection)
+    .await?;
+    Ok(existing.into_iter().collect())
+}
+
+/// A job's row in a JSON parameter: id, account, schedule, version, trigger, attempts, start.
+#[derive(Serialize)]
+struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>);
+
+/// A state's row in a JSON parameter: shard, schedule, next tick, active and held job.
+#[derive(Serialize)]
+struct StateRow(u16, Hex, Option<i64>, Option<Hex>, Option<Hex>);
+
+/// What firing a batch writes and answers.
+#[derive(Default)]
+struct Plan {
+    states: Vec<StateRow>,
+    jobs: Vec<JobRow>,
+    skips: Vec<NewSkip>,
+    tickets: Vec<Ticket>,
+    advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+    stale: Vec<ScheduleId>,
+}
+
+/// What a tick's job becomes.
+enum Place {
+    Start,
+    Hold,
+    Skip,
+}
+
+impl Plan {
+    /// Moves a schedule's next tick and finds a place for each of the jobs, oldest first.
+    fn advance(
+        &mut self,
+        shard: ShardId,
+        now: Timestamp,
+        mut schedule: Stored,
+        firing: Firing,
+        existing: &HashSet<JobId>,
+    ) {
+        let account = schedule.account;
+        let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
+        let mut skips: Vec<NewSkip> = firing.skips.into_iter().map(skip).collect();
+        for job in firing.jobs.into_iter().filter(|job| !existing.contains(&job.id)) {
+            let start = match schedule.place(job.id) {
+                Place::Start => Some(now),
+                Place::Hold => None,
+                Place::Skip => {
+                    let tick = job.id.timestamp();
+                    let range = TickRange { first: tick, last: tick, count: 1 };
+                    let reason = SkipReason::Overlap;
+                    skips.push(NewSkip { account, schedule: schedule.id, range, reason });
+                    continue;
+                }
+            };
+            self.jobs.push(schedule.job_row(job.id, job.trigger, start));
+            if let Some(start) = start {
+                let host = schedule.host;
+                self.tickets.push(Ticket { job: job.id, shard, account, host, start });
+            }
+        }
+        skips.sort_by_key(|skip| skip.range.first);
+        self.skips.append(&mut skips);
+        self.states.push(StateRow(
+            shard.0,
+            hex(&schedule.id),
+            firing.next_tick.map(Timestamp::as_millis),
+            schedule.active.as_ref().map(hex),
+            schedule.held.as_ref().map(hex),
+        ));
+        self.advanced.push((schedule.id, firing.next_tick));
+    }
+
+    async fn write(
+        self,
+        connection: &mut SqliteConnection,
+        shard: ShardId,
+        now: Timestamp,
+    ) -> Outcome<Fired> {
+        let Self { states, jobs, skips, mut tickets, advanced, stale } = self;
+        if !states.is_empty() {
+            sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
+        }
+        if !jobs.is_empty() {
+            let made = sqlx::query(INSERT)
+                .bind(shard)
+                .bind(now)
+                .bind(json_rows(&jobs))
+                .execute(&mut *connection)
+                .await?;
+            if made.rows_affected() != jobs.len() as u64 {
+                keep_new(connection, now, &mut tickets).await?;
+            }
+        }
+        for skip in skips {
+            skips::record(connection, skip).await?;
+        }
+        Ok(Fired::Done { tickets, advanced, stale })
+    }
+}
+
+/// Drops the tickets of jobs that had been made before.
+async fn keep_new(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    tickets: &mut Vec<Ticket>,
+) -> Outcome<()> {
+    let new: Vec<JobId> = sqlx::query_scalar(
+        "SELECT j.id FROM json_each(?1) AS e CROSS JOIN jobs AS j
+         WHERE j.id = unhex(e.value) AND j.status = 0 AND j.created_at = ?2",
+    )
+    .bind(json_ids(tickets.iter().map(|ticket| &ticket.job)))
+    .bind(now)
+    .fetch_all(connection)
+    .await?;
+    let new: HashSet<JobId> = new.into_iter().collect();
+    tickets.retain(|ticket| new.contains(&ticket.job));
+    Ok(())
+}
+
+impl Stored {
+    /// Finds a place for the next job of a tick and takes it.
+    fn place(&mut self, job: JobId) -> Place {
+        let queues = self.overlap_policy == OverlapPolicy::QueueOne;
+        if self.overlap_policy == OverlapPolicy::Allow {
+            Place::Start
+        } else if self.active.is_none() {
+            self.active = Some(job);
+            Place::Start
+        } else if queues && self.held.is_none() {
+            self.held = Some(job);
+            Place::Hold
+        } else {
+            Place::Skip
+        }
+    }
+
+    fn job_row(&self, id: JobId, trigger: Trigger, start: Option<Timestamp>) -> JobRow {
+        JobRow(
+            hex(&id),
+            hex(&self.account),
+            hex(&self.id),
+            hex(&self.version),
+            trigger_code(trigger),
+            self.max_attempts,
+            start.map(Timestamp::as_millis),
+        )
+    }
+}
