@@ -7,7 +7,6 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
-use crate::schedules::catch_up_name;
 
 pub(super) fn http_method() -> Object {
     names(HttpMethod::ALL.iter().map(|item| item.as_str()), false)
@@ -22,11 +21,11 @@ pub(super) fn overlap_policy_or_null() -> Object {
 }
 
 pub(super) fn catch_up_policy() -> Object {
-    names(CatchUpPolicy::ALL.iter().map(|item| catch_up_name(*item)), false)
+    names(CatchUpPolicy::ALL.iter().map(|item| item.as_str()), false)
 }
 
 pub(super) fn catch_up_policy_or_null() -> Object {
-    names(CatchUpPolicy::ALL.iter().map(|item| catch_up_name(*item)), true)
+    names(CatchUpPolicy::ALL.iter().map(|item| item.as_str()), true)
 }
 
 pub(super) fn skip_reason() -> Object {

@@ -63,7 +63,7 @@ fn late_ticks(
     let most = match policy {
         CatchUpPolicy::Last => 1,
         CatchUpPolicy::All => MOST_CAUGHT_UP,
-        CatchUpPolicy::None => 0,
+        CatchUpPolicy::Skip => 0,
     };
     // Found backwards from the newest, so that a long outage costs no more than a short one.
     let newest =
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_tick_on_time_runs() {
-        let plan = decide(CatchUpPolicy::None, "2030-01-01T00:05:00Z", "2030-01-01T00:05:00.003Z");
+        let plan = decide(CatchUpPolicy::Skip, "2030-01-01T00:05:00Z", "2030-01-01T00:05:00.003Z");
         assert_eq!(plan.runs, [(at("2030-01-01T00:05:00Z"), Trigger::Schedule)]);
         assert_eq!((plan.skipped, plan.next), (None, Some(at("2030-01-01T00:10:00Z"))));
     }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn none_skips_all_that_are_late() {
-        let plan = decide(CatchUpPolicy::None, "2030-01-01T00:05:00Z", "2030-01-01T00:13:00Z");
+        let plan = decide(CatchUpPolicy::Skip, "2030-01-01T00:05:00Z", "2030-01-01T00:13:00Z");
         assert_eq!(plan.runs, []);
         let skipped = (at("2030-01-01T00:05:00Z"), at("2030-01-01T00:10:00Z"), 2);
         assert_eq!(plan.skipped, Some(skipped));

@@ -26,7 +26,7 @@ names! {
         /// The newest 100 run, oldest first.
         All = "all",
         /// None runs.
-        None = "none",
+        Skip = "skip",
     }
 }
 

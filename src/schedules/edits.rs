@@ -3,7 +3,7 @@
 use super::draft::{DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Draft};
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
-use super::{FieldErrors, catch_up, rules};
+use super::{FieldErrors, rules};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy};
 use crate::outbound;
 
@@ -70,7 +70,7 @@ impl Edits {
             expected_status_codes: rules::expected_status_codes(&mut fields),
             is_enabled: fields.flag("isEnabled"),
             overlap_policy: fields.one_of_or_default("overlapPolicy", OverlapPolicy::ALL),
-            catch_up_policy: catch_up::read(&mut fields),
+            catch_up_policy: fields.one_of_or_default("catchUpPolicy", CatchUpPolicy::ALL),
             sign_requests: fields.flag("signRequests"),
         };
         for (name, given) in [

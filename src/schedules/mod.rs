@@ -15,7 +15,6 @@
 //! The queue holds hints only: its errors are logged, and the leader's background comparison and
 //! the sweep find what was not told.
 
-mod catch_up;
 mod commands;
 mod create;
 mod draft;
@@ -32,7 +31,6 @@ mod update;
 use std::future::Future;
 use std::sync::Arc;
 
-pub use catch_up::catch_up_name;
 pub use create::{Batch, LARGEST_BATCH};
 pub use edits::SCHEDULE_FIELDS;
 pub use error::CommandError;

@@ -56,7 +56,7 @@ impl Wish {
         json["timezone"] = self.cadence.zone.name.into();
         json["isEnabled"] = self.is_enabled.into();
         json["overlapPolicy"] = self.overlap.as_str().into();
-        json["catchUpPolicy"] = punctual::schedules::catch_up_name(self.catch_up).into();
+        json["catchUpPolicy"] = self.catch_up.as_str().into();
         json.to_string().into_bytes()
     }
 

@@ -222,4 +222,4 @@ impl World {
 pub const OVERLAPS: &[OverlapPolicy] =
     &[OverlapPolicy::Allow, OverlapPolicy::Skip, OverlapPolicy::QueueOne];
 pub const CATCH_UPS: &[CatchUpPolicy] =
-    &[CatchUpPolicy::Last, CatchUpPolicy::All, CatchUpPolicy::None];
+    &[CatchUpPolicy::Last, CatchUpPolicy::All, CatchUpPolicy::Skip];

@@ -6,7 +6,6 @@ use utoipa::ToSchema;
 use crate::api::schemas;
 use crate::domain::schedule::Schedule;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::schedules::catch_up_name;
 
 /// A schedule.
 #[derive(Serialize, ToSchema)]
@@ -76,7 +75,7 @@ impl From<Schedule> for ScheduleRecord {
             expected_status_codes: definition.expected_status_codes,
             is_enabled: schedule.is_enabled,
             overlap_policy: schedule.overlap_policy.as_str(),
-            catch_up_policy: catch_up_name(schedule.catch_up_policy),
+            catch_up_policy: schedule.catch_up_policy.as_str(),
             next_run_at_utc: schedule.next_tick,
             last_run_at_utc: schedule.last_run_at,
             last_job_status: schedule.last_job_status.map(|status| status.as_str()),

@@ -84,7 +84,7 @@ fn catch_up(case: &Case) -> Vec<String> {
     let most = match case.known.catch_ups[0] {
         CatchUpPolicy::Last => 1,
         CatchUpPolicy::All => 100,
-        CatchUpPolicy::None => 0,
+        CatchUpPolicy::Skip => 0,
     };
     let mut late: BTreeMap<Timestamp, u32> = BTreeMap::new();
     for seen in case.tick_jobs() {

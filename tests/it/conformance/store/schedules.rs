@@ -24,7 +24,7 @@ pub async fn one_reads_back_whole(w: &World) {
         description: Some("d".repeat(1_000)),
         version: w.new_version(definition.clone()),
         overlap_policy: OverlapPolicy::QueueOne,
-        catch_up_policy: CatchUpPolicy::None,
+        catch_up_policy: CatchUpPolicy::Skip,
         ..w.new_schedule()
     };
     let write = w.write(minute(0));
@@ -34,7 +34,7 @@ pub async fn one_reads_back_whole(w: &World) {
     assert_eq!((read.id, read.version), (new.id, new.version.id));
     assert_eq!((read.name, read.description), (new.name, new.description));
     assert_eq!(read.overlap_policy, OverlapPolicy::QueueOne);
-    assert_eq!(read.catch_up_policy, CatchUpPolicy::None);
+    assert_eq!(read.catch_up_policy, CatchUpPolicy::Skip);
     assert!(read.is_enabled);
     assert_eq!(read.next_tick, Some(minute(1)));
     assert_eq!(
