@@ -5,7 +5,6 @@ use sqlx::{FromRow, SqliteConnection};
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
 use super::overlap;
-use super::schedules::next_tick;
 use super::skips::{self, NewSkip};
 use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
@@ -109,4 +108,9 @@ async fn follow_policy(
         return overlap::allow(connection, write.now, stored.shard, id, stored.held_job_id).await;
     }
     Ok(Vec::new())
+}
+
+/// A disabled schedule has no next tick, whatever was said (TICK-4).
+pub(super) fn next_tick(is_enabled: bool, next_tick: Option<Timestamp>) -> Option<Timestamp> {
+    next_tick.filter(|_| is_enabled)
 }

@@ -26,6 +26,7 @@ mod change;
 mod claims;
 mod commit;
 mod definition;
+mod ending;
 mod error;
 mod fire;
 mod firing;

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
 use super::{
-    claims, commit, fire, firing, job_list, overlap, runs, schedule_list, tickets, upkeep,
+    claims, commit, ending, fire, firing, job_list, overlap, runs, schedule_list, tickets, upkeep,
 };
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
@@ -58,7 +58,7 @@ async fn batches_look_rows_up_by_their_key() {
         (claims::CLAIMABLE, 2),
         (claims::CLAIM, 1),
         (claims::RENEW, 1),
-        (commit::RUNNING, 2),
+        (ending::RUNNING, 2),
         (commit::COMMIT, 1),
         (runs::COUNT_RUNS, 1),
         (overlap::RELEASE, 1),

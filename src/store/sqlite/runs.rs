@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::SqliteConnection;
 
-use super::commit::Ending;
+use super::ending::Ending;
 use super::error::Outcome;
 use super::values::{hex, json_rows, status_code};
 use crate::domain::job::JobStatus;

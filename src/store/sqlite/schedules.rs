@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
-use super::change;
+use super::change::{self, next_tick};
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
 use super::values::{Hex, hex, json_rows};
@@ -139,11 +139,6 @@ impl<'a> ScheduleRow<'a> {
             next_tick(new.is_enabled, new.next_tick).map(Timestamp::as_millis),
         )
     }
-}
-
-/// A disabled schedule has no next tick, whatever was said (TICK-4).
-pub(super) fn next_tick(is_enabled: bool, next_tick: Option<Timestamp>) -> Option<Timestamp> {
-    next_tick.filter(|_| is_enabled)
 }
 
 async fn create(
