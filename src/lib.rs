@@ -1,9 +1,11 @@
-//! Punctual runs HTTP requests on cron schedules, for many accounts.
+#![doc = include_str!("../README.md")]
 //!
-//! The modules stand in the order in which data flows. `domain` decides and touches nothing;
-//! the contracts (`store`, `queue`, `cluster`) have an adapter for one machine and one for a
-//! cluster; the stages (`scheduler`, `executor`) read the store, let `domain` decide and write
-//! the store; the front doors turn HTTP into commands.
+//! # The modules
+//!
+//! They stand in the order in which data flows. `domain` decides and touches nothing; the contracts
+//! (`store`, `queue`, `cluster`) have an adapter for one machine and one for a cluster; the stages
+//! (`scheduler`, `executor`) read the store, let `domain` decide and write the store; the front
+//! doors turn HTTP into commands.
 
 pub mod domain;
 pub mod telemetry;

@@ -34,7 +34,7 @@ pub struct Setting {
 pub(super) enum Line {
     /// A comment, a section or nothing: to be shown as it is.
     Text(&'static str),
-    /// The setting at this place of [`SETTINGS`].
+    /// The setting at this place of [`settings`].
     Setting(usize),
 }
 
