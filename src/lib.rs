@@ -1,11 +1,11 @@
-#![doc = include_str!("../README.md")]
+//! Punctual runs HTTP requests on cron schedules, for many accounts. Its README follows below.
 //!
-//! # The modules
-//!
-//! They stand in the order in which data flows. `domain` decides and touches nothing; the contracts
+//! The modules stand in the order in which data flows. `domain` decides and touches nothing; the contracts
 //! (`store`, `queue`, `cluster`) have an adapter for one machine and one for a cluster; the stages
 //! (`scheduler`, `executor`) read the store, let `domain` decide and write the store; the front
 //! doors turn HTTP into commands.
+//!
+#![doc = include_str!("../README.md")]
 
 pub mod domain;
 pub mod telemetry;
