@@ -19,6 +19,7 @@ use std::time::Duration;
 
 pub use error::StartError;
 pub use signals::Signals;
+pub use stages::{open_store, update_store};
 
 use crate::accounts::Accounts;
 use crate::cluster::SharedCluster;
@@ -94,7 +95,7 @@ impl App {
         let readiness = Readiness::starting(clock.clone());
         front::serve_operations(config, tasks, &clock, &readiness, listeners.operations);
 
-        let (sqlite, lock) = stages::open_store(config).await?;
+        let (sqlite, lock) = stages::open_and_lock(config).await?;
         let store: SharedStore = sqlite.clone();
         let shards = store.set_up_shards(config.cluster.shards).await?;
         let queue: SharedQueue = Arc::new(MemoryQueue::new());

@@ -10,24 +10,42 @@ use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
 use crate::scheduler::{Context, Leader, Pruner, Sweeper};
 use crate::store::sqlite::{ServerLock, Settings, SqliteStore};
 
-/// Opens the store, makes sure that no other server uses it, and brings it up to date.
-pub(super) async fn open_store(
-    config: &Config,
-) -> Result<(Arc<SqliteStore>, ServerLock), StartError> {
+/// Opens the configured store as it is, whatever version it has. Makes the data folder, if it is
+/// there.
+///
+/// # Errors
+/// If the folder cannot be made or the store cannot be opened.
+pub async fn open_store(config: &Config) -> Result<Arc<SqliteStore>, StartError> {
     let path = config.store.path.clone();
     if path.starts_with(&config.data_dir) {
         std::fs::create_dir_all(&config.data_dir)
             .map_err(|source| StartError::DataDir { path: config.data_dir.clone(), source })?;
     }
     let read_connections = config.store.read_connections;
-    let store = SqliteStore::open(&Settings { read_connections, ..Settings::new(path) }).await?;
-    let lock = store.lock()?;
-    if config.store.migrate {
-        store.migrate().await?;
-    } else {
-        store.check_version().await?;
+    let settings = Settings { read_connections, ..Settings::new(path) };
+    Ok(Arc::new(SqliteStore::open(&settings).await?))
+}
+
+/// Brings a store up to date or, if told not to, makes sure that it is.
+///
+/// # Errors
+/// If this binary and the store do not fit.
+pub async fn update_store(config: &Config, store: &SqliteStore) -> Result<(), StartError> {
+    match config.store.migrate {
+        true => store.migrate().await?,
+        false => store.check_version().await?,
     }
-    Ok((Arc::new(store), lock))
+    Ok(())
+}
+
+/// Opens the store, makes sure that no other server uses it, and brings it up to date.
+pub(super) async fn open_and_lock(
+    config: &Config,
+) -> Result<(Arc<SqliteStore>, ServerLock), StartError> {
+    let store = open_store(config).await?;
+    let lock = store.lock()?;
+    update_store(config, &store).await?;
+    Ok((store, lock))
 }
 
 /// Closes the attempts that an earlier process left, before any of ours begin; then sweeps on. The

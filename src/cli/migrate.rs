@@ -1,12 +1,13 @@
 //! `punctual migrate`: brings the store up to date.
 
 use super::config::load_and_warn;
-use super::{CliError, output, store};
+use super::{CliError, output};
+use crate::app::open_store;
 use crate::config::Sources;
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let config = load_and_warn(sources)?.config;
-    let store = store::open_as_it_is(&config).await?;
+    let store = open_store(&config).await.map_err(CliError::failed)?;
     let migrated = store.migrate().await.map_err(CliError::failed);
     store.close().await;
     migrated?;
