@@ -89,6 +89,11 @@ impl Setting {
         Self { key, help, default, variable, option }
     }
 
+    /// Whether the value is not to be shown to anybody.
+    pub(super) fn is_secret(&self) -> bool {
+        self.key == "secrets.keys"
+    }
+
     /// The name within its section.
     pub(super) fn name(&self) -> &'static str {
         self.key.rsplit_once('.').map_or(self.key, |(_, name)| name)
@@ -127,6 +132,8 @@ mod tests {
             "RETRY_CAP_MS",
             "RATE_PER_MINUTE",
             "RATE_PER_HOUR",
+            "SECRETS_KEYS",
+            "SECRETS_KEYS_FILE",
             "ROLES",
             "LOG",
             "LOG_FORMAT",

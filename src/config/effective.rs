@@ -53,7 +53,7 @@ fn commented(reader: &Reader) -> String {
 
 /// The value in the form its default has: a variable's text may stand for a number or a list.
 fn shown(reader: &Reader, key: &str) -> Raw {
-    let (given, default) = (reader.raw(key), reader.default(key));
+    let (given, default) = (reader.shown(key), reader.default(key));
     let Raw::Text(text) = &given else { return given };
     match default {
         Raw::Number(_) => text.parse().map_or(given, Raw::Number),

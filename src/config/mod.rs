@@ -6,13 +6,14 @@
 //!
 //! On failure all mistakes are told at once, each with the setting, where it was set, and what is
 //! allowed. A key in the file that is not a setting is a mistake; a variable that is not one is a
-//! warning, since other programs may have put it there. Passwords are never shown.
+//! warning, since other programs may have put it there. Passwords and keys are never shown.
 
 mod document;
 mod effective;
 mod listeners;
 mod mistakes;
 mod reader;
+mod secrets;
 mod sources;
 mod stores;
 mod work;
@@ -24,6 +25,7 @@ pub use document::{Setting, settings};
 pub use effective::Loaded;
 pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
+pub use secrets::SecretsKey;
 pub use sources::{Sources, no_color};
 pub use stores::{Cluster, Discovery, Queue, Store};
 pub use work::Rate;
@@ -58,6 +60,8 @@ pub struct Config {
     pub outbound: OutboundSettings,
     /// Limits on API requests.
     pub rate: Rate,
+    /// The keys by which secrets are encrypted, the one to write with first.
+    pub secrets: Vec<SecretsKey>,
     /// How long finished jobs are kept.
     pub history: Duration,
     /// How long requests under way may go on after the first stage of a stop.
@@ -112,6 +116,7 @@ fn read(reader: &mut Reader) -> Config {
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
+        secrets: secrets::read(reader),
         history: Duration::from_secs(days * 24 * 60 * 60),
         grace,
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use figment::Figment;
 use figment::value::Value;
 
-use super::document::setting;
+use super::document::{Setting, setting};
 use super::mistakes::{Mistake, without_password};
 use super::sources::{Gathered, Origin, defaults};
 
@@ -75,7 +75,7 @@ impl Reader {
 
     /// Notes that the value of `key` is wrong, and why.
     pub(super) fn mistake(&mut self, key: &'static str, why: &str) {
-        let shown = self.raw(key);
+        let shown = self.shown(key);
         let origin = match self.origin(key) {
             Some(origin) => format!(" ({origin})"),
             None => String::new(),
@@ -86,6 +86,15 @@ impl Reader {
     /// The value of `key` as it was given.
     pub(super) fn raw(&self, key: &str) -> Raw {
         self.gathered.figment.find_value(key).as_ref().map_or(Raw::Other, Raw::from)
+    }
+
+    /// The value of `key` as it was given, unless it is a secret.
+    pub(super) fn shown(&self, key: &str) -> Raw {
+        match self.raw(key) {
+            Raw::Text(text) if text.is_empty() => Raw::Text(text),
+            _ if setting(key).is_some_and(Setting::is_secret) => Raw::Text("***".to_owned()),
+            shown => shown,
+        }
     }
 
     /// The value that `key` has if nobody gives one.

@@ -108,6 +108,7 @@ fn all_mistakes_are_told_at_once() {
             ("PUNCTUAL_CLUSTER_URL", "zookeeper://x"),
             ("PUNCTUAL_ROLES", "api"),
             ("PUNCTUAL_LOG", "loud"),
+            ("PUNCTUAL_SECRETS_KEYS", "a:c2VjcmV0"),
         ],
         &[],
     )
@@ -119,7 +120,7 @@ fn all_mistakes_are_told_at_once() {
     let text = mistakes(&wrong);
     let path = folder.path().join("punctual.toml").display().to_string();
     for expected in [
-        "13 mistakes in the configuration:\n",
+        "14 mistakes in the configuration:\n",
         "\n  log_fromat: is not a setting; did you mean log_format?",
         "\n  nonsense: is not a setting",
         &format!("\n  http.listen = 8080 ({path}): must be an IP address and a port"),
@@ -132,11 +133,12 @@ fn all_mistakes_are_told_at_once() {
         "(PUNCTUAL_ROLES): with memory: and single: the roles",
         "(PUNCTUAL_LOG): \"loud\" is no level",
         "shutdown.drain_seconds = \"31\" (--shutdown-drain-seconds): must not be more than",
+        "secrets.keys = \"***\" (PUNCTUAL_SECRETS_KEYS): must be id:base64,…",
         "(--outbound-allow): must be addresses or networks",
     ] {
         assert!(text.contains(expected), "no {expected:?} in {text}");
     }
-    assert!(!text.contains("secret"), "{text}");
+    assert!(!text.contains("secret@") && !text.contains("c2VjcmV0"), "{text}");
 }
 
 #[test]
@@ -149,6 +151,29 @@ fn files_that_cannot_be_used() {
     assert!(mistakes(&missing).contains("/nowhere/q.toml: the file cannot be read"));
     let missing = sources(&[], &[("outbound.ca_files", "/nowhere/ca.pem")]);
     assert!(mistakes(&missing).contains("/nowhere/ca.pem cannot be read"));
+    let missing = sources(&[("PUNCTUAL_SECRETS_KEYS_FILE", "/nowhere/keys")], &[]);
+    assert!(mistakes(&missing).contains("(PUNCTUAL_SECRETS_KEYS_FILE): the file cannot be read"));
+}
+
+#[test]
+fn keys_come_from_the_environment_or_a_file_and_are_never_shown() {
+    let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let given = format!("new:{key},old:{key}");
+    let loaded = load(&sources(&[("PUNCTUAL_SECRETS_KEYS", &given)], &[])).expect("valid");
+    assert_eq!(loaded.config.secrets.len(), 2);
+    assert!(loaded.commented().contains("keys = \"***\"  # from PUNCTUAL_SECRETS_KEYS"));
+    assert!(!loaded.commented().contains(key) && loaded.warnings.is_empty());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("keys");
+    std::fs::write(&path, format!("file:{key}\n")).expect("written");
+    let path = path.display().to_string();
+    let in_file = ("PUNCTUAL_SECRETS_KEYS_FILE", path.as_str());
+    let loaded = load(&sources(&[in_file], &[])).expect("valid");
+    assert_eq!(loaded.config.secrets[0].id, "file");
+    let both = mistakes(&sources(&[in_file, ("PUNCTUAL_SECRETS_KEYS", &given)], &[]));
+    assert!(both.contains("cannot be set beside secrets.keys"), "{both}");
+    std::fs::write(&path, "\n").expect("written");
+    assert!(mistakes(&sources(&[in_file], &[])).contains("there is no key in the file"));
 }
 
 #[test]
