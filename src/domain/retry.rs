@@ -26,9 +26,21 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The wait before the attempt that follows number `attempt`, if one of `max_attempts` is left
+    /// (JOB-1).
+    pub fn next(
+        &self,
+        attempt: u8,
+        max_attempts: u8,
+        jitter: f64,
+        retry_after: Option<Duration>,
+    ) -> Option<Duration> {
+        (attempt < max_attempts).then(|| self.wait(attempt, jitter, retry_after))
+    }
+
     /// The wait after attempt number `attempt`: twice as long each time up to the cap, of which
     /// `jitter` (0 to 1) takes away up to a half, and never less than the endpoint asked for.
-    pub fn wait(&self, attempt: u8, jitter: f64, retry_after: Option<Duration>) -> Duration {
+    fn wait(&self, attempt: u8, jitter: f64, retry_after: Option<Duration>) -> Duration {
         let mut waits = ExponentialBackoffBuilder::new()
             .with_initial_interval(self.base.min(self.cap))
             .with_max_interval(self.cap)
@@ -70,6 +82,14 @@ mod tests {
         assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 300].map(s));
         let small = RetryPolicy { base: s(9), cap: s(5) };
         assert_eq!(small.wait(1, 0.0, None), s(5));
+    }
+
+    #[test]
+    fn after_the_last_attempt_none_follows() {
+        let policy = RetryPolicy::default();
+        assert_eq!(policy.next(1, 2, 0.0, None), Some(s(2)));
+        assert_eq!(policy.next(2, 2, 0.0, Some(s(9))), None);
+        assert_eq!(policy.next(3, 2, 0.0, None), None);
     }
 
     #[test]

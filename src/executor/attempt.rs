@@ -94,15 +94,12 @@ impl Attempt {
         }
     }
 
-    /// Another attempt if one is left (JOB-1).
+    /// Another attempt if one is left.
     fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> End {
         let Claimed { attempt, max_attempts, .. } = self.claimed;
-        if attempt >= max_attempts {
-            return End::Failed(failure);
-        }
-        let jitter = self.shared.random.unit();
-        let wait = self.shared.settings.retry.wait(attempt, jitter, retry_after);
-        End::Retry(failure, now.plus(wait))
+        let Shared { random, settings, .. } = &*self.shared;
+        let wait = settings.retry.next(attempt, max_attempts, random.unit(), retry_after);
+        End::failed(failure, wait.map(|wait| now.plus(wait)))
     }
 }
 

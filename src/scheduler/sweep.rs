@@ -63,23 +63,19 @@ impl Sweeper {
         Ok(expired.len() == BATCH as usize)
     }
 
-    /// The end of an attempt whose executor was lost: tried again if one is left (JOB-1).
+    /// The end of an attempt whose executor was lost: tried again if one is left.
     fn close(&self, claim: &ExpiredClaim, now: Timestamp) -> Completion {
         let message = "the executor was lost while the attempt ran".to_owned();
         let failure = Failure { code: ErrorCode::WorkerLost, message, retryable: true };
-        let end = if claim.attempt < claim.max_attempts {
-            let wait = self.retry.wait(claim.attempt, self.random.unit(), None);
-            End::Retry(failure, now.plus(wait))
-        } else {
-            End::Failed(failure)
-        };
+        let ExpiredClaim { attempt, max_attempts, .. } = *claim;
+        let wait = self.retry.next(attempt, max_attempts, self.random.unit(), None);
         Completion {
             job: claim.job,
             attempt: claim.attempt,
             executor: claim.executor,
             completed_at: now,
             exchange: None,
-            end,
+            end: End::failed(failure, wait.map(|wait| now.plus(wait))),
         }
     }
 }

@@ -58,6 +58,16 @@ pub enum End {
     Retry(Failure, Timestamp),
 }
 
+impl End {
+    /// The end of an attempt whose job may have another one at `retry_at`.
+    pub fn failed(failure: Failure, retry_at: Option<Timestamp>) -> Self {
+        match retry_at {
+            Some(at) => Self::Retry(failure, at),
+            None => Self::Failed(failure),
+        }
+    }
+}
+
 /// The end of an attempt. It takes effect only while the job is RUNNING that attempt under this
 /// executor's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
