@@ -26,8 +26,6 @@ const LONGEST_IDLE: Duration = Duration::from_secs(4);
 const MARGIN: Duration = Duration::from_secs(1);
 /// A client is not used for longer, so that changes of the name's addresses are followed.
 const LONGEST_LIFE: Duration = Duration::from_secs(300);
-/// The most idle connections of one client; the caps on running jobs are about as high.
-const MOST_IDLE: usize = 64;
 
 /// Whose connections they are: an account's, to an origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -131,7 +129,8 @@ impl Clients {
             // that a dead one leaves time for the next.
             .connect_timeout(LONGEST_CONNECT + MARGIN)
             .pool_idle_timeout(longest_idle)
-            .pool_max_idle_per_host(if longest_idle.is_zero() { 0 } else { MOST_IDLE })
+            // Otherwise as many as were in use at once, which the executor limits.
+            .pool_max_idle_per_host(if longest_idle.is_zero() { 0 } else { usize::MAX })
             .build()?;
         let used_ms = AtomicU64::new(0);
         let entry = Arc::new(Entry { client, built: now, longest_idle, used_ms });
