@@ -15,6 +15,10 @@ use crate::telemetry::metrics::{
 
 /// The most outcomes committed at once.
 const BATCH: usize = 500;
+/// A commit of as many outcomes says that there is much to do: then the next ones are gathered
+/// for a while, because a commit costs far more than a row of it.
+const BUSY: usize = 32;
+const GATHER: Duration = Duration::from_millis(20);
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
@@ -32,8 +36,25 @@ impl Committer {
     /// Ends when the dispatcher and the last attempt have.
     pub(super) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
+        let mut busy = false;
         while self.waiting.recv_many(&mut batch, BATCH).await > 0 {
-            self.commit(std::mem::take(&mut batch)).await;
+            if busy {
+                self.gather(&mut batch).await;
+            }
+            busy = batch.len() >= BUSY;
+            self.commit(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))).await;
+        }
+    }
+
+    /// Adds to a batch what comes within a moment, unless it is full already.
+    async fn gather(&mut self, batch: &mut Vec<Completion>) {
+        if batch.len() + self.waiting.len() < BATCH {
+            self.shared.clock.sleep(GATHER).await;
+        }
+        while batch.len() < BATCH
+            && let Ok(completion) = self.waiting.try_recv()
+        {
+            batch.push(completion);
         }
     }
 

@@ -20,7 +20,7 @@ use crate::telemetry::metrics::START_LAG_SECONDS;
 const BATCH: usize = 500;
 /// How long freed slots are gathered while there are more tickets than slots, so that claims stay
 /// batches.
-const GATHER: Duration = Duration::from_millis(3);
+const GATHER: Duration = Duration::from_millis(10);
 /// How long the loop rests without a hint; bounds how late a ticket without one is noticed.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
@@ -57,7 +57,8 @@ impl Dispatcher {
             self.observe_lag(&claimed);
             let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
             let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
-            self.tasks.spawn(TaskKind::Attempt, attempt.run(self.outcomes.clone()));
+            // Boxed, so that a large future is not moved from wrapper to wrapper.
+            self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
         Ok(())
     }

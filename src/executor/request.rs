@@ -11,6 +11,10 @@ use crate::store::Claimed;
 /// How the service names itself.
 const AGENT: &str = concat!("Punctual/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const SCHEDULE_ID: HeaderName = HeaderName::from_static("punctual-schedule-id");
+const JOB_ID: HeaderName = HeaderName::from_static("punctual-job-id");
+const SCHEDULED_AT: HeaderName = HeaderName::from_static("punctual-scheduled-at");
+const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 
 /// The request of a claimed attempt. What the user set of `User-Agent`, `Idempotency-Key` and
 /// `Content-Type` wins; the service's own headers cannot be set by users.
@@ -36,10 +40,10 @@ fn add_own(headers: &mut HeaderMap, claimed: &Claimed) -> Result<(), Failure> {
     let job = value(claimed.job.to_string())?;
     headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
     headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| job.clone());
-    headers.insert("punctual-schedule-id", value(claimed.schedule.to_string())?);
-    headers.insert("punctual-job-id", job);
-    headers.insert("punctual-scheduled-at", value(claimed.job.timestamp().to_string())?);
-    headers.insert("punctual-attempt", HeaderValue::from(u16::from(claimed.attempt)));
+    headers.insert(SCHEDULE_ID, value(claimed.schedule.to_string())?);
+    headers.insert(JOB_ID, job);
+    headers.insert(SCHEDULED_AT, value(claimed.job.timestamp().to_string())?);
+    headers.insert(ATTEMPT, HeaderValue::from(u16::from(claimed.attempt)));
     Ok(())
 }
 
