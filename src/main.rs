@@ -6,6 +6,11 @@ use std::time::Duration;
 use punctual::cli::{self, CliError};
 use tokio::runtime::Builder;
 
+/// Jobs are made on one thread and dropped on another all the time, which is what the system's
+/// allocator is slow at. It serves SQLite too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long blocking calls that are still under way may hold up the end of the process.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 

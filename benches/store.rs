@@ -1,0 +1,208 @@
+//! What a job costs the embedded store: the time of each of its steps, and its ratio to the time
+//! in which bare SQLite writes one row, by transactions of the same size.
+//!
+//! `cargo bench --bench store`, some seconds. Every schedule runs once a round, as one minute
+//! after the other goes by.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a benchmark measures real time and prints it"
+)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use punctual::domain::job::Trigger;
+use punctual::domain::outcome::{Exchange, Response, Timings};
+use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy};
+use punctual::domain::shard::ShardId;
+use punctual::domain::ticket::HostKey;
+use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use punctual::runtime::Random;
+use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::{
+    Account, AccountStore, Claim, ClaimStore, Completion, End, ExecutorId, Fence, Fired, Firing,
+    FiringStore, NewSchedule, NewVersion, ScheduleStore, TickJob, Write,
+};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqliteConnection};
+
+const SCHEDULES: usize = 20_000;
+const ROUNDS: i64 = 3;
+const BATCH: usize = 500;
+const SHARD: ShardId = ShardId(0);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let bare = bare_rows(&folder.path().join("bare.db")).await;
+        println!("bare SQLite: {:.1} µs a row", micros(bare));
+        let store = SqliteStore::open(&Settings::new(folder.path().join("store.db"))).await;
+        let store = store.expect("open");
+        store.migrate().await.expect("migrate");
+        let mut bench = Bench::new(store).await;
+        for round in 1..=ROUNDS {
+            let spent = bench.round().await;
+            let steps = spent.iter().map(|(step, time)| format!("{step} {:.1}", micros(*time)));
+            let all: Duration = spent.iter().map(|(_, time)| *time).sum();
+            println!(
+                "round {round}: {:.1} µs a job ({}) = {:.2} rows",
+                micros(all),
+                steps.collect::<Vec<_>>().join(", "),
+                all.as_secs_f64() / bare.as_secs_f64()
+            );
+        }
+    });
+}
+
+/// The time for each of the schedules, in microseconds.
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6 / SCHEDULES as f64
+}
+
+/// How long SQLite takes for as many rows with a key and a hundred bytes.
+async fn bare_rows(path: &std::path::Path) -> Duration {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full);
+    let mut connection = options.connect().await.expect("open");
+    run(&mut connection, "CREATE TABLE bare (id BLOB PRIMARY KEY, body BLOB) WITHOUT ROWID").await;
+    let start = Instant::now();
+    for _ in 0..SCHEDULES / BATCH {
+        run(
+            &mut connection,
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+             INSERT INTO bare SELECT randomblob(16), zeroblob(100) FROM n",
+        )
+        .await;
+    }
+    start.elapsed()
+}
+
+async fn run(connection: &mut SqliteConnection, sql: &'static str) {
+    sqlx::query(sql).execute(connection).await.expect("a statement that works");
+}
+
+struct Bench {
+    store: SqliteStore,
+    fence: Fence,
+    schedules: Vec<ScheduleId>,
+    executor: ExecutorId,
+    next: Timestamp,
+}
+
+impl Bench {
+    async fn new(store: SqliteStore) -> Self {
+        let random = Random::system();
+        let next: Timestamp = "2024-05-15T12:00:00Z".parse().expect("an instant");
+        let account = AccountId::new(next, random.bits());
+        let name = "bench".to_owned();
+        let made = store.create_account(&Account { id: account, name, created_at: next }).await;
+        assert!(made.expect("an account"));
+        let mut schedules: Vec<_> =
+            (0..SCHEDULES).map(|_| ScheduleId::new(next, random.bits())).collect();
+        schedules.sort_unstable();
+        let write = Write { account, now: next };
+        for ids in schedules.chunks(BATCH) {
+            let new: Vec<_> = ids.iter().map(|id| schedule(*id, next, &random)).collect();
+            store.create_schedules(&write, &new).await.expect("schedules");
+        }
+        let epoch = store.raise_epoch(SHARD, "bench", next).await.expect("an epoch");
+        let fence = Fence { shard: SHARD, epoch };
+        Self { store, fence, schedules, executor: ExecutorId(random.bits()), next }
+    }
+
+    /// Runs every schedule once; the time of each step in all.
+    async fn round(&mut self) -> [(&'static str, Duration); 4] {
+        let (now, next_tick) = (self.next, self.next.plus(MINUTE));
+        self.next = next_tick;
+        let mut spent = [Duration::ZERO; 4];
+        for ids in self.schedules.chunks(BATCH) {
+            let start = Instant::now();
+            let candidates = self.store.candidates(SHARD, ids).await.expect("candidates");
+            spent[0] += start.elapsed();
+            let firings: Vec<_> = candidates
+                .iter()
+                .map(|candidate| Firing {
+                    schedule: candidate.schedule,
+                    version: candidate.version,
+                    tick: candidate.tick,
+                    next_tick: Some(next_tick),
+                    jobs: vec![TickJob {
+                        id: JobId::of_tick(candidate.schedule, candidate.tick),
+                        trigger: Trigger::Schedule,
+                    }],
+                    skips: Vec::new(),
+                })
+                .collect();
+            let start = Instant::now();
+            let fired = self.store.fire(self.fence, now, &firings).await.expect("fired");
+            spent[1] += start.elapsed();
+            let Fired::Done { tickets, .. } = fired else { panic!("fenced") };
+            assert_eq!(tickets.len(), ids.len());
+            let jobs: Vec<_> = tickets.iter().map(|ticket| ticket.job).collect();
+            let claim = Claim { executor: self.executor, now, until: next_tick };
+            let start = Instant::now();
+            let claimed = self.store.claim(&claim, &jobs).await.expect("claimed");
+            spent[2] += start.elapsed();
+            assert_eq!(claimed.len(), ids.len());
+            let ends: Vec<_> = jobs.iter().map(|job| self.success(*job, now)).collect();
+            let start = Instant::now();
+            self.store.commit(now, &ends).await.expect("committed");
+            spent[3] += start.elapsed();
+        }
+        let [candidates, fire, claim, commit] = spent;
+        [("candidates", candidates), ("fire", fire), ("claim", claim), ("commit", commit)]
+    }
+
+    fn success(&self, job: JobId, now: Timestamp) -> Completion {
+        let headers = [("content-type", "text/plain"), ("date", "Wed, 15 May 2024 12:00:00 GMT")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let response =
+            Response { status: 200, headers, body: b"a short answer".to_vec(), truncated: false };
+        let timings = Timings { first_byte_ms: Some(5), body_ms: Some(0), ..Timings::default() };
+        Completion {
+            job,
+            attempt: 1,
+            executor: self.executor,
+            completed_at: now,
+            exchange: Some(Exchange { result: Ok(response), timings, duration_ms: 7 }),
+            end: End::Succeeded,
+        }
+    }
+}
+
+fn schedule(id: ScheduleId, next: Timestamp, random: &Random) -> NewSchedule {
+    let definition = Definition {
+        cron_expression: "* * * * *".into(),
+        timezone: "UTC".into(),
+        endpoint: "http://127.0.0.1:8000/hook".into(),
+        http_method: HttpMethod::Get,
+        body: None,
+        headers: None,
+        max_retries: 3,
+        timeout_seconds: 30,
+        expected_status_codes: None,
+        sign_requests: false,
+    };
+    NewSchedule {
+        id,
+        shard: SHARD,
+        name: "bench".into(),
+        description: None,
+        version: NewVersion {
+            id: VersionId::new(next, random.bits()),
+            definition,
+            host: HostKey(1),
+        },
+        is_enabled: true,
+        overlap_policy: OverlapPolicy::Allow,
+        catch_up_policy: CatchUpPolicy::Last,
+        next_tick: Some(next),
+    }
+}
