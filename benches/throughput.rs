@@ -24,7 +24,7 @@ use support::target::Target;
 const SCHEDULES: usize = 20_000;
 const ROUNDS: usize = 3;
 const BARE_REQUESTS: usize = 100_000;
-const IN_FLIGHT: &str = "256";
+const IN_FLIGHT: &str = "1024";
 const PATIENCE: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::Shared;
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
+use crate::runtime::{TaskKind, Tasks};
 use crate::store::{Committed, Completion, End, Fate, StoreErrorKind};
 use crate::telemetry::metrics::{
     CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, FinalStatus, JOBS_FINISHED, RETRIES,
@@ -22,28 +23,49 @@ const GATHER: Duration = Duration::from_millis(20);
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
+/// Commits under way at once: while the store writes one batch, the next is handed over.
+const COMMITS: u32 = 2;
+
 /// Commits outcomes until there can be none any more.
 pub(super) struct Committer {
     shared: Arc<Shared>,
     waiting: mpsc::Receiver<Completion>,
+    tasks: Tasks,
 }
 
+/// Commits one batch.
+struct Commit(Arc<Shared>);
+
 impl Committer {
-    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<Completion>) -> Self {
-        Self { shared, waiting }
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        waiting: mpsc::Receiver<Completion>,
+        tasks: Tasks,
+    ) -> Self {
+        Self { shared, waiting, tasks }
     }
 
-    /// Ends when the dispatcher and the last attempt have.
+    /// Ends when the dispatcher and the last attempt have, and all is committed.
     pub(super) async fn run(mut self) {
+        let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let mut batch = Vec::with_capacity(BATCH);
         let mut busy = false;
-        while self.waiting.recv_many(&mut batch, BATCH).await > 0 {
+        while let Ok(turn) = commits.clone().acquire_owned().await
+            && self.waiting.recv_many(&mut batch, BATCH).await > 0
+        {
             if busy {
                 self.gather(&mut batch).await;
             }
             busy = batch.len() >= BUSY;
-            self.commit(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))).await;
+            let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            let commit = Commit(self.shared.clone());
+            self.tasks.spawn(TaskKind::Committer, async move {
+                commit.run(batch).await;
+                drop(turn);
+            });
         }
+        // The last ones are awaited: with the committer ends what the executor is waited for.
+        let _all = commits.acquire_many(COMMITS).await;
     }
 
     /// Adds to a batch what comes within a moment, unless it is full already.
@@ -57,9 +79,11 @@ impl Committer {
             batch.push(completion);
         }
     }
+}
 
+impl Commit {
     /// Commits a batch, splitting it as long as the store refuses a row of it.
-    async fn commit(&self, batch: Vec<Completion>) {
+    async fn run(&self, batch: Vec<Completion>) {
         let mut parts = vec![batch];
         while let Some(mut part) = parts.pop() {
             match self.try_commit(&part).await {
@@ -85,7 +109,7 @@ impl Committer {
     /// Commits a part, again and again while the store is away. `Err` if a row is refused. Claims
     /// that end in the meantime make the commit a no-op: the sweep has closed their attempts.
     async fn try_commit(&self, part: &[Completion]) -> Result<Committed, ()> {
-        let shared = &self.shared;
+        let shared = &self.0;
         let mut pause = FASTEST_RETRY;
         loop {
             let began = shared.clock.monotonic();
@@ -134,7 +158,7 @@ impl Committer {
         if committed.tickets.is_empty() {
             return;
         }
-        if let Err(error) = self.shared.queue.push(&committed.tickets).await {
+        if let Err(error) = self.0.queue.push(&committed.tickets).await {
             tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
         }
     }

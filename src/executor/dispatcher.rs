@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::attempt::Attempt;
+use super::slots::Slot;
 use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::{Claim, Claimed, Completion};
+use crate::store::{Claim, Claimed, Completion, StoreError};
 use crate::telemetry::metrics::START_LAG_SECONDS;
 
 /// The most jobs claimed at once.
@@ -24,14 +26,29 @@ const GATHER: Duration = Duration::from_millis(10);
 /// How long the loop rests without a hint; bounds how late a ticket without one is noticed.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
-/// Takes tickets, claims their jobs and starts their attempts.
+/// Takes tickets, claims their jobs and starts their attempts. While the store is busy with one
+/// claim, the tickets of the next are taken.
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
     outcomes: mpsc::Sender<Completion>,
     tasks: Tasks,
+    /// The claim under way.
+    claiming: Option<JoinHandle<Option<Claiming>>>,
     /// Whether the last round ended for lack of room.
     crowded: bool,
 }
+
+/// A claim of some tickets' jobs, and what their attempts need.
+struct Start {
+    shared: Arc<Shared>,
+    outcomes: mpsc::Sender<Completion>,
+    tasks: Tasks,
+    slots: HashMap<JobId, Slot>,
+    now: Timestamp,
+}
+
+/// How a claim ended.
+type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
     pub(super) fn new(
@@ -39,21 +56,42 @@ impl Dispatcher {
         outcomes: mpsc::Sender<Completion>,
         tasks: Tasks,
     ) -> Self {
-        Self { shared, outcomes, tasks, crowded: false }
+        Self { shared, outcomes, tasks, claiming: None, crowded: false }
     }
 
-    /// Claims the tickets' jobs and starts those that were claimed. The slots are held from
-    /// before the claim.
-    async fn start(&self, now: Timestamp, tickets: &[Ticket]) -> Result<(), RunError> {
+    /// Starts what the tickets are for. Their slots are held from here on.
+    fn start(&self, now: Timestamp, tickets: Vec<Ticket>) -> JoinHandle<Option<Claiming>> {
+        let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket)));
+        let start = Start {
+            slots: slots.collect(),
+            shared: self.shared.clone(),
+            outcomes: self.outcomes.clone(),
+            tasks: self.tasks.clone(),
+            now,
+        };
+        self.tasks.spawn(TaskKind::Claim, start.run(tickets))
+    }
+
+    /// Waits for the claim under way, if there is one.
+    pub(super) async fn settle(&mut self) -> Claiming {
+        match self.claiming.take() {
+            // A claim that panicked has said so, and the sweep sees to its jobs.
+            Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Start {
+    /// Claims the tickets' jobs and starts those that were claimed.
+    async fn run(mut self, tickets: Vec<Ticket>) -> Claiming {
         let shared = &self.shared;
-        let mut slots: HashMap<_, _> =
-            tickets.iter().map(|ticket| (ticket.job, shared.slots.take(ticket))).collect();
         let asked = shared.clock.monotonic();
-        let until = now.plus(shared.settings.claim_time);
-        let claim = Claim { executor: shared.id, now, until };
+        let until = self.now.plus(shared.settings.claim_time);
+        let claim = Claim { executor: shared.id, now: self.now, until };
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         for claimed in shared.store.claim(&claim, &jobs).await? {
-            let Some(slot) = slots.remove(&claimed.job) else { continue };
+            let Some(slot) = self.slots.remove(&claimed.job) else { continue };
             self.observe_lag(&claimed);
             let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
             let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
@@ -90,11 +128,15 @@ impl Worker for Dispatcher {
         }
         let (tickets, next) = self.shared.queue.take(now, &room).await?;
         if tickets.is_empty() {
+            self.settle().await?;
             let rest = now.plus(LONGEST_REST);
             return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
         }
-        self.start(now, &tickets).await?;
         self.crowded = tickets.len() < BATCH && tickets.len() == room.total;
+        let next = self.start(now, tickets);
+        let earlier = self.settle().await;
+        self.claiming = Some(next);
+        earlier?;
         Ok(Pause::None)
     }
 }

@@ -116,7 +116,8 @@ impl Executor {
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
         let drained = start_dispatcher(&shared, outcomes, tasks);
-        tasks.spawn(TaskKind::Committer, Committer::new(shared.clone(), waiting).run());
+        let committer = Committer::new(shared.clone(), waiting, tasks.clone());
+        tasks.spawn(TaskKind::Committer, committer.run());
         let renewer = Renewer::new(shared.clone());
         tasks.spawn(TaskKind::Renewer, renewer.run(tasks.stopping().clone()));
         Self { shared, drained }
@@ -158,6 +159,9 @@ fn start_dispatcher(
     let ended = drained.clone().drop_guard();
     tasks.spawn(TaskKind::Executor, async move {
         drive(&driven, TaskKind::Executor, &clock, &hint, &mut dispatcher).await;
+        if let Err(error) = dispatcher.settle().await {
+            tracing::warn!(%error, "the last claim failed, leaving its jobs to the sweep");
+        }
         drop(ended);
     });
     drained

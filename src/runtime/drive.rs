@@ -102,9 +102,11 @@ impl From<TaskKind> for Loop {
             TaskKind::Committer => Self::Committer,
             TaskKind::Renewer => Self::Renewer,
             TaskKind::Upkeep => Self::Upkeep,
-            TaskKind::Listener | TaskKind::Connection | TaskKind::Command | TaskKind::Attempt => {
-                Self::Other
-            }
+            TaskKind::Listener
+            | TaskKind::Connection
+            | TaskKind::Command
+            | TaskKind::Claim
+            | TaskKind::Attempt => Self::Other,
         }
     }
 }

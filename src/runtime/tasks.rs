@@ -70,6 +70,8 @@ task_kinds! {
     Sweeper = "sweeper", Soft, StopProcess;
     /// Takes tickets and claims jobs.
     Executor = "executor", Soft, StopProcess;
+    /// Claims a batch of jobs and starts their attempts.
+    Claim = "claim", Hard, Contain;
     /// Sends one request.
     Attempt = "attempt", Hard, Contain;
     /// Commits outcomes; ends when there can be none any more.

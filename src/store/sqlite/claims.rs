@@ -75,7 +75,10 @@ impl ClaimStore for SqliteStore {
         let mut seen = HashSet::with_capacity(jobs.len());
         let jobs: Vec<JobId> = jobs.iter().copied().filter(|job| seen.insert(*job)).collect();
         let claim = *claim;
-        self.write("claim", move |connection| Box::pin(take(connection, claim, jobs))).await
+        self.write_rows("claim", jobs.len(), move |connection| {
+            Box::pin(take(connection, claim, jobs))
+        })
+        .await
     }
 
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Vec<JobId>> {
@@ -84,7 +87,7 @@ impl ClaimStore for SqliteStore {
         }
         let rows: Vec<_> = jobs.iter().map(|(job, attempt)| (hex(job), attempt)).collect();
         let (claim, rows) = (*claim, json_rows(&rows));
-        self.write("renew", move |connection| {
+        self.write_rows("renew", jobs.len(), move |connection| {
             Box::pin(async move {
                 let renewed = sqlx::query_scalar(RENEW)
                     .bind(claim.executor)
@@ -111,7 +114,7 @@ impl ClaimStore for SqliteStore {
             return Ok(Committed::default());
         }
         let completions = completions.to_vec();
-        self.write("commit", move |connection| {
+        self.write_rows("commit", completions.len(), move |connection| {
             Box::pin(commit::commit(connection, now, completions))
         })
         .await

@@ -115,7 +115,10 @@ impl FiringStore for SqliteStore {
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         check(now, firings).map_err(failed_in("fire"))?;
         let firings = firings.to_vec();
-        self.write("fire", move |connection| Box::pin(fire(connection, fence, now, firings))).await
+        self.write_rows("fire", firings.len(), move |connection| {
+            Box::pin(fire(connection, fence, now, firings))
+        })
+        .await
     }
 }
 

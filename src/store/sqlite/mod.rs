@@ -107,7 +107,16 @@ impl SqliteStore {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
     {
-        self.writer.write(operation, work).await
+        self.writer.write(operation, 1, work).await
+    }
+
+    /// The same for a batch of about so many rows.
+    async fn write_rows<T, W>(&self, operation: &'static str, rows: usize, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
+    {
+        self.writer.write(operation, rows, work).await
     }
 }
 

@@ -58,7 +58,7 @@ impl ScheduleStore for SqliteStore {
         let write = *write;
         let versions = version_rows(schedules.iter().map(|new| (new.id, &new.version)));
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
-        self.write("create_schedules", move |connection| {
+        self.write_rows("create_schedules", schedules.len(), move |connection| {
             Box::pin(create(connection, write, rows, versions))
         })
         .await

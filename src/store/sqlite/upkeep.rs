@@ -17,7 +17,10 @@ impl UpkeepStore for SqliteStore {
     }
 
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
-        self.write("prune", move |connection| Box::pin(prune(connection, before, limit))).await
+        self.write_rows("prune", limit as usize, move |connection| {
+            Box::pin(prune(connection, before, limit))
+        })
+        .await
     }
 
     async fn unfinished(&self, cap: u32) -> Result<u64> {

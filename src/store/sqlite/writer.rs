@@ -4,6 +4,8 @@
 //! transaction in two: work that was handed over runs to its end, other work never begins. What is
 //! waiting when the writer is free goes into one transaction and pays for one flush to the disk
 //! together (group commit), each piece of work behind a savepoint of its own if there are several.
+//! A group ends with the first large piece: the batches of the stages overlap then, each stage going
+//! on with what it got while the next one's is written, instead of all waiting for each other.
 //! Work that fails is undone alone; answers are given after the commit.
 //!
 //! On failure of the transaction itself (a full disk, a locked file) everybody in it gets the
@@ -24,8 +26,10 @@ use crate::store::{Result, StoreErrorKind};
 
 /// How many callers can wait before handing over makes them wait too.
 const QUEUE: usize = 256;
-/// The most pieces of work in one transaction: each waits for all.
+/// The most pieces of work taken from the queue at once.
 const GROUP: usize = 64;
+/// So many rows are enough for a transaction: each piece of work waits for all of it.
+const ROWS: usize = 64;
 
 /// Tells a caller how its work ended: with the failure of the transaction, or as it ended itself.
 type Answer = Box<dyn FnOnce(Option<Fault>) + Send>;
@@ -35,10 +39,16 @@ struct Done {
     answer: Answer,
 }
 
-type Work = Box<
+type Run = Box<
     dyn for<'c> FnOnce(std::result::Result<&'c mut SqliteConnection, Fault>) -> BoxFuture<'c, Done>
         + Send,
 >;
+
+/// A piece of work, and about how many rows it writes.
+struct Work {
+    rows: usize,
+    run: Run,
+}
 
 /// The way to the writer.
 #[derive(Clone)]
@@ -60,14 +70,19 @@ impl Writer {
         Self { queue }
     }
 
-    /// Runs `work` in a transaction and answers after the commit.
-    pub(super) async fn write<T, W>(&self, operation: &'static str, work: W) -> Result<T>
+    /// Runs `work`, which writes about so many rows, in a transaction and answers after the commit.
+    pub(super) async fn write<T, W>(
+        &self,
+        operation: &'static str,
+        rows: usize,
+        work: W,
+    ) -> Result<T>
     where
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel::<Outcome<T>>();
-        let work: Work = Box::new(move |connection| {
+        let run: Run = Box::new(move |connection| {
             Box::pin(async move {
                 let outcome = match connection {
                     Ok(connection) => work(connection).await,
@@ -82,6 +97,7 @@ impl Writer {
             })
         });
         let closed = |_| Fault::new(StoreErrorKind::Unavailable, "the store is closed");
+        let work = Work { rows, run };
         self.queue.send(work).await.map_err(|error| closed(error.to_string()).of(operation))?;
         let lost = |_| Fault::new(StoreErrorKind::Internal, "the write was abandoned");
         receiver.await.map_err(lost).flatten().map_err(|fault| fault.of(operation))
@@ -127,23 +143,27 @@ enum Step {
 }
 
 impl Seat {
-    /// Takes work from `waiting` into one transaction: all of it, unless one piece breaks the
-    /// transaction.
+    /// Takes work from `waiting` into one transaction: as much as makes [`ROWS`], unless one piece
+    /// breaks the transaction.
     async fn transact(&mut self, waiting: &mut VecDeque<Work>) {
         let connection = match self.begin().await {
             Ok(connection) => connection,
             Err(fault) => {
                 self.leave().await;
                 for work in waiting.drain(..) {
-                    (work(Err(fault.clone())).await.answer)(None);
+                    ((work.run)(Err(fault.clone())).await.answer)(None);
                 }
                 return;
             }
         };
         let mut kept = Vec::with_capacity(waiting.len());
         let mut failure = None;
-        let alone = waiting.len() == 1;
-        while let Some(work) = waiting.pop_front() {
+        let mut rows = 0;
+        let alone = waiting.len() == 1 || waiting[0].rows >= ROWS;
+        while rows < ROWS
+            && let Some(work) = waiting.pop_front()
+        {
+            rows += work.rows;
             match step(connection, work, alone).await {
                 Step::Kept(answer) => kept.push(answer),
                 Step::Undone => {}
@@ -188,10 +208,10 @@ impl Seat {
 /// to be undone by itself.
 async fn step(connection: &mut SqliteConnection, work: Work, alone: bool) -> Step {
     if !alone && let Err(fault) = execute(connection, "SAVEPOINT work").await {
-        (work(Err(fault)).await.answer)(None);
+        ((work.run)(Err(fault)).await.answer)(None);
         return Step::Broken;
     }
-    let done = AssertUnwindSafe(work(Ok(connection))).catch_unwind().await;
+    let done = AssertUnwindSafe((work.run)(Ok(connection))).catch_unwind().await;
     let answer = match done {
         Ok(Done { succeeded: true, answer }) if alone => return Step::Kept(answer),
         Ok(Done { succeeded: true, answer }) => match execute(connection, "RELEASE work").await {
