@@ -14,6 +14,7 @@
 //!   the accounts, so that one with many tickets does not keep others waiting.
 
 pub mod memory;
+pub mod redis;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -122,7 +123,8 @@ pub struct Verdict {
 /// The due index, the run queue, and counters that all replicas share.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Replaces a shard's due index by `entries` and makes it the epoch's.
+    /// Replaces a shard's due index by `entries` and makes it the epoch's. Fails, and changes
+    /// nothing, if the index is of a higher epoch.
     async fn rebuild(
         &self,
         shard: ShardId,

@@ -105,8 +105,9 @@ impl From<TaskKind> for Loop {
             TaskKind::Listener
             | TaskKind::Connection
             | TaskKind::Command
-            | TaskKind::Claim
-            | TaskKind::Attempt => Self::Other,
+            | TaskKind::Attempt
+            | TaskKind::Hints
+            | TaskKind::Member => Self::Other,
         }
     }
 }

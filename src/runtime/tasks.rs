@@ -78,6 +78,10 @@ task_kinds! {
     Committer = "committer", Hard, StopProcess;
     /// Renews claims and watches for cancellations while attempts run.
     Renewer = "renewer", Hard, StopProcess;
+    /// Passes on hints of other replicas.
+    Hints = "hints", Soft, StopProcess;
+    /// Keeps this replica a member of the cluster.
+    Member = "member", Soft, StopProcess;
     /// Regular upkeep: metrics, pruning, caches.
     Upkeep = "upkeep", Soft, StopProcess;
 }

@@ -1,6 +1,6 @@
 //! The queue of one process: maps behind a lock, gone with it.
 //!
-//! Nothing here waits while it holds the lock, and no operation fails.
+//! Nothing here waits while it holds the lock, and nothing fails but what another epoch forbids.
 
 mod counters;
 mod due;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Due, Index, Queue, Result, Room, Verdict, Window};
+use super::{Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
@@ -59,7 +59,11 @@ impl Queue for MemoryQueue {
         epoch: Epoch,
         entries: &[(ScheduleId, Timestamp)],
     ) -> Result<()> {
-        lock(&self.indexes).insert(shard, DueIndex::new(epoch, entries));
+        let mut indexes = lock(&self.indexes);
+        if indexes.get(&shard).is_some_and(|index| index.epoch > epoch) {
+            return Err(QueueError::new("rebuild", "a newer leader has built the index"));
+        }
+        indexes.insert(shard, DueIndex::new(epoch, entries));
         Ok(())
     }
 

@@ -4,8 +4,10 @@ pub mod app;
 pub mod certificates;
 pub mod client;
 pub mod dns;
+pub mod line;
 pub mod process;
 pub mod recorder;
+pub mod servers;
 pub mod target;
 pub mod wait;
 

@@ -1,0 +1,56 @@
+//! Whether the server is set up for what it holds.
+
+use redis::{InfoDict, Value};
+
+use super::server::{Lent, Server, answer};
+use crate::queue::Result;
+
+/// The oldest major version that is known to work.
+const OLDEST: u32 = 6;
+
+/// Says in the log what is wrong with the server's setup. Asked of one node of a cluster.
+pub(super) async fn check(server: &Server) {
+    let found = async {
+        let lent = server.connect("check").await?;
+        Ok::<_, crate::queue::QueueError>((
+            ask(&lent, "redis_version").await?,
+            ask(&lent, "maxmemory_policy").await?,
+        ))
+    };
+    let (version, policy) = match found.await {
+        Ok(found) => found,
+        Err(error) => {
+            return tracing::warn!(%error, "could not check the queue server's version and maxmemory-policy");
+        }
+    };
+    let major = version.as_ref().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    if major.is_some_and(|major| major < OLDEST) {
+        let version = version.unwrap_or_default();
+        tracing::warn!(version, "the queue server is too old: use Redis 6 or later, or Valkey");
+    }
+    match policy.as_deref() {
+        Some("noeviction") => {}
+        Some(policy) => tracing::warn!(
+            policy,
+            "the queue server may throw entries away when its memory is used up: ticks and jobs \
+             are late then; set its maxmemory-policy to noeviction"
+        ),
+        None => tracing::warn!(
+            "the queue server does not tell its maxmemory-policy: it must be noeviction"
+        ),
+    }
+}
+
+async fn ask(lent: &Lent, field: &str) -> Result<Option<String>> {
+    let section = if field == "redis_version" { "server" } else { "memory" };
+    let mut ask = redis::cmd("INFO");
+    ask.arg(section);
+    let told: Value = answer("check", ask.query_async(&mut lent.link())).await?;
+    // A cluster answers for each of its nodes.
+    let told = match told {
+        Value::Map(nodes) => nodes.into_iter().next().map_or(Value::Nil, |(_, told)| told),
+        told => told,
+    };
+    let fields: Option<InfoDict> = redis::from_redis_value(told).ok();
+    Ok(fields.and_then(|fields| fields.get(field)))
+}

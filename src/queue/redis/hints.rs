@@ -1,0 +1,127 @@
+//! Hints of other replicas, by publishing and subscribing. They carry no data but who sends them; a
+//! lost one costs latency, because the loops also look by themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::aio::PubSub;
+use redis::{Client, RedisResult};
+use tokio::sync::Notify;
+
+use super::Settings;
+use super::check::check;
+use super::keys::Keys;
+use super::server::{PATIENCE, Server, answer};
+use crate::queue::Result;
+use crate::runtime::{Clock, Tasks};
+
+/// How often the line is tried while nothing comes over it.
+const QUIET: Duration = Duration::from_secs(5);
+const FASTEST_RETRY: Duration = Duration::from_millis(100);
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+
+/// Hints of this replica and of others.
+pub(super) struct Hints {
+    keys: Keys,
+    /// Who this is, so that it is not woken twice by what it does itself.
+    sender: String,
+    pub(super) due: Arc<Notify>,
+    pub(super) tickets: Arc<Notify>,
+}
+
+impl Hints {
+    pub(super) fn new(keys: Keys, sender: u64) -> Self {
+        Self {
+            keys,
+            sender: format!("{sender:016x}"),
+            due: Arc::default(),
+            tickets: Arc::default(),
+        }
+    }
+
+    /// Tells the leaders that schedules have changed.
+    pub(super) async fn send_due(&self, server: &Server) -> Result<()> {
+        self.due.notify_one();
+        self.publish(server, "hint", self.keys.due_channel()).await
+    }
+
+    /// Tells the executors that there are tickets.
+    pub(super) async fn send_tickets(&self, server: &Server) -> Result<()> {
+        self.tickets.notify_one();
+        self.publish(server, "push", self.keys.ticket_channel()).await
+    }
+
+    async fn publish(&self, server: &Server, operation: &'static str, to: String) -> Result<()> {
+        let lent = server.connect(operation).await?;
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(to).arg(&self.sender);
+        answer(operation, publish.query_async(&mut lent.link())).await
+    }
+
+    /// Passes on what others send until the first stage of a stop; says in the log how the server
+    /// is set up whenever a line to it is there.
+    pub(super) async fn listen(
+        self: Arc<Self>,
+        settings: Settings,
+        server: Arc<Server>,
+        clock: Clock,
+        tasks: Tasks,
+    ) {
+        let mut retry = FASTEST_RETRY;
+        let mut nodes = settings.nodes.iter().cycle();
+        while let Some(node) = nodes.next() {
+            let listening = async {
+                let client = Client::open(node.clone())?;
+                let line = bounded(client.get_async_pubsub()).await?;
+                check(&server).await;
+                retry = FASTEST_RETRY;
+                self.pass_on(line, &clock).await
+            };
+            tokio::select! {
+                ended = listening => if let Err(error) = ended {
+                    tracing::debug!(%error, "no hints from other replicas, trying again");
+                },
+                () = tasks.stopping().cancelled() => return,
+            }
+            tokio::select! {
+                () = clock.sleep(retry) => retry = (retry * 2).min(SLOWEST_RETRY),
+                () = tasks.stopping().cancelled() => return,
+            }
+        }
+    }
+
+    async fn pass_on(&self, line: PubSub, clock: &Clock) -> RedisResult<()> {
+        let (mut requests, mut messages) = line.split();
+        let (due, tickets) = (self.keys.due_channel(), self.keys.ticket_channel());
+        bounded(requests.subscribe(&[&due, &tickets])).await?;
+        // Some may have been missed.
+        self.due.notify_one();
+        self.tickets.notify_one();
+        loop {
+            let message = tokio::select! {
+                message = messages.next() => message,
+                () = clock.sleep(QUIET) => {
+                    bounded(requests.ping::<redis::Value>()).await?;
+                    continue;
+                }
+            };
+            let Some(message) = message else { return Ok(()) };
+            if message.get_payload_bytes() == self.sender.as_bytes() {
+                continue;
+            }
+            if message.get_channel_name() == due {
+                self.due.notify_one();
+            } else {
+                self.tickets.notify_one();
+            }
+        }
+    }
+}
+
+async fn bounded<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    match tokio::time::timeout(PATIENCE, request).await {
+        Ok(answer) => answer,
+        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    }
+}

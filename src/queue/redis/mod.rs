@@ -1,0 +1,163 @@
+//! The queue of a cluster, in Redis 6 or later, Valkey, or a Redis Cluster.
+//!
+//! Every transition is one script, so that it happens as a whole or not at all. What a request
+//! without an answer has done is unknown: pushing again and building again change nothing, and a
+//! taker that asks again is given what it was given. Every wait is bounded, and every operation
+//! finds its connection anew, so nothing has to be restarted after the server was away, wiped or
+//! replaced. Wiped, it answers `Index::Foreign` until the leaders have built their indexes again.
+//!
+//! When the server has used up its memory, pushing fails and the sweep pushes again later; taking
+//! and moving ticks on go on.
+
+mod check;
+mod due;
+mod entry;
+mod failure;
+mod hints;
+mod keys;
+mod room;
+mod run_queue;
+mod server;
+mod settings;
+mod tickets;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redis::Script;
+use tokio::sync::Notify;
+
+use super::{Due, Index, Queue, Result, Room, Standing, Verdict, Window};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::Ticket;
+use crate::domain::{ScheduleId, Timestamp};
+use crate::runtime::{Clock, Random, TaskKind, Tasks};
+use due::{DueIndexes, millis};
+use hints::Hints;
+use keys::Keys;
+use run_queue::RunQueue;
+use server::{Server, answer};
+pub use settings::{InvalidSettings, Settings};
+
+/// The queue of a cluster.
+pub struct RedisQueue {
+    server: Arc<Server>,
+    keys: Keys,
+    random: Random,
+    indexes: DueIndexes,
+    run_queue: RunQueue,
+    count: Script,
+    hints: Arc<Hints>,
+}
+
+impl RedisQueue {
+    /// A queue for so many shards, which connects in the background: operations fail until the
+    /// server is there.
+    ///
+    /// # Errors
+    /// If the settings cannot be used.
+    pub fn start(
+        settings: Settings,
+        shards: u16,
+        clock: Clock,
+        random: Random,
+        tasks: &Tasks,
+    ) -> Result<Self> {
+        let server = Arc::new(Server::new(&settings)?);
+        let keys = Keys::new(&settings.prefix);
+        let bytes = random.bits().to_be_bytes();
+        let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
+        let hints = Arc::new(Hints::new(keys.clone(), replica));
+        let listening = hints.clone().listen(settings, server.clone(), clock, tasks.clone());
+        tasks.spawn(TaskKind::Hints, listening);
+        let run_queue = RunQueue::new(shards, replica);
+        let count = Script::new(include_str!("scripts/count.lua"));
+        Ok(Self { server, keys, random, indexes: DueIndexes::new(), run_queue, count, hints })
+    }
+}
+
+#[async_trait]
+impl Queue for RedisQueue {
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<()> {
+        let index = (shard, epoch, self.random.bits());
+        self.indexes.rebuild(&self.server, &self.keys, index, entries).await
+    }
+
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        self.indexes.set_due(&self.server, &self.keys, (shard, epoch), entries).await
+    }
+
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>> {
+        self.indexes.due(&self.server, &self.keys, (shard, epoch), now, limit).await
+    }
+
+    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
+        self.indexes.hint(&self.server, &self.keys, shard, schedules).await?;
+        self.hints.send_due(&self.server).await
+    }
+
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
+        self.indexes.take_hints(&self.server, &self.keys, shard, limit).await
+    }
+
+    async fn push(&self, tickets: &[Ticket]) -> Result<()> {
+        let new = self.run_queue.push(&self.server, &self.keys, tickets).await?;
+        if new > 0 {
+            self.hints.send_tickets(&self.server).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        self.run_queue.take(&self.server, &self.keys, now, room).await
+    }
+
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+        if windows.is_empty() {
+            return Ok(Verdict { standings: Vec::new(), allowed: true });
+        }
+        let lent = self.server.connect("count").await?;
+        let mut script = self.count.prepare_invoke();
+        script.arg(now.as_millis());
+        for window in windows {
+            script.key(self.keys.counter(subject, window.span));
+            script.arg(window.limit).arg(millis(window.span));
+        }
+        let mut link = lent.link();
+        let told: Vec<i64> = answer("count", script.invoke_async(&mut link)).await?;
+        let standing = |(window, told): (&Window, &[i64])| Standing {
+            window: *window,
+            remaining: window.limit.saturating_sub(u32::try_from(told[0]).unwrap_or(u32::MAX)),
+            resets_at: Timestamp::from_millis(told[1]),
+        };
+        let standings = windows.iter().zip(told.get(1..).unwrap_or_default().chunks_exact(2));
+        Ok(Verdict {
+            standings: standings.map(standing).collect(),
+            allowed: told.first() == Some(&1),
+        })
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.hints.due.clone()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.hints.tickets.clone()
+    }
+}

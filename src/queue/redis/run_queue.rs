@@ -1,0 +1,228 @@
+//! The run queue: for each shard the tickets that wait for their start, in its order, and the ready
+//! ones by account and host.
+//!
+//! Taking is a look at all shards, then a script for each that has something. Shards that are asked
+//! at once share the room out; what is left of it then goes to one after the other. The round
+//! begins with another shard each time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use redis::Script;
+
+use super::due::millis;
+use super::keys::Keys;
+use super::room::{part, use_up};
+use super::server::{Lent, Server, answer};
+use super::tickets;
+use crate::domain::Timestamp;
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::Ticket;
+use crate::queue::{Result, Room};
+
+/// The most tickets a script handles: the server does nothing else meanwhile.
+const BATCH: usize = 500;
+/// The most batches of a shard that a take makes ready.
+const MOST_BATCHES: usize = 20;
+/// The most tickets kept for a shard; what comes on top is left to the sweep.
+const MOST_TICKETS: usize = 250_000;
+/// How long an answer is kept for a taker that asks again.
+const ANSWER_LIFE: Duration = Duration::from_secs(5);
+
+/// The scripts of the run queue, and who takes.
+pub(super) struct RunQueue {
+    push: Script,
+    ripen: Script,
+    take: Script,
+    shards: u16,
+    taker: u64,
+    requests: AtomicU64,
+    begin: AtomicUsize,
+}
+
+/// What a look at a shard has found.
+struct Seen {
+    shard: ShardId,
+    ready: usize,
+    due: usize,
+    next: Option<Timestamp>,
+}
+
+impl RunQueue {
+    /// The queue of so many shards; `taker` is unlike that of any other replica.
+    pub(super) fn new(shards: u16, taker: u64) -> Self {
+        Self {
+            push: Script::new(include_str!("scripts/push.lua")),
+            ripen: Script::new(include_str!("scripts/ripen.lua")),
+            take: Script::new(include_str!("scripts/take.lua")),
+            shards,
+            taker,
+            requests: AtomicU64::new(0),
+            begin: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns how many tickets were not queued yet.
+    pub(super) async fn push(
+        &self,
+        server: &Server,
+        keys: &Keys,
+        pushed: &[Ticket],
+    ) -> Result<usize> {
+        let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
+        for ticket in pushed {
+            shards.entry(ticket.shard).or_default().push(ticket);
+        }
+        let lent = server.connect("push").await?;
+        let batches = shards.iter().flat_map(|(shard, tickets)| {
+            tickets.chunks(BATCH).map(|batch| {
+                let mut script = self.push.key(keys.tickets(*shard));
+                script.key(keys.ready(*shard)).arg(MOST_TICKETS);
+                for ticket in batch {
+                    script.arg(ticket.start.as_millis()).arg(tickets::encode(ticket));
+                }
+                let mut link = lent.link();
+                async move { answer("push", script.invoke_async::<usize>(&mut link)).await }
+            })
+        });
+        Ok(try_join_all(batches).await?.into_iter().sum())
+    }
+
+    pub(super) async fn take(
+        &self,
+        server: &Server,
+        keys: &Keys,
+        now: Timestamp,
+        room: &Room,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        let lent = server.connect("take").await?;
+        let mut seen = self.look(&lent, keys, now).await?;
+        let next = seen.iter().filter_map(|seen| seen.next).min();
+        seen.retain(|seen| seen.ready + seen.due > 0);
+        if seen.is_empty() || room.total == 0 {
+            return Ok((Vec::new(), next));
+        }
+        self.ripen(&lent, keys, now, &seen).await?;
+        let begin = self.begin.fetch_add(1, Ordering::Relaxed) % seen.len();
+        seen.rotate_left(begin);
+        let shards: Vec<_> = seen.into_iter().map(|seen| seen.shard).collect();
+        let mut left = room.clone();
+        left.total = left.total.min(BATCH);
+        let mut taken = Vec::new();
+        // A shard that fails must not lose what others have handed out.
+        let lent = &lent;
+        let together = shards.iter().enumerate().map(|(place, shard)| {
+            let part = part(&left, place, shards.len());
+            async move { (*shard, self.take_from(server, lent, keys, *shard, &part).await) }
+        });
+        let mut failed = None;
+        let mut more = Vec::new();
+        for (shard, answer) in join_all(together).await {
+            match answer {
+                Ok((tickets, has_more)) => {
+                    taken.extend(tickets);
+                    more.extend(has_more.then_some(shard));
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        use_up(&mut left, &taken);
+        for shard in more.into_iter().filter(|_| shards.len() > 1) {
+            if left.total == 0 {
+                break;
+            }
+            match self.take_from(server, lent, keys, shard, &left).await {
+                Ok((tickets, _)) => {
+                    use_up(&mut left, &tickets);
+                    taken.extend(tickets);
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if taken.is_empty() => Err(error),
+            _ => Ok((taken, next)),
+        }
+    }
+
+    /// What there is in each shard.
+    async fn look(&self, lent: &Lent, keys: &Keys, now: Timestamp) -> Result<Vec<Seen>> {
+        let looks = (0..self.shards).map(ShardId).map(|shard| {
+            let mut look = redis::pipe();
+            let (tickets, now) = (keys.tickets(shard), now.as_millis());
+            look.cmd("ZCARD").arg(keys.ready(shard));
+            look.cmd("ZCOUNT").arg(&tickets).arg("-inf").arg(now);
+            look.cmd("ZRANGEBYSCORE").arg(&tickets).arg(format!("({now}")).arg("+inf");
+            look.arg("WITHSCORES").arg("LIMIT").arg(0).arg(1);
+            let mut link = lent.link();
+            async move {
+                let (ready, due, next): (usize, usize, Vec<Vec<u8>>) =
+                    answer("take", look.query_async(&mut link)).await?;
+                let next =
+                    next.get(1).and_then(|score| std::str::from_utf8(score).ok()?.parse().ok());
+                Ok(Seen { shard, ready, due, next: next.map(Timestamp::from_millis) })
+            }
+        });
+        try_join_all(looks).await
+    }
+
+    /// Makes ready what may start by now, so that the accounts can be gone round.
+    async fn ripen(&self, lent: &Lent, keys: &Keys, now: Timestamp, seen: &[Seen]) -> Result<()> {
+        let batches = seen.iter().flat_map(|seen| {
+            let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
+            (0..count).map(|_| {
+                let mut script = self.ripen.key(keys.tickets(seen.shard));
+                script.key(keys.ready(seen.shard)).arg(now.as_millis()).arg(BATCH);
+                let mut link = lent.link();
+                async move { answer("take", script.invoke_async::<usize>(&mut link)).await }
+            })
+        });
+        try_join_all(batches).await.map(drop)
+    }
+
+    /// Takes from one shard; says whether there is more in it. An answer that got lost is asked for
+    /// again, once.
+    async fn take_from(
+        &self,
+        server: &Server,
+        lent: &Lent,
+        keys: &Keys,
+        shard: ShardId,
+        room: &Room,
+    ) -> Result<(Vec<Ticket>, bool)> {
+        if room.total == 0 {
+            return Ok((Vec::new(), true));
+        }
+        let request = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut script = self.take.key(keys.ready(shard));
+        script.key(keys.turn(shard)).key(keys.taken(shard, self.taker));
+        script.arg(format!("{request:016x}")).arg(millis(ANSWER_LIFE));
+        script.arg(&first_host(self.taker, request)[..]);
+        script.arg(room.total).arg(room.per_account).arg(room.per_host);
+        script.arg(room.accounts.len());
+        for (account, room) in &room.accounts {
+            script.arg(&account.to_bytes()[..]).arg(*room);
+        }
+        for (host, room) in &room.hosts {
+            script.arg(&host.0.to_be_bytes()[..]).arg(*room);
+        }
+        let mut link = lent.link();
+        let first = answer("take", script.invoke_async(&mut link)).await;
+        let (bytes, more): (Vec<u8>, bool) = match first {
+            Ok(answer) => answer,
+            Err(_) => {
+                let mut link = server.connect("take").await?.link();
+                answer("take", script.invoke_async(&mut link)).await?
+            }
+        };
+        Ok((tickets::decode_all(shard, &bytes), more))
+    }
+}
+
+/// The host that an account's tickets are looked for from: another one each time, so that none is
+/// always the last.
+fn first_host(taker: u64, request: u64) -> [u8; 8] {
+    (taker ^ request).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}

@@ -1,0 +1,145 @@
+//! Where the server is, and how to log in.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use redis::{ConnectionInfo, IntoConnectionInfo};
+
+/// Where the server is, how to log in, and what the keys begin with.
+#[derive(Clone)]
+pub struct Settings {
+    /// The servers to begin with: one, or some of a cluster.
+    pub(super) nodes: Vec<ConnectionInfo>,
+    /// Whether they are a Redis Cluster.
+    pub(super) cluster: bool,
+    /// What all keys and channels begin with.
+    pub(super) prefix: String,
+}
+
+/// Without the password.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<_> = self.nodes.iter().map(|node| node.addr().to_string()).collect();
+        f.debug_struct("Settings")
+            .field("nodes", &nodes)
+            .field("cluster", &self.cluster)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with a setting, as the end of a sentence that begins with its name. Never shows a
+/// password.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSettings(String);
+
+const FORMS: &str = "must be redis://HOST:PORT or rediss://HOST:PORT for one server, \
+                     redis+cluster://HOST:PORT,HOST:PORT or rediss+cluster:// for a cluster; \
+                     USER:PASSWORD@ may stand before the host";
+
+impl Settings {
+    /// Reads the address `url`: `redis://` (or `rediss://` with TLS) for one server,
+    /// `redis+cluster://` (or `rediss+cluster://`) for a cluster with one or more of its nodes. The
+    /// password of `password_file` goes before that of the address.
+    ///
+    /// # Errors
+    /// If one of them cannot be used, with what to do about it.
+    pub fn parse(
+        url: &str,
+        prefix: &str,
+        password_file: Option<&Path>,
+    ) -> Result<Self, InvalidSettings> {
+        let invalid = |text: &str| InvalidSettings(text.to_owned());
+        let may_be_in_prefix = |c: char| c.is_ascii_alphanumeric() || ":_.-".contains(c);
+        if !(1..=64).contains(&prefix.len()) || !prefix.chars().all(may_be_in_prefix) {
+            let what = "needs a prefix of 1 to 64 letters, digits and :_.- for its keys";
+            return Err(invalid(what));
+        }
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid(FORMS))?;
+        let (scheme, cluster) = match scheme {
+            "redis" | "rediss" => (scheme, false),
+            "redis+cluster" => ("redis", true),
+            "rediss+cluster" => ("rediss", true),
+            _ => return Err(invalid(FORMS)),
+        };
+        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let hosts: Vec<_> = hosts.split(',').collect();
+        if hosts.len() > 1 && !cluster {
+            return Err(invalid("names several hosts, which only redis+cluster:// takes"));
+        }
+        if cluster && !database.is_empty() {
+            return Err(invalid("names a database, of which a cluster has only one"));
+        }
+        let password = password_file.map(read_password).transpose()?;
+        let node = |host: &&str| {
+            // What the library would say of a bad address shows it.
+            let info = format!("{scheme}://{login}@{host}/{database}").into_connection_info();
+            let info = info.map_err(|_| invalid(FORMS))?;
+            Ok(match &password {
+                Some(password) => {
+                    let login = info.redis_settings().clone().set_password(password);
+                    info.set_redis_settings(login)
+                }
+                None => info,
+            })
+        };
+        let nodes = hosts.iter().map(node).collect::<Result<_, _>>()?;
+        Ok(Self { nodes, cluster, prefix: prefix.to_owned() })
+    }
+}
+
+fn read_password(file: &Path) -> Result<String, InvalidSettings> {
+    let text = fs::read_to_string(file).map_err(|error| {
+        InvalidSettings(format!(
+            "has a password file {} that cannot be read: {error}",
+            file.display()
+        ))
+    })?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Settings, InvalidSettings> {
+        Settings::parse(url, "punctual", None)
+    }
+
+    #[test]
+    fn addresses() {
+        let one = parse("rediss://me:secret@redis.internal:7000/2").expect("valid");
+        assert_eq!(one.nodes[0].addr().to_string(), "redis.internal:7000");
+        let login = one.nodes[0].redis_settings();
+        assert_eq!((login.username(), login.password()), (Some("me"), Some("secret")));
+        assert_eq!((login.db(), one.cluster), (2, false));
+        let many = parse("redis+cluster://:secret@a:7000,b:7001").expect("valid");
+        assert_eq!((many.nodes.len(), many.cluster), (2, true));
+        assert_eq!(many.nodes[1].redis_settings().password(), Some("secret"));
+        assert!(!format!("{one:?}{many:?}").contains("secret"));
+    }
+
+    #[test]
+    fn the_password_of_a_file_goes_first() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), "from the file\n").expect("written");
+        let read = Settings::parse("redis://:other@h", "p", Some(file.path())).expect("valid");
+        assert_eq!(read.nodes[0].redis_settings().password(), Some("from the file"));
+        let missing = Settings::parse("redis://h", "p", Some(Path::new("/no/such")));
+        let said = missing.expect_err("there is none").to_string();
+        assert!(said.starts_with("has a password file /no/such that cannot be read: "), "{said}");
+    }
+
+    #[test]
+    fn refusals_say_what_to_do_and_show_no_password() {
+        for url in ["", "h:1", "http://:secret@h", "redis://:secret@h:port", "redis://:secret@"] {
+            assert_eq!(parse(url).expect_err(url).to_string(), FORMS);
+        }
+        let several = parse("redis://:secret@a,b").expect_err("one server").to_string();
+        assert_eq!(several, "names several hosts, which only redis+cluster:// takes");
+        assert!(Settings::parse("redis://h", "a{b}", None).is_err());
+    }
+}

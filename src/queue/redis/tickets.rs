@@ -1,0 +1,36 @@
+//! A ticket's form in the server: 16 bytes of account, 8 of host, 16 of job; of a ready one then 15
+//! digits of start.
+
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId, Timestamp};
+
+/// The bytes of a ready ticket.
+const READY: usize = 55;
+
+pub(super) fn encode(ticket: &Ticket) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(READY);
+    bytes.extend(ticket.account.to_bytes());
+    bytes.extend(ticket.host.0.to_be_bytes());
+    bytes.extend(ticket.job.to_bytes());
+    bytes
+}
+
+/// The ready tickets of a shard that stand in `bytes` one after the other.
+pub(super) fn decode_all(shard: ShardId, bytes: &[u8]) -> Vec<Ticket> {
+    bytes.chunks_exact(READY).filter_map(|bytes| decode(shard, bytes)).collect()
+}
+
+fn decode(shard: ShardId, bytes: &[u8]) -> Option<Ticket> {
+    let (account, rest) = bytes.split_first_chunk()?;
+    let (host, rest) = rest.split_first_chunk()?;
+    let (job, start) = rest.split_first_chunk()?;
+    let start = std::str::from_utf8(start).ok()?.parse().ok()?;
+    Some(Ticket {
+        job: JobId::from_bytes(*job),
+        shard,
+        account: AccountId::from_bytes(*account),
+        host: HostKey(u64::from_be_bytes(*host)),
+        start: Timestamp::from_millis(start),
+    })
+}

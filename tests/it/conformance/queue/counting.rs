@@ -1,0 +1,51 @@
+//! Counting requests.
+
+use super::world::*;
+
+pub async fn requests_are_counted_in_all_windows_or_none(queue: &SharedQueue) {
+    let minute = Window { span: Duration::from_secs(60), limit: 3 };
+    let hour = Window { span: Duration::from_secs(3_600), limit: 4 };
+    let count = |now| {
+        let queue = queue.clone();
+        async move { queue.count("key:1", &[minute, hour], at(now)).await.expect("counted") }
+    };
+    for left in [2, 1, 0] {
+        let verdict = count(1_000).await;
+        assert!(verdict.allowed);
+        assert_eq!(verdict.standings[0].remaining, left);
+        assert_eq!(verdict.standings[0].resets_at, at(61_000));
+    }
+    let refused = count(2_000).await;
+    assert!(!refused.allowed);
+    assert_eq!(refused.standings[1].remaining, 1, "a refused request uses up nothing");
+    assert!(count(61_000).await.allowed, "the minute is over");
+    let refused = count(61_001).await;
+    assert!(!refused.allowed, "the hour is full");
+    assert_eq!((refused.standings[0].remaining, refused.standings[1].remaining), (2, 0));
+    assert!(queue.count("key:2", &[minute], at(61_001)).await.expect("counted").allowed);
+    assert!(queue.count("key:3", &[], at(0)).await.expect("counted").allowed);
+}
+
+pub async fn a_window_without_room_counts_nothing(queue: &SharedQueue) {
+    let minute = Window { span: Duration::from_secs(60), limit: 3 };
+    let closed = Window { limit: 0, ..minute };
+    let peek = queue.count("key:1", &[minute, closed], at(0)).await.expect("asked");
+    assert!(!peek.allowed);
+    let remaining: Vec<_> = peek.standings.iter().map(|standing| standing.remaining).collect();
+    assert_eq!(remaining, [3, 0]);
+    let counted = queue.count("key:1", &[minute], at(0)).await.expect("asked");
+    assert_eq!(counted.standings[0].remaining, 2);
+}
+
+pub async fn no_more_are_let_through_at_once_than_the_limit(queue: &SharedQueue) {
+    let minute = Window { span: Duration::from_secs(60), limit: 10 };
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let queue = queue.clone();
+        callers.spawn(async move {
+            queue.count("address:::1", &[minute], at(0)).await.expect("asked").allowed
+        });
+    }
+    let allowed = callers.join_all().await.into_iter().filter(|allowed| *allowed).count();
+    assert_eq!(allowed, 10);
+}

@@ -1,0 +1,96 @@
+//! The due index and its hints.
+
+use super::world::*;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+pub async fn an_index_gives_what_is_due_earliest_first(queue: &SharedQueue) {
+    let entries = [(schedule(1), at(300)), (schedule(2), at(100)), (schedule(3), at(200))];
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    assert_eq!(due(queue, 99, 9).await, Due { schedules: vec![], next: Some(at(100)) });
+    let both = vec![(schedule(2), at(100)), (schedule(3), at(200))];
+    assert_eq!(due(queue, 200, 9).await, Due { schedules: both, next: Some(at(300)) });
+    let first = vec![(schedule(2), at(100))];
+    assert_eq!(due(queue, 999, 1).await, Due { schedules: first, next: Some(at(200)) });
+}
+
+pub async fn an_entry_moves_and_goes(queue: &SharedQueue) {
+    let entries = [(schedule(1), at(100)), (schedule(2), at(150))];
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    let moved = [(schedule(1), Some(at(500))), (schedule(2), None), (schedule(3), None)];
+    assert_eq!(queue.set_due(SHARD, EPOCH, &moved).await.expect("set"), Index::Own(()));
+    assert_eq!(due(queue, 499, 9).await, Due { schedules: vec![], next: Some(at(500)) });
+    let left = vec![(schedule(1), at(500))];
+    assert_eq!(due(queue, 500, 9).await, Due { schedules: left, next: None });
+}
+
+pub async fn an_index_belongs_to_one_epoch_and_shard(queue: &SharedQueue) {
+    let missing = queue.due(SHARD, EPOCH, at(0), 9).await.expect("the queue answers");
+    assert_eq!(missing, Index::Foreign, "nobody has built it");
+    queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
+    let older = Epoch(EPOCH.0 - 1);
+    let change = [(schedule(1), None)];
+    assert_eq!(queue.set_due(SHARD, older, &change).await.expect("asked"), Index::Foreign);
+    let foreign = queue.due(SHARD, Epoch(EPOCH.0 + 1), at(9), 9).await.expect("asked");
+    assert_eq!(foreign, Index::Foreign);
+    let elsewhere = queue.due(ShardId(4), EPOCH, at(9), 9).await.expect("asked");
+    assert_eq!(elsewhere, Index::Foreign);
+    assert_eq!(due(queue, 9, 9).await.schedules.len(), 1, "the refused change had no effect");
+}
+
+pub async fn a_rebuild_replaces_everything(queue: &SharedQueue) {
+    queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
+    queue.rebuild(SHARD, EPOCH, &[(schedule(2), at(2))]).await.expect("rebuilt");
+    let only = vec![(schedule(2), at(2))];
+    assert_eq!(due(queue, 9, 9).await, Due { schedules: only, next: None });
+}
+
+pub async fn hints_are_taken_once_and_wake_the_leader(queue: &SharedQueue) {
+    let woken = queue.due_hint();
+    queue.hint(SHARD, &[schedule(1), schedule(2), schedule(1)]).await.expect("hinted");
+    tokio::time::timeout(Duration::from_secs(5), woken.notified()).await.expect("woken");
+    let first = queue.take_hints(SHARD, 1).await.expect("taken");
+    let rest = queue.take_hints(SHARD, 9).await.expect("taken");
+    assert_eq!((first.len(), rest.len()), (1, 1));
+    let both: HashSet<_> = first.into_iter().chain(rest).collect();
+    assert_eq!(both, HashSet::from([schedule(1), schedule(2)]));
+    assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), []);
+    assert_eq!(queue.take_hints(ShardId(4), 9).await.expect("taken"), []);
+}
+
+pub async fn a_rebuild_of_a_lower_epoch_changes_nothing(queue: &SharedQueue) {
+    queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
+    let older = Epoch(EPOCH.0 - 1);
+    let late = queue.rebuild(SHARD, older, &[(schedule(2), at(2))]).await;
+    assert!(late.is_err(), "the leader of the higher epoch has the index");
+    let only = vec![(schedule(1), at(1))];
+    assert_eq!(due(queue, 9, 9).await, Due { schedules: only, next: None });
+    queue.rebuild(SHARD, Epoch(10), &[]).await.expect("rebuilt");
+    assert_eq!(queue.due(SHARD, EPOCH, at(9), 9).await.expect("asked"), Index::Foreign);
+    let none = Index::Own(Due::default());
+    assert_eq!(queue.due(SHARD, Epoch(10), at(9), 9).await.expect("asked"), none);
+}
+
+pub async fn thousands_of_entries_come_in_order(queue: &SharedQueue) {
+    let made = |n: i64| Timestamp::from_millis(at(0).as_millis() + n * 1_000_000_000);
+    let entries: Vec<_> = (0..2_300_i64)
+        .map(|n| (ScheduleId::new(made(n % 7), n.unsigned_abs().into()), at(n * 7 % 100)))
+        .collect();
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    let moved: Vec<_> = entries.iter().map(|(id, tick)| (*id, Some(tick.plus(HOUR)))).collect();
+    assert_eq!(queue.set_due(SHARD, EPOCH, &moved[..1_100]).await.expect("set"), Index::Own(()));
+    let mut expected = entries[1_100..].to_vec();
+    expected.sort_by_key(|(id, tick)| (*tick, *id));
+    let mut seen = Vec::new();
+    loop {
+        let some = due(queue, 100, 500).await.schedules;
+        if some.is_empty() {
+            break;
+        }
+        let fired: Vec<_> = some.iter().map(|(id, _)| (*id, None)).collect();
+        queue.set_due(SHARD, EPOCH, &fired).await.expect("set");
+        seen.extend(some);
+    }
+    assert_eq!(seen, expected);
+    assert_eq!(due(queue, 100, 9).await.next, Some(at(0).plus(HOUR)));
+}

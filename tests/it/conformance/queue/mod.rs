@@ -1,0 +1,65 @@
+//! The queue's contract as a suite.
+//!
+//! A case is a function of a fresh queue. It is listed once, below, and runs on every adapter: one
+//! line at the end adds an adapter. What only one adapter has is beside the cases, in a file of its
+//! name.
+
+mod counting;
+mod index;
+mod memory;
+mod redis;
+mod tickets;
+mod world;
+
+/// Runs `$module::$case` on the adapter whose queues `$open` opens.
+macro_rules! suite {
+    ($adapter:ident: $open:path; $($module:ident { $($case:ident,)* })*) => {
+        mod $adapter {$(
+            mod $module {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let (queue, _home) = $open().await;
+                    super::super::super::$module::$case(&queue).await;
+                }
+            )*}
+        )*}
+    };
+}
+
+macro_rules! every_case {
+    ($adapter:ident: $open:path) => {
+        suite! { $adapter: $open;
+            index {
+                an_index_gives_what_is_due_earliest_first,
+                an_entry_moves_and_goes,
+                an_index_belongs_to_one_epoch_and_shard,
+                a_rebuild_replaces_everything,
+                a_rebuild_of_a_lower_epoch_changes_nothing,
+                thousands_of_entries_come_in_order,
+                hints_are_taken_once_and_wake_the_leader,
+            }
+            tickets {
+                a_ticket_is_handed_out_once_and_not_before_its_start,
+                a_push_wakes_the_executor,
+                no_more_is_handed_out_than_there_is_room,
+                an_account_with_many_tickets_does_not_keep_others_waiting,
+                a_host_without_room_does_not_keep_others_waiting,
+                no_account_host_or_shard_is_always_the_last,
+                every_shard_is_served_within_the_room,
+                many_takers_get_each_ticket_once,
+            }
+            counting {
+                requests_are_counted_in_all_windows_or_none,
+                a_window_without_room_counts_nothing,
+                no_more_are_let_through_at_once_than_the_limit,
+            }
+        }
+    };
+}
+
+/// The suite, once for each adapter.
+mod on {
+    every_case!(memory: super::super::super::memory::open);
+    every_case!(redis: super::super::super::redis::open);
+    every_case!(redis_cluster: super::super::super::redis::open_cluster);
+}

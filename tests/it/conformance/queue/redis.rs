@@ -1,0 +1,237 @@
+//! The adapter of clusters, and what it does when its server fails.
+
+use std::time::Instant;
+
+use punctual::queue::redis::{RedisQueue, Settings};
+use punctual::runtime::{Clock, Random, Tasks};
+
+use super::world::*;
+use crate::harness::line::LossyLine;
+use crate::harness::servers::{PASSWORD, RedisServer, shared};
+use crate::harness::wait::{until, within};
+
+/// How long an operation may take to fail.
+const FAILS_WITHIN: Duration = Duration::from_millis(2_500);
+
+fn queue_at(url: &str, prefix: &str) -> (SharedQueue, Tasks) {
+    let settings = Settings::parse(url, prefix, None).expect("valid");
+    let (clock, tasks) = (Clock::system(), Tasks::new());
+    let queue = RedisQueue::start(settings, SHARDS, clock, Random::system(), &tasks);
+    (Arc::new(queue.expect("valid")), tasks)
+}
+
+/// A queue on the shared server under a prefix of its own.
+pub async fn open() -> Opened {
+    let prefix = format!("test-{:032x}", Random::system().bits());
+    let (queue, tasks) = queue_at(&shared("PUNCTUAL_TEST_REDIS"), &prefix);
+    (queue, Box::new(tasks))
+}
+
+/// A queue on a Redis Cluster of its own.
+pub async fn open_cluster() -> Opened {
+    let server = RedisServer::start_cluster().await;
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let (queue, tasks) = queue_at(&url, "test");
+    (queue, Box::new((tasks, server)))
+}
+
+async fn own() -> (RedisServer, SharedQueue, Tasks) {
+    let server = RedisServer::start(&[]).await;
+    let (queue, tasks) = queue_at(&server.url(), "test");
+    (server, queue, tasks)
+}
+
+/// Waits until the queue answers as it does when all is well.
+async fn recovered(queue: &SharedQueue) {
+    until("the queue is back", async || queue.push(&[]).await.ok()).await;
+    until("it can be built", async || queue.rebuild(SHARD, EPOCH, &[]).await.ok()).await;
+    queue.push(&[ticket(77, 1, 1, 0)]).await.expect("pushed");
+    assert_eq!(take(queue, 0, &room(9)).await.len(), 1);
+}
+
+#[tokio::test]
+async fn wiped_it_is_foreign_until_it_is_rebuilt() {
+    let (server, queue, _tasks) = own().await;
+    let entries = [(schedule(1), at(1))];
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    queue.push(&[ticket(1, 1, 1, 0)]).await.expect("pushed");
+    let _: () = server.run(&redis::cmd("FLUSHALL")).await;
+    assert_eq!(queue.due(SHARD, EPOCH, at(9), 9).await.expect("asked"), Index::Foreign);
+    let change = [(schedule(1), Some(at(5)))];
+    assert_eq!(queue.set_due(SHARD, EPOCH, &change).await.expect("asked"), Index::Foreign);
+    assert_eq!(take(&queue, 9, &room(9)).await, [], "the sweep pushes it again");
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    assert_eq!(due(&queue, 9, 9).await.schedules, entries);
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_loaded_again() {
+    let (server, queue, _tasks) = own().await;
+    recovered(&queue).await;
+    let _: () = server.run(redis::cmd("SCRIPT").arg("FLUSH")).await;
+    let tickets: Vec<_> =
+        (0..8).map(|n| Ticket { shard: ShardId(n), ..ticket(n.into(), 1, 1, 0) }).collect();
+    queue.push(&tickets).await.expect("pushed");
+    let _: () = server.run(redis::cmd("SCRIPT").arg("FLUSH")).await;
+    assert_eq!(take(&queue, 0, &room(9)).await.len(), 8);
+    assert_eq!(due(&queue, 9, 9).await, Due::default());
+}
+
+#[tokio::test]
+async fn dead_it_fails_soon_and_comes_back_by_itself() {
+    let (mut server, queue, _tasks) = own().await;
+    recovered(&queue).await;
+    server.kill();
+    let begun = Instant::now();
+    queue.take(at(0), &room(1)).await.expect_err("nobody is there");
+    assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
+    server.restart().await;
+    recovered(&queue).await;
+}
+
+#[tokio::test]
+async fn hanging_it_fails_soon_and_comes_back_by_itself() {
+    let (server, queue, _tasks) = own().await;
+    recovered(&queue).await;
+    server.process().pause();
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let failed = queue.due(SHARD, EPOCH, at(0), 1).await.expect_err("it does not answer");
+        assert!(begun.elapsed() < FAILS_WITHIN, "{:?}: {failed}", begun.elapsed());
+    }
+    server.process().resume();
+    recovered(&queue).await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again() {
+    let server = RedisServer::start(&[]).await;
+    let line = LossyLine::start(server.port, "{3}:taken:").await;
+    let url = server.url().replace(&server.port.to_string(), &line.address.port().to_string());
+    let (queue, _tasks) = queue_at(&url, "test");
+    // So that the script is known, and the answer to it is the first that counts.
+    queue.push(&[Ticket { shard: ShardId(4), ..ticket(9, 1, 1, 0) }]).await.expect("pushed");
+    assert_eq!(take(&queue, 0, &room(9)).await.len(), 1);
+    queue.push(&[ticket(1, 1, 1, 0), ticket(2, 2, 1, 0)]).await.expect("pushed");
+    let taken = take(&queue, 0, &room(9)).await;
+    assert!(line.lost() > 0, "an answer was lost");
+    assert_eq!(taken.len(), 2);
+}
+
+#[tokio::test]
+async fn a_full_server_takes_no_tickets_but_hands_them_out() {
+    let server = RedisServer::start(&["--maxmemory", "0"]).await;
+    let (queue, _tasks) = queue_at(&server.url(), "test");
+    recovered(&queue).await;
+    queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
+    let tickets: Vec<_> = (0..100).map(|n| ticket(n, n % 9, 1, 0)).collect();
+    queue.push(&tickets).await.expect("pushed");
+    let limit = |bytes: u64| {
+        let mut command = redis::cmd("CONFIG");
+        command.arg("SET").arg("maxmemory").arg(bytes);
+        command
+    };
+    let _: () = server.run(&limit(100_000)).await;
+    let full = queue.push(&[ticket(500, 1, 1, 0)]).await.expect_err("it is full").to_string();
+    assert!(full.starts_with("queue unavailable (push): the server has used up"), "{full}");
+    let moved = [(schedule(1), Some(at(100)))];
+    assert_eq!(queue.set_due(SHARD, EPOCH, &moved).await.expect("set"), Index::Own(()));
+    assert_eq!(due(&queue, 9, 9).await.next, Some(at(100)), "ticks move on");
+    assert_eq!(take(&queue, 0, &room(60)).await.len(), 60);
+    assert_eq!(take(&queue, 0, &room(60)).await.len(), 40);
+    let _: () = server.run(&limit(0)).await;
+    recovered(&queue).await;
+}
+
+#[tokio::test]
+async fn a_replica_says_so_and_a_new_primary_is_used() {
+    let (server, queue, _tasks) = own().await;
+    recovered(&queue).await;
+    let _: () = server.run(redis::cmd("REPLICAOF").arg("127.0.0.1").arg(1)).await;
+    let _: () =
+        server.run(redis::cmd("CONFIG").arg("SET").arg("replica-read-only").arg("yes")).await;
+    let refused =
+        queue.push(&[ticket(1, 1, 1, 0)]).await.expect_err("it takes no writes").to_string();
+    assert!(refused.contains("must name the primary"), "{refused}");
+    let _: () = server.run(redis::cmd("REPLICAOF").arg("NO").arg("ONE")).await;
+    recovered(&queue).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_explained_without_showing_it() {
+    let server = RedisServer::start(&[]).await;
+    for url in [server.url_with("wrong-secret"), format!("redis://127.0.0.1:{}", server.port)] {
+        let (queue, _tasks) = queue_at(&url, "test");
+        let refused = queue.push(&[ticket(1, 1, 1, 0)]).await.expect_err("refused");
+        let said = format!("{refused} {refused:?}");
+        assert!(said.contains("PUNCTUAL_QUEUE_URL"), "{said}");
+        assert!(!said.contains("wrong-secret") && !said.contains(PASSWORD), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn replicas_wake_each_other_at_once() {
+    let (mut server, here, _tasks) = own().await;
+    let (there, _their_tasks) = queue_at(&server.url(), "test");
+    for round in 0..2 {
+        let (tickets, due) = (there.ticket_hint(), there.due_hint());
+        // Both hear of a line that has come up.
+        within(Duration::from_secs(10), "they listen", async || {
+            let subscribed: (String, u64) =
+                server.run(redis::cmd("PUBSUB").arg("NUMSUB").arg("test:due-hints")).await;
+            (subscribed.1 == 2).then_some(())
+        })
+        .await;
+        let hint = async |woken: &tokio::sync::Notify| {
+            tokio::time::timeout(Duration::from_millis(500), woken.notified()).await
+        };
+        while hint(&tickets).await.is_ok() || hint(&due).await.is_ok() {}
+        let begun = Instant::now();
+        here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed");
+        hint(&tickets).await.expect("the executors there");
+        here.hint(SHARD, &[schedule(1)]).await.expect("hinted");
+        hint(&due).await.expect("the leaders there");
+        println!("both hints arrived within {:?}", begun.elapsed());
+        here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed again");
+        assert!(hint(&tickets).await.is_err(), "nothing is new");
+        server.restart().await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_schedule_costs_at_most_120_bytes() {
+    let (server, queue, _tasks) = own().await;
+    let used = async || -> u64 {
+        let told: redis::InfoDict = server.run(redis::cmd("INFO").arg("memory")).await;
+        told.get("used_memory").expect("told")
+    };
+    recovered(&queue).await;
+    let before = used().await;
+    let random = Random::seeded(1);
+    let entries: Vec<_> = (0..100_000_i64)
+        .map(|n| (ScheduleId::new(at(n * 1_000), random.bits()), at(n * 60_000)))
+        .collect();
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    let each = (used().await - before) as f64 / entries.len() as f64;
+    println!("{each:.1} bytes for each idle schedule");
+    assert!(each <= 120.0, "{each:.1} bytes");
+    let first = due(&queue, 0, 1).await;
+    assert_eq!(first.schedules, entries[..1]);
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_rebuild_expires() {
+    let (server, queue, _tasks) = own().await;
+    let entries: Vec<_> = (0..200_000_u128).map(|n| (schedule(n), at(1))).collect();
+    let building =
+        tokio::time::timeout(Duration::from_millis(20), queue.rebuild(SHARD, EPOCH, &entries));
+    assert!(building.await.is_err(), "it was given up");
+    assert_eq!(queue.due(SHARD, EPOCH, at(9), 9).await.expect("asked"), Index::Foreign);
+    let keys: Vec<String> = server.run(redis::cmd("KEYS").arg("*")).await;
+    assert!(!keys.is_empty(), "some of it was built");
+    for key in keys {
+        let left: i64 = server.run(redis::cmd("TTL").arg(&key)).await;
+        assert!((0..=60).contains(&left), "{key} is kept for {left} s");
+    }
+}

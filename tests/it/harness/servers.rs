@@ -1,0 +1,144 @@
+//! Redis and etcd servers that a test has for itself, to kill, pause and wipe.
+//!
+//! The servers that tests share are those of `tests/servers`.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::wait::until;
+
+/// The address of a shared server, from the environment.
+///
+/// # Panics
+/// If there is none.
+pub fn shared(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run this test by tests/servers, as in `tests/servers cargo test`")
+    })
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Whether somebody listens on a port of this machine.
+pub fn listens(port: u16) -> bool {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
+}
+
+/// A server process; killed when it is dropped.
+pub struct Process {
+    child: Child,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts it with its output in a file of `folder`.
+    pub fn start(mut command: Command, folder: &TempDir) -> Self {
+        let log = File::create(folder.path().join("log")).expect("a log");
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
+        Self { child: command.spawn().expect("the server is installed, see tests/servers") }
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Stops it from doing anything, while its connections stay open.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+}
+
+/// The password of a test's own Redis.
+pub const PASSWORD: &str = "hunter2";
+
+/// A Redis server that forgets everything when it ends.
+pub struct RedisServer {
+    pub port: u16,
+    folder: TempDir,
+    settings: Vec<String>,
+    process: Option<Process>,
+}
+
+impl RedisServer {
+    /// One with settings over the usual ones, such as `["--maxmemory", "5mb"]`.
+    pub async fn start(settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let mut server = Self { port: free_port(), folder, settings, process: None };
+        server.restart().await;
+        server
+    }
+
+    /// A Redis Cluster of one node.
+    pub async fn start_cluster() -> Self {
+        let bus = free_port().to_string();
+        let server = Self::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]).await;
+        let _: () = server.run(redis::cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await;
+        until("the cluster is up", async || {
+            let state: String = server.run(redis::cmd("CLUSTER").arg("INFO")).await;
+            state.contains("cluster_state:ok").then_some(())
+        })
+        .await;
+        server
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Process {
+        self.process.as_ref().expect("it runs")
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it on the same port, empty.
+    pub async fn restart(&mut self) {
+        self.process = None;
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(["--port", &self.port.to_string(), "--requirepass", PASSWORD]);
+        command.arg("--dir").arg(self.folder.path()).args(&self.settings);
+        self.process = Some(Process::start(command, &self.folder));
+        until("Redis listens", async || listens(self.port).then_some(())).await;
+    }
+
+    /// Its address, with `password`.
+    pub fn url_with(&self, password: &str) -> String {
+        format!("redis://:{password}@127.0.0.1:{}", self.port)
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        self.url_with(PASSWORD)
+    }
+
+    /// Runs a command on it.
+    pub async fn run<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        let client = redis::Client::open(self.url()).expect("an address");
+        let mut line = client.get_multiplexed_async_connection().await.expect("it answers");
+        command.query_async(&mut line).await.expect("it takes the command")
+    }
+}
