@@ -30,6 +30,14 @@ impl UpkeepStore for Pinged {
         self.up.load(Ordering::SeqCst).then_some(()).ok_or_else(down)
     }
 
+    async fn time(&self) -> store::Result<Option<Timestamp>> {
+        Ok(None)
+    }
+
+    async fn prepare(&self, _: Timestamp) -> store::Result<()> {
+        Ok(())
+    }
+
     async fn prune(&self, _: Timestamp, _: u32) -> store::Result<Upkeep> {
         Ok(Upkeep::default())
     }

@@ -1,4 +1,4 @@
-//! Pruning: the end of history, in small batches.
+//! Upkeep of history: room for the jobs to come, and the end of the old ones, in small batches.
 
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ impl Pruner {
 #[async_trait]
 impl Worker for Pruner {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        self.context.store.prepare(now).await?;
         let removed = self.context.store.prune(now.minus(self.keep), BATCH).await?;
         let most = removed.jobs.max(removed.skips).max(removed.versions);
         if most > 0 {

@@ -1,6 +1,7 @@
 //! Accounts and their keys.
 
 use async_trait::async_trait;
+use chrono::{Datelike, TimeZone, Utc};
 
 use super::{Result, Write};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
@@ -90,4 +91,29 @@ pub trait AccountStore: Send + Sync {
 
     /// A key by its id, before it is known whose it is: what authentication reads.
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
+}
+
+/// Where counting an account's jobs stops.
+pub(in crate::store) const JOBS_COUNTED: i64 = 1_000_000;
+
+/// From when on the jobs of the month of `now` are counted.
+pub(in crate::store) fn start_of_month(now: Timestamp) -> Timestamp {
+    let now = now.to_utc();
+    Utc.with_ymd_and_hms(now.year(), now.month(), 1, 0, 0, 0).single().unwrap_or(now).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_starts_at_its_first_instant() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+        for (now, start) in [
+            ("2024-02-29T23:59:59.999Z", "2024-02-01T00:00:00Z"),
+            ("2024-03-01T00:00:00Z", "2024-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(start_of_month(at(now)), at(start));
+        }
+    }
 }

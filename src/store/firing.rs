@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Result, TickRange};
+use super::{Result, StoreError, StoreErrorKind, TickRange};
 use crate::domain::job::Trigger;
 use crate::domain::schedule::{CatchUpPolicy, OverlapPolicy, SkipReason};
 use crate::domain::shard::{Epoch, ShardId};
@@ -126,4 +126,22 @@ pub trait FiringStore: Send + Sync {
     /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
     /// let it follow. Consecutive skips with the same reason extend one range.
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired>;
+}
+
+/// Refuses what would break TICK-3 whatever the store holds.
+pub(in crate::store) fn check(now: Timestamp, firings: &[Firing]) -> Result<()> {
+    for firing in firings {
+        let schedule = firing.schedule;
+        let refused = |why: &str| {
+            let why = format!("firing of {schedule}: {why}");
+            Err(StoreError::new("fire", StoreErrorKind::Rejected, why))
+        };
+        if firing.next_tick.is_some_and(|next| next <= firing.tick) {
+            return refused("the next tick would not move forward");
+        }
+        if firing.jobs.iter().any(|job| job.id.timestamp() > now) {
+            return refused("a job would start before its tick");
+        }
+    }
+    Ok(())
 }

@@ -23,12 +23,19 @@
 
 mod accounts;
 mod claims;
+mod ending;
 mod error;
 mod firing;
 mod jobs;
+mod paging;
+pub mod postgres;
+mod response;
+mod runs;
 mod schedules;
 pub mod sqlite;
+mod stored;
 mod upkeep;
+mod version;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
 pub use claims::{

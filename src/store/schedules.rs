@@ -217,3 +217,8 @@ pub trait ScheduleStore: Send + Sync {
         query: &SkipQuery,
     ) -> Result<SkipPage>;
 }
+
+/// A disabled schedule has no next tick, whatever was said (TICK-4).
+pub(in crate::store) fn next_tick(is_enabled: bool, next_tick: Option<Timestamp>) -> Option<Timestamp> {
+    next_tick.filter(|_| is_enabled)
+}

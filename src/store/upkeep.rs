@@ -22,8 +22,18 @@ pub trait UpkeepStore: Send + Sync {
     /// Whether the store answers and can be written to, without writing.
     async fn ping(&self) -> Result<()>;
 
+    /// The present instant by the store's own clock, which replicas discipline theirs by. `None` if
+    /// the store has no clock but the process's.
+    async fn time(&self) -> Result<Option<Timestamp>>;
+
+    /// Makes room for the jobs of the days around `now`: a store that divides them by time does it
+    /// ahead of time, and back to the oldest tick that may still be fired. To be called at the
+    /// start, and then at least once a day. A job that nevertheless finds no room gets it.
+    async fn prepare(&self, now: Timestamp) -> Result<()>;
+
     /// Removes, of what ended before `before`, at most `limit` rows of each kind. Unfinished jobs
-    /// stay.
+    /// stay. A store that divides jobs by time removes old days whole, up to a day later, and then
+    /// more than `limit` jobs.
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
 
     /// How many jobs are unfinished, counted to `cap`.

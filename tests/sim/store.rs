@@ -89,6 +89,8 @@ gated! { ClaimStore:
 
 gated! { UpkeepStore:
     fn ping(&self) -> ();
+    fn time(&self) -> Option<Timestamp>;
+    fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
     fn unfinished(&self, cap: u32) -> u64;
 }

@@ -1,7 +1,6 @@
 //! Accounts and their keys.
 
 use async_trait::async_trait;
-use chrono::{Datelike, TimeZone, Utc};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row};
 
@@ -10,10 +9,8 @@ use super::values::key_from;
 use super::{SqliteStore, failed_in};
 use crate::domain::key::{KeyDigest, KeyRecord};
 use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, StoreErrorKind, Usage, Write};
-
-/// Where counting an account's jobs stops.
-const JOBS_COUNTED: i64 = 1_000_000;
 
 impl FromRow<'_, SqliteRow> for Account {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
@@ -171,26 +168,5 @@ impl SqliteStore {
             keys: count(keys)?,
             jobs_this_month: count(jobs)?,
         })
-    }
-}
-
-fn start_of_month(now: Timestamp) -> Timestamp {
-    let now = now.to_utc();
-    Utc.with_ymd_and_hms(now.year(), now.month(), 1, 0, 0, 0).single().unwrap_or(now).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_month_starts_at_its_first_instant() {
-        let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
-        for (now, start) in [
-            ("2024-02-29T23:59:59.999Z", "2024-02-01T00:00:00Z"),
-            ("2024-03-01T00:00:00Z", "2024-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(start_of_month(at(now)), at(start));
-        }
     }
 }

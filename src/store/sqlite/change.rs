@@ -10,6 +10,7 @@ use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::schedules::next_tick;
 use crate::store::{Change, Changed, Expected, Write};
 
 /// What a change has to know of the stored schedule.
@@ -108,9 +109,4 @@ async fn follow_policy(
         return overlap::allow(connection, write.now, stored.shard, id, stored.held_job_id).await;
     }
     Ok(Vec::new())
-}
-
-/// A disabled schedule has no next tick, whatever was said (TICK-4).
-pub(super) fn next_tick(is_enabled: bool, next_tick: Option<Timestamp>) -> Option<Timestamp> {
-    next_tick.filter(|_| is_enabled)
 }

@@ -10,14 +10,15 @@ use std::collections::HashSet;
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
-use super::ending::{Ending, read};
+use super::ending::read;
 use super::error::Outcome;
-use super::overlap::{self, Ended};
-use super::response::{headers_text, without_nul};
+use super::overlap;
 use super::runs::count_runs;
 use super::tickets::tickets;
 use super::values::{Hex, hex, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
+use crate::store::ending::{Ended, Ending};
+use crate::store::response::{headers_text, without_nul};
 use crate::store::{Committed, Completion, End, Fate};
 
 /// The responses of a round take about this many bytes.

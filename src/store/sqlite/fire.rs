@@ -18,23 +18,6 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Fence, Fired, Firing, StoreErrorKind, TickRange};
 
-/// Refuses what would break TICK-3 whatever the store holds.
-pub(super) fn check(now: Timestamp, firings: &[Firing]) -> Outcome<()> {
-    for firing in firings {
-        let schedule = firing.schedule;
-        let refused = |why: &str| {
-            Err(Fault::new(StoreErrorKind::Rejected, format!("firing of {schedule}: {why}")))
-        };
-        if firing.next_tick.is_some_and(|next| next <= firing.tick) {
-            return refused("the next tick would not move forward");
-        }
-        if firing.jobs.iter().any(|job| job.id.timestamp() > now) {
-            return refused("a job would start before its tick");
-        }
-    }
-    Ok(())
-}
-
 /// A schedule as the store has it when it is fired.
 struct Stored {
     id: ScheduleId,

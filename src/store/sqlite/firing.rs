@@ -5,11 +5,12 @@ use serde::Deserialize;
 use sqlx::SqliteConnection;
 
 use super::error::{Fault, Outcome};
-use super::fire::{check, fire};
+use super::fire::fire;
 use super::values::{Hex, json_ids, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp, VersionId};
+use crate::store::firing::check;
 use crate::store::{
     Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
@@ -113,7 +114,7 @@ impl FiringStore for SqliteStore {
     }
 
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
-        check(now, firings).map_err(failed_in("fire"))?;
+        check(now, firings)?;
         let firings = firings.to_vec();
         self.write_rows("fire", firings.len(), move |connection| {
             Box::pin(fire(connection, fence, now, firings))

@@ -14,10 +14,8 @@ use super::jobs::job_columns;
 use super::values::{json_ids, key_above, key_from};
 use crate::domain::job::{Job, JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
+use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
 use crate::store::{JobPage, JobQuery};
-
-/// Where counting stops.
-const COUNTED: i64 = 10_000;
 
 /// Whole jobs, in the order of their ids in the parameter; of a response no more characters than
 /// it may have bytes, and its length.
@@ -69,8 +67,9 @@ async fn list(
         .fetch(&mut *snapshot);
     let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
     while let Some(listed) = rows.try_next().await? {
-        let job = cut_response(listed, query.max_response_bytes);
-        bytes += text_bytes(&job);
+        let Listed { mut job, response_bytes } = listed;
+        cut_response(&mut job, response_bytes, query.max_response_bytes);
+        bytes += job_bytes(&job);
         if bytes > query.max_bytes && !jobs.is_empty() {
             break;
         }
@@ -83,7 +82,7 @@ async fn list(
 pub(super) fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite> {
     let mut sql = QueryBuilder::new("SELECT count(*) FROM (SELECT 1");
     push_filters(&mut sql, account, query);
-    sql.push(" LIMIT ").push_bind(COUNTED).push(")");
+    sql.push(" LIMIT ").push_bind(JOBS_COUNTED).push(")");
     sql
 }
 
@@ -136,23 +135,4 @@ fn index(query: &JobQuery) -> &'static str {
         (Some(JobStatus::Failed), ..) => "jobs_failed",
         _ => "jobs_account",
     }
-}
-
-/// Cuts a response at the boundary of a character.
-fn cut_response(listed: Listed, max_bytes: usize) -> Job {
-    let Listed { mut job, response_bytes } = listed;
-    if let Some(response) = &mut job.response
-        && usize::try_from(response_bytes).unwrap_or(usize::MAX) > max_bytes
-    {
-        response.truncate(response.floor_char_boundary(max_bytes));
-        job.response_truncated = true;
-    }
-    job
-}
-
-/// What a job adds to the size of a page.
-fn text_bytes(job: &Job) -> usize {
-    let optional =
-        [&job.body, &job.headers, &job.response, &job.response_headers, &job.error_message];
-    job.endpoint.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
 }

@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, FromRow, Row, SqliteConnection};
 
 use super::error::Outcome;
-use super::overlap::{self, Ended};
+use super::overlap;
 use super::tickets::tickets;
 use super::values::timings_of;
 use super::{SqliteStore, failed_in};
@@ -14,6 +14,7 @@ use crate::domain::outcome::Timings;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::ending::Ended;
 use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
 
 /// The columns of a whole job but for its response, and where they come from.

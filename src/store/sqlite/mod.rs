@@ -38,7 +38,6 @@ mod overlap;
 #[cfg(test)]
 mod plans;
 mod readers;
-mod response;
 mod runs;
 mod schedule_list;
 mod schedules;

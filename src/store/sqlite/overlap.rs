@@ -12,14 +12,7 @@ use super::values::{hex, json_ids, json_rows};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-
-/// A job of a tick that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
-    pub(super) shard: ShardId,
-    pub(super) schedule: ScheduleId,
-    pub(super) job: JobId,
-}
+use crate::store::ending::Ended;
 
 /// Lets held jobs follow the active ones that have ended; returns the tickets of those that may
 /// start now.

@@ -7,8 +7,8 @@ use super::SqliteStore;
 use super::error::Outcome;
 use super::schedules::schedule_columns;
 use super::values::json_ids;
-use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
+use crate::store::paging::schedule_bytes;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// Whole schedules, in the order of their ids in the parameter.
@@ -49,7 +49,7 @@ async fn list(
     let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
     let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
     while let Some(schedule) = rows.try_next().await? {
-        bytes += text_bytes(&schedule);
+        bytes += schedule_bytes(&schedule);
         if bytes > query.max_bytes && !schedules.is_empty() {
             break;
         }
@@ -126,20 +126,4 @@ fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &Sche
         sql.push(") > 0 OR instr(lower(coalesce(s.description, '')), ").push_bind(text.clone());
         sql.push(") > 0 OR instr(lower(v.endpoint), ").push_bind(text).push(") > 0)");
     }
-}
-
-/// What a schedule adds to the size of a page.
-fn text_bytes(schedule: &Schedule) -> usize {
-    let definition = &schedule.definition;
-    let optional = [
-        &schedule.description,
-        &definition.body,
-        &definition.headers,
-        &definition.expected_status_codes,
-    ];
-    schedule.name.len()
-        + definition.cron_expression.len()
-        + definition.timezone.len()
-        + definition.endpoint.len()
-        + optional.into_iter().flatten().map(String::len).sum::<usize>()
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
-use super::change::{self, next_tick};
+use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
 use super::values::{Hex, hex, json_rows};
@@ -13,6 +13,7 @@ use super::{SqliteStore, failed_in};
 use crate::domain::schedule::{Definition, Schedule};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::schedules::next_tick;
 use crate::store::{
     Change, Changed, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore, SkipPage,
     SkipQuery, Write,

@@ -16,6 +16,14 @@ impl UpkeepStore for SqliteStore {
         self.write("ping", |_| Box::pin(async { Ok(()) })).await
     }
 
+    async fn time(&self) -> Result<Option<Timestamp>> {
+        Ok(None)
+    }
+
+    async fn prepare(&self, _now: Timestamp) -> Result<()> {
+        Ok(())
+    }
+
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
         self.write_rows("prune", limit as usize, move |connection| {
             Box::pin(prune(connection, before, limit))

@@ -17,12 +17,16 @@ use sqlx::{Decode, Encode, Sqlite, Type};
 use super::error::{Fault, Outcome};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
-use crate::domain::outcome::{ErrorCode, Timings};
+use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 use crate::store::{ExecutorId, StoreErrorKind};
+
+pub(super) use crate::store::stored::{
+    status_code, status_of, timings_of, timings_text, trigger_code, trigger_of,
+};
 
 /// Stores `$type` as `$stored`, by the two functions.
 macro_rules! stored {
@@ -93,41 +97,12 @@ stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.c
 stored!(ExecutorId as Vec<u8>, |id: Self| id.0.to_be_bytes().to_vec(), |bytes| {
     Ok(Self(u128::from_be_bytes(sixteen(&bytes)?)))
 });
-stored!(JobStatus as u8, status_code, |code| match code {
-    0 => Ok(Self::Pending),
-    1 => Ok(Self::Running),
-    2 => Ok(Self::Success),
-    3 => Ok(Self::Failed),
-    _ => Err(format!("unknown status {code}").into()),
+stored!(JobStatus as u8, status_code, |code| {
+    status_of(code).ok_or_else(|| format!("unknown status {code}").into())
 });
 stored!(Trigger as u8, trigger_code, |code| {
     trigger_of(code).ok_or_else(|| format!("unknown trigger {code}").into())
 });
-
-/// A job's status as stored; the statements name the same numbers.
-pub(super) const fn status_code(status: JobStatus) -> u8 {
-    match status {
-        JobStatus::Pending => 0,
-        JobStatus::Running => 1,
-        JobStatus::Success => 2,
-        JobStatus::Failed => 3,
-    }
-}
-
-/// A job's trigger as stored; the statements name the same numbers.
-pub(super) const fn trigger_code(trigger: Trigger) -> u8 {
-    match trigger {
-        Trigger::Schedule => 0,
-        Trigger::Manual => 1,
-        Trigger::CatchUp => 2,
-        Trigger::Retry => 3,
-    }
-}
-
-/// The trigger that is stored as `code`.
-pub(super) fn trigger_of(code: u8) -> Option<Trigger> {
-    Trigger::ALL.iter().copied().find(|trigger| trigger_code(*trigger) == code)
-}
 
 /// What is stored as 16 bytes.
 pub(super) trait Bytes16 {
@@ -205,19 +180,6 @@ pub(super) fn json_ids<'a, T: Bytes16 + 'a>(ids: impl IntoIterator<Item = &'a T>
     json_rows(&ids.into_iter().map(hex).collect::<Vec<_>>())
 }
 
-/// Timings as stored: four numbers or nulls in a JSON array.
-pub(super) fn timings_text(timings: &Timings) -> String {
-    let Timings { dns_ms, connect_ms, first_byte_ms, body_ms } = timings;
-    json_rows(&[dns_ms, connect_ms, first_byte_ms, body_ms])
-}
-
-/// Timings as they were stored; none for what cannot be read.
-pub(super) fn timings_of(text: Option<&str>) -> Timings {
-    let [dns_ms, connect_ms, first_byte_ms, body_ms] =
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    Timings { dns_ms, connect_ms, first_byte_ms, body_ms }
-}
-
 /// The smallest key of a row made at `at` or later, by its time-ordered id.
 pub(super) fn key_from(at: Timestamp) -> Vec<u8> {
     JobId::new(at, 0).to_bytes().to_vec()
@@ -247,16 +209,6 @@ mod tests {
             let error = rows_of::<Hex>(damaged).expect_err("damaged");
             assert_eq!(error.kind, StoreErrorKind::Corrupt);
         }
-    }
-
-    #[test]
-    fn timings_read_back() {
-        let timings =
-            Timings { dns_ms: Some(1), connect_ms: None, first_byte_ms: Some(0), body_ms: None };
-        assert_eq!(timings_text(&timings), "[1,null,0,null]");
-        assert_eq!(timings_of(Some("[1,null,0,null]")), timings);
-        assert_eq!(timings_of(Some("?")), Timings::default());
-        assert_eq!(timings_of(None), Timings::default());
     }
 
     #[test]

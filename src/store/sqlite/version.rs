@@ -1,26 +1,17 @@
-//! Which binary fits which store.
-//!
-//! Migrations are numbered. The store knows which were applied and keeps `min_compatible`, the
-//! number of the last one that a binary must know. Most migrations only add; a binary that does
-//! not know them goes on working. One that takes something away raises `min_compatible`, and from
-//! then on binaries that do not know it refuse the store.
+//! Migrating a file, and whether it fits this binary.
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::error::{Fault, Outcome};
 use super::{SqliteStore, failed_in};
+use crate::store::version::{altered, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 
 fn known() -> Migrator {
     let mut migrator = sqlx::migrate!("migrations/sqlite");
     migrator.set_ignore_missing(true);
     migrator
-}
-
-/// The number of the newest migration in this binary.
-fn newest(migrator: &Migrator) -> i64 {
-    migrator.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
 impl SqliteStore {
@@ -45,7 +36,7 @@ impl SqliteStore {
         let migrator = known();
         let mut connection = self.options.connect().await?;
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        refuse_newer(min_compatible(&mut transaction).await?, newest(&migrator))?;
+        fits(min_compatible(&mut transaction).await?, newest(&migrator)).map_err(unfit)?;
         migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
         transaction.commit().await?;
         connection.close().await?;
@@ -55,23 +46,17 @@ impl SqliteStore {
     async fn compare(&self) -> Outcome<()> {
         let known = newest(&known());
         let mut connection = self.options.connect().await?;
-        let Some(min_compatible) = min_compatible(&mut connection).await? else {
-            let message = "it has not been set up: run `punctual migrate`";
-            return Err(Fault::new(StoreErrorKind::Incompatible, message));
+        let min_compatible = min_compatible(&mut connection).await?;
+        let applied = match min_compatible {
+            Some(_) => {
+                sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
+                    .fetch_one(&mut connection)
+                    .await?
+            }
+            None => 0,
         };
-        refuse_newer(Some(min_compatible), known)?;
-        let applied: i64 =
-            sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-                .fetch_one(&mut connection)
-                .await?;
         connection.close().await?;
-        if applied < known {
-            let message = format!(
-                "it is at version {applied}, this binary needs {known}: run `punctual migrate`"
-            );
-            return Err(Fault::new(StoreErrorKind::Incompatible, message));
-        }
-        Ok(())
+        is_up_to_date(min_compatible, applied, known).map_err(unfit)
     }
 }
 
@@ -91,26 +76,14 @@ async fn min_compatible(connection: &mut SqliteConnection) -> Outcome<Option<i64
     Ok(demanded)
 }
 
-fn refuse_newer(min_compatible: Option<i64>, known: i64) -> Outcome<()> {
-    match min_compatible {
-        Some(demanded) if demanded > known => Err(Fault::new(
-            StoreErrorKind::Incompatible,
-            format!(
-                "it can only be used by binaries that know version {demanded}, this one knows \
-                 {known}: use a newer punctual"
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
 fn fault_of(error: MigrateError) -> Fault {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
-        MigrateError::VersionMismatch(version) => Fault::new(
-            StoreErrorKind::Incompatible,
-            format!("migration {version} is not the one that was applied to it"),
-        ),
-        other => Fault::new(StoreErrorKind::Incompatible, other.to_string()),
+        MigrateError::VersionMismatch(version) => unfit(altered(version)),
+        other => unfit(other.to_string()),
     }
+}
+
+fn unfit(why: String) -> Fault {
+    Fault::new(StoreErrorKind::Incompatible, why)
 }

@@ -14,6 +14,7 @@ mod job_lists;
 mod jobs;
 mod overlap;
 mod policies;
+mod postgres;
 mod pruning;
 mod races;
 mod schedule_lists;
@@ -177,4 +178,5 @@ macro_rules! every_case {
 /// The suite, once for each adapter.
 mod on {
     every_case!(sqlite: super::super::super::sqlite::open);
+    every_case!(postgres: super::super::super::postgres::open);
 }

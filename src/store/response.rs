@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::domain::outcome::Response;
 
 /// Not every store can hold a NUL in a text.
-pub(super) fn without_nul(text: &str) -> String {
+pub(in crate::store) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
 /// A response's headers as a JSON object. Values of one name are joined as RFC 9110, 5.3 says.
-pub(super) fn headers_text(response: &Response) -> String {
+pub(in crate::store) fn headers_text(response: &Response) -> String {
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in &response.headers {
         headers

@@ -1,0 +1,85 @@
+//! What the end of an attempt makes of its job.
+
+use crate::domain::job::JobStatus;
+use crate::domain::outcome::{ErrorCode, Failure};
+use crate::domain::shard::ShardId;
+use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::store::{Completion, End};
+
+/// A job as it stands when one of its attempts ends.
+pub(in crate::store) struct Running {
+    /// Which of the completions is for it.
+    pub(in crate::store) place: usize,
+    pub(in crate::store) schedule: ScheduleId,
+    pub(in crate::store) shard: ShardId,
+    pub(in crate::store) max_attempts: u8,
+    pub(in crate::store) started_at: Timestamp,
+    pub(in crate::store) attempt_started_at: Timestamp,
+    /// The job's column `stop`.
+    pub(in crate::store) stop: u8,
+    /// Whether it is its schedule's active job.
+    pub(in crate::store) is_active: bool,
+}
+
+/// A job whose attempt has ended, and what becomes of it.
+pub(in crate::store) struct Ending {
+    pub(in crate::store) place: usize,
+    pub(in crate::store) job: JobId,
+    pub(in crate::store) schedule: ScheduleId,
+    pub(in crate::store) shard: ShardId,
+    pub(in crate::store) started_at: Timestamp,
+    pub(in crate::store) attempt_started_at: Timestamp,
+    pub(in crate::store) status: JobStatus,
+    pub(in crate::store) failure: Option<Failure>,
+    pub(in crate::store) retry_at: Option<Timestamp>,
+    is_active: bool,
+}
+
+/// A job of a tick that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Ended {
+    pub(in crate::store) shard: ShardId,
+    pub(in crate::store) schedule: ScheduleId,
+    pub(in crate::store) job: JobId,
+}
+
+impl Ending {
+    pub(in crate::store) fn new(running: Running, completion: &Completion) -> Self {
+        let Running { place, schedule, shard, max_attempts, stop, is_active, .. } = running;
+        let (status, failure, retry_at) = match &completion.end {
+            End::Succeeded => (JobStatus::Success, None, None),
+            End::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),
+            End::Retry(..) if stop > 0 => (JobStatus::Failed, Some(cancelled(stop)), None),
+            // Whatever the caller thinks: there is none left (JOB-1), and waiting for it would
+            // have no end (JOB-3).
+            End::Retry(failure, _) if completion.attempt >= max_attempts => {
+                (JobStatus::Failed, Some(failure.clone()), None)
+            }
+            End::Retry(failure, at) => (JobStatus::Pending, Some(failure.clone()), Some(*at)),
+        };
+        Self {
+            place,
+            job: completion.job,
+            schedule,
+            shard,
+            started_at: running.started_at,
+            attempt_started_at: running.attempt_started_at,
+            status,
+            failure,
+            retry_at,
+            is_active,
+        }
+    }
+
+    /// The job, if others may wait for its end.
+    pub(in crate::store) fn ended(&self) -> Option<Ended> {
+        let Self { shard, schedule, job, .. } = *self;
+        (self.is_active && self.status.is_final()).then_some(Ended { shard, schedule, job })
+    }
+}
+
+/// Why a job has no further attempt, by its column `stop`.
+fn cancelled(stop: u8) -> Failure {
+    let why = if stop == 1 { "the schedule was deleted" } else { "the job was cancelled" };
+    Failure { code: ErrorCode::Cancelled, message: why.to_owned(), retryable: false }
+}

@@ -1,0 +1,41 @@
+//! What fits on a page of a list.
+
+use crate::domain::job::Job;
+use crate::domain::schedule::Schedule;
+
+/// Where counting the jobs of a list stops.
+pub(in crate::store) const JOBS_COUNTED: i64 = 10_000;
+
+/// Cuts a response at the boundary of a character. The job may have no more of it than its first
+/// `max_bytes` characters; `stored_bytes` is the length of the whole.
+pub(in crate::store) fn cut_response(job: &mut Job, stored_bytes: u64, max_bytes: usize) {
+    if let Some(response) = &mut job.response
+        && usize::try_from(stored_bytes).unwrap_or(usize::MAX) > max_bytes
+    {
+        response.truncate(response.floor_char_boundary(max_bytes));
+        job.response_truncated = true;
+    }
+}
+
+/// What a job adds to the size of a page.
+pub(in crate::store) fn job_bytes(job: &Job) -> usize {
+    let optional =
+        [&job.body, &job.headers, &job.response, &job.response_headers, &job.error_message];
+    job.endpoint.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
+}
+
+/// What a schedule adds to the size of a page.
+pub(in crate::store) fn schedule_bytes(schedule: &Schedule) -> usize {
+    let definition = &schedule.definition;
+    let optional = [
+        &schedule.description,
+        &definition.body,
+        &definition.headers,
+        &definition.expected_status_codes,
+    ];
+    schedule.name.len()
+        + definition.cron_expression.len()
+        + definition.timezone.len()
+        + definition.endpoint.len()
+        + optional.into_iter().flatten().map(String::len).sum::<usize>()
+}

@@ -1,0 +1,196 @@
+//! Accounts and their keys.
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::error::Outcome;
+use super::values::{count, key_from};
+use super::{PostgresStore, Within};
+use crate::domain::key::{KeyDigest, KeyRecord};
+use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::store::accounts::{JOBS_COUNTED, start_of_month};
+use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, Usage, Write};
+
+impl FromRow<'_, PgRow> for Account {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            name: row.try_get("name")?,
+            created_at: row.try_get("created_at")?,
+        })
+    }
+}
+
+impl FromRow<'_, PgRow> for KeyRecord {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            name: row.try_get("name")?,
+            scope: row.try_get("scope")?,
+            created_at: row.try_get("created_at")?,
+            expires_at: row.try_get("expires_at")?,
+            revoked_at: row.try_get("revoked_at")?,
+        })
+    }
+}
+
+impl FromRow<'_, PgRow> for KnownKey {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let digest: &[u8] = row.try_get("digest")?;
+        let digest = digest.try_into().map_err(|_| sqlx::Error::ColumnDecode {
+            index: "digest".into(),
+            source: "a digest that is not 32 bytes long".into(),
+        })?;
+        Ok(Self {
+            account: row.try_get("account_id")?,
+            digest: KeyDigest(digest),
+            scope: row.try_get("scope")?,
+            expires_at: row.try_get("expires_at")?,
+            revoked_at: row.try_get("revoked_at")?,
+        })
+    }
+}
+
+#[async_trait]
+impl AccountStore for PostgresStore {
+    async fn create_account(&self, account: &Account) -> Result<bool> {
+        let account = account.clone();
+        self.api
+            .run("create_account", Within::Statement, move |connection| {
+                Box::pin(create_account(connection, account.clone()))
+            })
+            .await
+    }
+
+    async fn accounts(&self) -> Result<Vec<Account>> {
+        self.api
+            .run("accounts", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = "SELECT id, name, created_at FROM accounts ORDER BY name";
+                    Ok(sqlx::query_as(query).fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn account(&self, id: AccountId) -> Result<Option<Account>> {
+        self.api
+            .run("account", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = "SELECT id, name, created_at FROM accounts WHERE id = $1";
+                    Ok(sqlx::query_as(query).bind(id).fetch_optional(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
+        self.api
+            .run("usage", Within::Statement, move |connection| Box::pin(usage(connection, id, now)))
+            .await
+    }
+
+    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<bool> {
+        let (write, key) = (*write, key.clone());
+        self.api
+            .run("create_key", Within::Statement, move |connection| {
+                Box::pin(create_key(connection, write, key.clone()))
+            })
+            .await
+    }
+
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
+        self.api
+            .run("keys", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = "
+                        SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
+                        WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
+                    Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
+        let write = *write;
+        self.api
+            .run("revoke_key", Within::Statement, move |connection| {
+                Box::pin(revoke_key(connection, write, id))
+            })
+            .await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
+        self.api
+            .run("key", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = "
+                        SELECT account_id, digest, scope, expires_at, revoked_at FROM api_keys
+                        WHERE id = $1";
+                    Ok(sqlx::query_as(query).bind(id).fetch_optional(connection).await?)
+                })
+            })
+            .await
+    }
+}
+
+async fn create_account(connection: &mut PgConnection, account: Account) -> Outcome<bool> {
+    let made = sqlx::query(
+        "INSERT INTO accounts (id, name, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(account.id)
+    .bind(account.name)
+    .bind(account.created_at)
+    .execute(connection)
+    .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> Outcome<Usage> {
+    let (schedules, keys, jobs) = sqlx::query_as(
+        "SELECT
+             (SELECT count(*) FROM schedules WHERE account_id = $1),
+             (SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL),
+             (SELECT count(*) FROM
+                 (SELECT FROM jobs WHERE account_id = $1 AND id >= $2 LIMIT $3) AS counted)",
+    )
+    .bind(id)
+    .bind(key_from(start_of_month(now)))
+    .bind(JOBS_COUNTED)
+    .fetch_one(connection)
+    .await?;
+    Ok(Usage { schedules: count(schedules), keys: count(keys), jobs_this_month: count(jobs) })
+}
+
+async fn create_key(connection: &mut PgConnection, write: Write, key: NewKey) -> Outcome<bool> {
+    let made = sqlx::query(
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at)
+         SELECT $1, id, $3, $4, $5, $6, $7 FROM accounts WHERE id = $2",
+    )
+    .bind(key.id)
+    .bind(write.account)
+    .bind(key.name)
+    .bind(key.scope)
+    .bind(key.digest.0)
+    .bind(write.now)
+    .bind(key.expires_at)
+    .execute(connection)
+    .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+async fn revoke_key(connection: &mut PgConnection, write: Write, id: KeyId) -> Outcome<bool> {
+    let revoked = sqlx::query(
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3)
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(connection)
+    .await?;
+    Ok(revoked.rows_affected() > 0)
+}

@@ -1,0 +1,84 @@
+//! The jobs whose attempts end, and the states of their schedules, locked.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::error::{Fault, Outcome};
+use super::values::{bounds, number};
+use crate::domain::{JobId, ScheduleId};
+use crate::store::ending::{Ending, Running};
+use crate::store::{Completion, StoreErrorKind};
+
+/// Taken before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
+/// read without a lock.
+const STATES: &str = "
+    SELECT st.schedule_id, st.active_job_id
+    FROM (SELECT DISTINCT shard, schedule_id FROM jobs
+          WHERE id = ANY ($1) AND id BETWEEN $2 AND $3) AS of_jobs
+    JOIN schedule_state AS st
+        ON st.shard = of_jobs.shard AND st.schedule_id = of_jobs.schedule_id
+    ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
+
+/// The jobs that run the attempt under the claim that a completion names.
+const RUNNING: &str = "
+    SELECT c.place, j.id, j.schedule_id, j.shard, j.max_attempts, j.started_at,
+           j.attempt_started_at, j.stop
+    FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
+         AS c (place, job, attempt, executor)
+    JOIN jobs AS j ON j.id = c.job
+    WHERE j.id BETWEEN $5 AND $6 AND j.status = 1 AND j.attempt_number = c.attempt
+      AND j.claimed_by = c.executor
+    ORDER BY j.id, c.place FOR NO KEY UPDATE OF j";
+
+impl FromRow<'_, PgRow> for Running {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            place: number::<i64, _>(row, "place")?,
+            schedule: row.try_get("schedule_id")?,
+            shard: row.try_get("shard")?,
+            max_attempts: number::<i16, _>(row, "max_attempts")?,
+            started_at: row.try_get("started_at")?,
+            attempt_started_at: row.try_get("attempt_started_at")?,
+            stop: number::<i16, _>(row, "stop")?,
+            is_active: false,
+        })
+    }
+}
+
+/// What becomes of the jobs. Those whose claim was lost are left out, and so is the second end of
+/// an attempt.
+pub(super) async fn read(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+) -> Outcome<Vec<Ending>> {
+    let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
+    let (first, last) = bounds(jobs.iter().copied());
+    let states: Vec<(ScheduleId, Option<JobId>)> = sqlx::query_as(STATES)
+        .bind(&jobs)
+        .bind(first)
+        .bind(last)
+        .fetch_all(&mut *connection)
+        .await?;
+    let active: HashMap<ScheduleId, Option<JobId>> = states.into_iter().collect();
+    let running: Vec<Running> = sqlx::query_as(RUNNING)
+        .bind((0_i64..).take(jobs.len()).collect::<Vec<_>>())
+        .bind(&jobs)
+        .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
+        .bind(completions.iter().map(|c| c.executor).collect::<Vec<_>>())
+        .bind(first)
+        .bind(last)
+        .fetch_all(connection)
+        .await?;
+    let damaged = || Fault::new(StoreErrorKind::Internal, "an answer about nothing that was asked");
+    let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
+    for row in running {
+        let completion = completions.get(row.place).ok_or_else(damaged)?;
+        if seen.insert(completion.job) {
+            let is_active = active.get(&row.schedule) == Some(&Some(completion.job));
+            endings.push(Ending::new(Running { is_active, ..row }, completion));
+        }
+    }
+    Ok(endings)
+}

@@ -1,0 +1,148 @@
+//! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::error::{Fault, Outcome};
+use super::fire::fire;
+use super::partitions::days_of;
+use super::{PostgresStore, Within};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::{ScheduleId, Timestamp};
+use crate::store::firing::check;
+use crate::store::{
+    Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
+};
+
+impl FromRow<'_, PgRow> for DueEntry {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self { tick: row.try_get("next_tick")?, schedule: row.try_get("schedule_id")? })
+    }
+}
+
+impl FromRow<'_, PgRow> for Candidate {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            schedule: row.try_get("schedule_id")?,
+            version: row.try_get("version_id")?,
+            tick: row.try_get("next_tick")?,
+            cron_expression: row.try_get("cron_expression")?,
+            timezone: row.try_get("timezone")?,
+            overlap_policy: row.try_get("overlap_policy")?,
+            catch_up_policy: row.try_get("catch_up_policy")?,
+        })
+    }
+}
+
+const NEXT_TICKS: &str = "
+    SELECT schedule_id, next_tick FROM schedule_state
+    WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
+    ORDER BY schedule_id LIMIT $3";
+
+const CANDIDATES: &str = "
+    SELECT st.schedule_id, st.version_id, st.next_tick, v.cron_expression, v.timezone,
+           st.overlap_policy, s.catch_up_policy
+    FROM schedule_state AS st
+    JOIN schedules AS s ON s.id = st.schedule_id
+    JOIN schedule_versions AS v ON v.id = st.version_id
+    WHERE st.shard = $1 AND st.schedule_id = ANY ($2) AND st.next_tick IS NOT NULL
+      AND s.is_enabled";
+
+#[async_trait]
+impl FiringStore for PostgresStore {
+    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
+        self.scheduler
+            .run("set_up_shards", Within::Transaction, move |connection| {
+                Box::pin(set_up(connection, wanted))
+            })
+            .await
+    }
+
+    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
+        let replica: Arc<str> = replica.into();
+        self.scheduler
+            .run("raise_epoch", Within::Statement, move |connection| {
+                Box::pin(raise(connection, shard, replica.clone(), now))
+            })
+            .await
+    }
+
+    async fn next_ticks(
+        &self,
+        shard: ShardId,
+        after: Option<ScheduleId>,
+        limit: u32,
+    ) -> Result<Vec<DueEntry>> {
+        let after = after.unwrap_or(ScheduleId::from_bytes([0; 16]));
+        self.scheduler
+            .run("next_ticks", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(NEXT_TICKS);
+                    let query = query.bind(shard).bind(after).bind(i64::from(limit));
+                    Ok(query.fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
+        let ids: Arc<[ScheduleId]> = ids.into();
+        self.scheduler
+            .run("candidates", Within::Statement, move |connection| {
+                let ids = ids.clone();
+                Box::pin(async move {
+                    let query = sqlx::query_as(CANDIDATES).bind(shard).bind(&*ids);
+                    Ok(query.fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
+        check(now, firings)?;
+        let days = days_of(firings.iter().flat_map(|firing| &firing.jobs).map(|job| job.id));
+        let firings: Arc<[Firing]> = firings.into();
+        self.run_with_days(&self.scheduler, "fire", Within::Statement, days, move |connection| {
+            Box::pin(fire(connection, fence, now, firings.clone()))
+        })
+        .await
+    }
+}
+
+async fn raise(
+    connection: &mut PgConnection,
+    shard: ShardId,
+    replica: Arc<str>,
+    now: Timestamp,
+) -> Outcome<Epoch> {
+    let epoch = sqlx::query_scalar(
+        "INSERT INTO shards AS s (shard, epoch, replica, led_at) VALUES ($1, 1, $2, $3)
+         ON CONFLICT (shard) DO UPDATE
+         SET epoch = s.epoch + 1, replica = excluded.replica, led_at = excluded.led_at
+         RETURNING epoch",
+    )
+    .bind(shard)
+    .bind(&*replica)
+    .bind(now)
+    .fetch_one(connection)
+    .await?;
+    Ok(Epoch(epoch))
+}
+
+async fn set_up(connection: &mut PgConnection, wanted: u16) -> Outcome<u16> {
+    sqlx::query("INSERT INTO meta (name, value) VALUES ('shards', $1) ON CONFLICT DO NOTHING")
+        .bind(i64::from(wanted))
+        .execute(&mut *connection)
+        .await?;
+    let shards: i64 = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'shards'")
+        .fetch_one(connection)
+        .await?;
+    if shards == i64::from(wanted) {
+        return Ok(wanted);
+    }
+    let message = format!("it was set up with {shards} shards, not {wanted}: configure {shards}");
+    Err(Fault::new(StoreErrorKind::Incompatible, message))
+}

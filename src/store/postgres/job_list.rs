@@ -1,0 +1,120 @@
+//! Lists of jobs.
+//!
+//! The planner finds the index that serves a list by its filters: a schedule's jobs; an account's
+//! failed or unscheduled ones; the unfinished ones, which are few; or all of an account. Partitions
+//! are read from the newest on, as far as the page reaches.
+
+use std::sync::Arc;
+
+use futures_util::TryStreamExt;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Postgres, QueryBuilder};
+
+use super::error::Outcome;
+use super::jobs::job_columns;
+use super::values::{bounds, count as counted, key_above, key_from, some_number};
+use crate::domain::job::{Job, JobStatus, Trigger};
+use crate::domain::{AccountId, JobId};
+use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::{JobPage, JobQuery};
+
+/// Whole jobs, newest first; of a response no more characters than it may have bytes, and its
+/// length.
+const ROWS: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    ", substr(j.response, 1, $4) AS response, j.response_truncated,
+       octet_length(j.response) AS response_bytes
+       FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+       WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3
+       ORDER BY j.id DESC"
+);
+
+struct Listed {
+    job: Job,
+    response_bytes: u64,
+}
+
+impl FromRow<'_, PgRow> for Listed {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let response_bytes = some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0);
+        Ok(Self { job: Job::from_row(row)?, response_bytes })
+    }
+}
+
+/// Counts and reads in one view of the store.
+pub(super) async fn list(
+    snapshot: &mut PgConnection,
+    account: AccountId,
+    query: Arc<JobQuery>,
+) -> Outcome<JobPage> {
+    let total: i64 = count(account, &query).build_query_scalar().fetch_one(&mut *snapshot).await?;
+    let ids: Vec<JobId> =
+        page(account, &query).build_query_scalar().fetch_all(&mut *snapshot).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let wanted = &ids[..ids.len().min(limit)];
+    let (first, last) = bounds(wanted.iter().copied());
+    let mut rows = sqlx::query_as(ROWS)
+        .bind(wanted)
+        .bind(first)
+        .bind(last)
+        .bind(i32::try_from(query.max_response_bytes).unwrap_or(i32::MAX))
+        .fetch(&mut *snapshot);
+    let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+    while let Some(Listed { mut job, response_bytes }) = rows.try_next().await? {
+        cut_response(&mut job, response_bytes, query.max_response_bytes);
+        bytes += job_bytes(&job);
+        if bytes > query.max_bytes && !jobs.is_empty() {
+            break;
+        }
+        jobs.push(job);
+    }
+    let has_more = jobs.len() < ids.len();
+    Ok(JobPage { jobs, total: counted(total), has_more })
+}
+
+fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Postgres> {
+    let mut sql = QueryBuilder::new("SELECT count(*) FROM (SELECT");
+    push_filters(&mut sql, account, query);
+    sql.push(" LIMIT ").push_bind(JOBS_COUNTED).push(") AS counted");
+    sql
+}
+
+/// The ids of the page and one more, newest first.
+fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Postgres> {
+    let mut sql = QueryBuilder::new("SELECT id");
+    push_filters(&mut sql, account, query);
+    if let Some(after) = query.after {
+        sql.push(" AND id < ").push_bind(after);
+    }
+    sql.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(query.limit) + 1);
+    sql.push(" OFFSET ").push_bind(i64::try_from(query.offset).unwrap_or(i64::MAX));
+    sql
+}
+
+fn push_filters(sql: &mut QueryBuilder<Postgres>, account: AccountId, query: &JobQuery) {
+    sql.push(" FROM jobs WHERE account_id = ").push_bind(account);
+    if let Some(schedule) = query.schedule {
+        sql.push(" AND schedule_id = ").push_bind(schedule);
+    }
+    match query.status {
+        // In the words of the partial indexes, which a bound value would not match.
+        Some(JobStatus::Pending) => _ = sql.push(" AND status < 2 AND status = 0"),
+        Some(JobStatus::Running) => _ = sql.push(" AND status < 2 AND status = 1"),
+        Some(JobStatus::Success) => _ = sql.push(" AND status = 2"),
+        Some(JobStatus::Failed) => _ = sql.push(" AND status = 3"),
+        None => {}
+    }
+    if let Some(trigger) = query.trigger {
+        if trigger != Trigger::Schedule {
+            sql.push(" AND trigger > 0");
+        }
+        sql.push(" AND trigger = ").push_bind(trigger);
+    }
+    if let Some(from) = query.from {
+        sql.push(" AND id >= ").push_bind(key_from(from));
+    }
+    if let Some(to) = query.to {
+        sql.push(" AND id < ").push_bind(key_above(to));
+    }
+}

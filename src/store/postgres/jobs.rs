@@ -1,0 +1,326 @@
+//! Jobs: made, read and cancelled by users.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::error::Outcome;
+use super::overlap;
+use super::partitions::days_of;
+use super::tickets::tickets;
+use super::values::{number, some_number};
+use super::{PostgresStore, Within, job_list};
+use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
+use crate::domain::outcome::Timings;
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::ending::Ended;
+use crate::store::stored::timings_of;
+use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
+
+/// The columns of a whole job but for its response, and where they come from.
+macro_rules! job_columns {
+    () => {
+        "j.id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts, j.wake_at,
+         j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
+         j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
+         v.body, v.headers"
+    };
+}
+pub(super) use job_columns;
+
+impl FromRow<'_, PgRow> for Job {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let id: JobId = row.try_get("id")?;
+        let status = row.try_get("status")?;
+        let attempt_number = number::<i16, _>(row, "attempt_number")?;
+        let waits_again = status == JobStatus::Pending && attempt_number > 0;
+        let next_attempt_at = if waits_again { row.try_get("wake_at")? } else { None };
+        Ok(Self {
+            id,
+            schedule_id: row.try_get("schedule_id")?,
+            status,
+            trigger: row.try_get("trigger")?,
+            scheduled_run_at: id.timestamp(),
+            attempt_number,
+            max_attempts: number::<i16, _>(row, "max_attempts")?,
+            next_attempt_at,
+            http_method: row.try_get("http_method")?,
+            endpoint: row.try_get("endpoint")?,
+            body: row.try_get("body")?,
+            headers: row.try_get("headers")?,
+            status_code: some_number::<i32, _>(row, "status_code")?,
+            response: row.try_get("response")?,
+            response_headers: row.try_get("response_headers")?,
+            response_truncated: row.try_get("response_truncated")?,
+            started_at: row.try_get("started_at")?,
+            completed_at: row.try_get("completed_at")?,
+            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
+            error_code: row.try_get("error_code")?,
+            error_message: row.try_get("error_message")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+        })
+    }
+}
+
+impl FromRow<'_, PgRow> for Attempt {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let timings: Option<&str> = row.try_get("timings")?;
+        Ok(Self {
+            number: number::<i16, _>(row, "number")?,
+            started_at: row.try_get("started_at")?,
+            completed_at: row.try_get("completed_at")?,
+            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
+            status_code: some_number::<i32, _>(row, "status_code")?,
+            error_code: row.try_get("error_code")?,
+            error_message: row.try_get("error_message")?,
+            timings: timings_of(timings),
+        })
+    }
+}
+
+/// A job with what its row says of its last attempt.
+struct JobAndLast {
+    job: Job,
+    last: Option<Attempt>,
+}
+
+impl FromRow<'_, PgRow> for JobAndLast {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let job = Job::from_row(row)?;
+        let attempt_started_at: Option<Timestamp> = row.try_get("attempt_started_at")?;
+        let timings: Option<&str> = row.try_get("timings")?;
+        let last = attempt_started_at.map(|started_at| job.last_attempt(started_at, timings));
+        Ok(Self { job, last })
+    }
+}
+
+impl Job {
+    /// The attempt that the job's row is about, by its two columns that are not the job's.
+    fn last_attempt(&self, started_at: Timestamp, timings: Option<&str>) -> Attempt {
+        let number = self.attempt_number;
+        if self.status == JobStatus::Running {
+            // The other columns are still the attempt's before.
+            return Attempt {
+                number,
+                started_at,
+                completed_at: None,
+                duration_ms: None,
+                status_code: None,
+                error_code: None,
+                error_message: None,
+                timings: Timings::default(),
+            };
+        }
+        Attempt {
+            number,
+            started_at,
+            completed_at: self.completed_at,
+            duration_ms: self.duration_ms,
+            status_code: self.status_code,
+            error_code: self.error_code,
+            error_message: self.error_message.clone(),
+            timings: timings_of(timings),
+        }
+    }
+}
+
+#[async_trait]
+impl JobStore for PostgresStore {
+    async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>> {
+        let (write, job) = (*write, *job);
+        self.run_with_days(&self.api, "create_job", Within::Transaction, days_of([job.id]), {
+            move |connection| Box::pin(create(connection, write, job, Trigger::Manual))
+        })
+        .await
+    }
+
+    async fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Result<Retried> {
+        let write = *write;
+        self.run_with_days(&self.api, "retry_job", Within::Transaction, days_of([id]), {
+            move |connection| Box::pin(retry(connection, write, of, id))
+        })
+        .await
+    }
+
+    async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
+        let write = *write;
+        self.api
+            .run("cancel_job", Within::Transaction, move |connection| {
+                Box::pin(cancel(connection, write, id))
+            })
+            .await
+    }
+
+    async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
+        self.api
+            .run("job", Within::Snapshot, move |connection| Box::pin(read(connection, account, id)))
+            .await
+    }
+
+    async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
+        let query = Arc::new(query.clone());
+        self.api
+            .run("jobs", Within::Snapshot, move |connection| {
+                Box::pin(job_list::list(connection, account, query.clone()))
+            })
+            .await
+    }
+}
+
+/// The schedule's row is locked by a statement of its own, so that the next one sees the version
+/// that is current then, and a delete comes wholly before or after.
+async fn create(
+    connection: &mut PgConnection,
+    write: Write,
+    job: NewJob,
+    trigger: Trigger,
+) -> Outcome<Option<Ticket>> {
+    let locked = sqlx::query(
+        "SELECT FROM schedules WHERE id = $1 AND account_id = $2 FOR KEY SHARE",
+    )
+    .bind(job.schedule)
+    .bind(write.account)
+    .fetch_optional(&mut *connection)
+    .await?;
+    if locked.is_none() {
+        return Ok(None);
+    }
+    sqlx::query(
+        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, wake_at, created_at, updated_at)
+         SELECT $1, s.account_id, s.id, s.version_id, s.shard, 0, $4, v.max_retries, $5, $5, $5
+         FROM schedules AS s JOIN schedule_versions AS v ON v.id = s.version_id
+         WHERE s.id = $2 AND s.account_id = $3",
+    )
+    .bind(job.id)
+    .bind(job.schedule)
+    .bind(write.account)
+    .bind(trigger)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    Ok(tickets(connection, &[job.id]).await?.pop())
+}
+
+async fn retry(
+    connection: &mut PgConnection,
+    write: Write,
+    of: JobId,
+    id: JobId,
+) -> Outcome<Retried> {
+    let found: Option<(JobStatus, ScheduleId)> =
+        sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2")
+            .bind(of)
+            .bind(write.account)
+            .fetch_optional(&mut *connection)
+            .await?;
+    let Some((status, schedule)) = found else {
+        return Ok(Retried::NotFound);
+    };
+    if !status.is_final() {
+        return Ok(Retried::Unfinished);
+    }
+    let ticket = create(connection, write, NewJob { id, schedule }, Trigger::Retry).await?;
+    Ok(ticket.map_or(Retried::ScheduleGone, Retried::Created))
+}
+
+/// Whose state has to be locked before the job.
+#[derive(FromRow)]
+struct Belongs {
+    shard: ShardId,
+    schedule_id: ScheduleId,
+}
+
+async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
+    let belongs: Option<Belongs> =
+        sqlx::query_as("SELECT shard, schedule_id FROM jobs WHERE id = $1 AND account_id = $2")
+            .bind(id)
+            .bind(write.account)
+            .fetch_optional(&mut *connection)
+            .await?;
+    let Some(Belongs { shard, schedule_id: schedule }) = belongs else {
+        return Ok(Cancelled::NotFound);
+    };
+    sqlx::query(
+        "SELECT FROM schedule_state WHERE shard = $1 AND schedule_id = $2 FOR NO KEY UPDATE",
+    )
+    .bind(shard)
+    .bind(schedule)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let status: Option<JobStatus> = sqlx::query_scalar(
+        "SELECT status FROM jobs WHERE id = $1 AND account_id = $2 FOR NO KEY UPDATE",
+    )
+    .bind(id)
+    .bind(write.account)
+    .fetch_optional(&mut *connection)
+    .await?;
+    match status {
+        None => Ok(Cancelled::NotFound),
+        Some(JobStatus::Success | JobStatus::Failed) => Ok(Cancelled::Finished),
+        Some(JobStatus::Running) => {
+            sqlx::query(
+                "UPDATE jobs SET stop = 2, updated_at = $3 WHERE id = $1 AND account_id = $2",
+            )
+            .bind(id)
+            .bind(write.account)
+            .bind(write.now)
+            .execute(connection)
+            .await?;
+            Ok(Cancelled::Done(Vec::new()))
+        }
+        Some(JobStatus::Pending) => {
+            sqlx::query(
+                "UPDATE jobs SET status = 3, completed_at = $3, wake_at = NULL, updated_at = $3,
+                     error_code = 'CANCELLED', error_message = 'the job was cancelled'
+                 WHERE id = $1 AND account_id = $2",
+            )
+            .bind(id)
+            .bind(write.account)
+            .bind(write.now)
+            .execute(&mut *connection)
+            .await?;
+            let ended = Ended { shard, schedule, job: id };
+            overlap::forget_held(connection, ended).await?;
+            Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))
+        }
+    }
+}
+
+/// Reads job and attempts in one view of the store.
+async fn read(
+    snapshot: &mut PgConnection,
+    account: AccountId,
+    id: JobId,
+) -> Outcome<Option<(Job, Vec<Attempt>)>> {
+    let found: Option<JobAndLast> = sqlx::query_as(concat!(
+        "SELECT ",
+        job_columns!(),
+        ", j.response, j.response_truncated, j.attempt_started_at, j.timings
+         FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+         WHERE j.id = $1 AND j.account_id = $2"
+    ))
+    .bind(id)
+    .bind(account)
+    .fetch_optional(&mut *snapshot)
+    .await?;
+    let Some(JobAndLast { job, last }) = found else {
+        return Ok(None);
+    };
+    let mut attempts: Vec<Attempt> = sqlx::query_as(
+        "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
+             error_message, timings
+         FROM attempts WHERE job_id = $1 ORDER BY number",
+    )
+    .bind(id)
+    .fetch_all(&mut *snapshot)
+    .await?;
+    let recorded = attempts.last().map_or(0, |attempt| attempt.number);
+    attempts.extend(last.filter(|last| last.number > recorded));
+    Ok(Some((job, attempts)))
+}

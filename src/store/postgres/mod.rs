@@ -1,0 +1,139 @@
+//! The store in a PostgreSQL database, 13 or later.
+//!
+//! Place in the flow: the adapter for several replicas. They need nothing of each other: what they
+//! agree on is in the rows.
+//!
+//! Connections (`open`, `pool`): three pools, so that no stage waits behind another. Users'
+//! requests have one (accounts, schedules, jobs), leaders and sweeps one (firing, upkeep), executors
+//! one (claims). Each method is one statement or one short transaction, in a task that a caller who
+//! goes away does not stop. Behind PgBouncer, use its session mode: connections keep settings and
+//! prepared statements.
+//!
+//! Locks. Whoever takes several takes them in this order, and rows of one kind in the order of
+//! their ids, so that nobody waits in a circle:
+//!
+//! 1. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
+//!    them, and they for him (LEAD-1).
+//! 2. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
+//! 3. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
+//!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
+//!    has waited for a row sees that row as it is then, and everything else as it was when the
+//!    statement began: so nobody decides by another row in the same statement.
+//! 4. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
+//! 5. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
+//!
+//! Partitions (`partitions`): a day (UTC) of jobs and of their attempts is a table of its own.
+//! There is none for ids of other days. `prepare` makes them ahead of time, and back to the oldest
+//! tick that may still be fired; whoever finds one missing makes it. `prune` drops whole days.
+//!
+//! The last attempt of a job is in the job's row, as in the adapter for SQLite. NUL, which
+//! PostgreSQL's texts cannot hold, becomes U+FFFD in responses, as do bytes that are not UTF-8.
+//!
+//! On failure a transaction is undone whole, and tried again at once if it met another one. A
+//! connection whose state is in doubt is dropped. Waits are bounded: three seconds for a
+//! connection, then five for a statement, one for a lock (three for users' requests); a server that
+//! does not even say that time is up is given up after eight. When it is back, so is the store.
+
+mod accounts;
+mod change;
+mod claims;
+mod commit;
+mod definition;
+mod ending;
+mod error;
+mod fire;
+mod firing;
+mod job_list;
+mod jobs;
+mod open;
+mod overlap;
+mod partitions;
+mod pool;
+mod prune;
+mod runs;
+mod schedule_list;
+mod schedules;
+mod skips;
+mod tickets;
+mod upkeep;
+mod values;
+mod version;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use crate::runtime::Tasks;
+use error::Fault;
+use pool::{Connections, Within};
+
+/// How long closing waits for work that is under way.
+const CLOSE_GRACE: Duration = Duration::from_secs(10);
+
+/// Where the store is and how it is used.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert`, `sslcert` and
+    /// `sslkey` as parameters. Secret, for the password.
+    pub url: String,
+    /// A file that holds the password instead; read again when the server refuses it.
+    pub password_file: Option<PathBuf>,
+    /// How many connections serve users' requests, at most.
+    pub api_connections: u32,
+    /// How many connections serve leaders and sweeps, at most.
+    pub scheduler_connections: u32,
+    /// How many connections serve executors, at most.
+    pub executor_connections: u32,
+}
+
+impl Settings {
+    /// The usual settings for a database.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            password_file: None,
+            api_connections: 16,
+            scheduler_connections: 8,
+            executor_connections: 12,
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("password_file", &self.password_file)
+            .field("api_connections", &self.api_connections)
+            .field("scheduler_connections", &self.scheduler_connections)
+            .field("executor_connections", &self.executor_connections)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The store in a PostgreSQL database.
+pub struct PostgresStore {
+    settings: Arc<Settings>,
+    api: Connections,
+    scheduler: Connections,
+    executor: Connections,
+    /// The last instant that `prepare` was told, in milliseconds: how old a day is.
+    present: AtomicI64,
+    tasks: Tasks,
+}
+
+impl PostgresStore {
+    /// Ends the work that was handed over and closes the connections. Later calls fail.
+    pub async fn close(&self) {
+        self.tasks.finish(CLOSE_GRACE).await;
+        for connections in [&self.api, &self.scheduler, &self.executor] {
+            connections.close().await;
+        }
+    }
+}
+
+/// Gives a failure of the adapter's inner functions the name of the contract's method.
+fn failed_in(operation: &'static str) -> impl Fn(Fault) -> super::StoreError {
+    move |fault| fault.of(operation)
+}

@@ -1,0 +1,132 @@
+//! Opening the store: the server's address and the pools.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
+use tokio::time::timeout;
+
+use super::error::{Fault, Outcome};
+use super::pool::Connections;
+use super::{PostgresStore, Settings};
+use crate::runtime::Tasks;
+use crate::store::{Result, StoreErrorKind};
+
+/// How long a caller waits for a connection.
+const ACQUIRE: Duration = Duration::from_secs(3);
+/// How long a connection that has rested is asked whether it is still there.
+const PING: Duration = Duration::from_secs(1);
+/// How long one has to rest to be asked.
+const RESTED: Duration = Duration::from_secs(1);
+/// How long a connection that nobody needs is kept.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// What holds for every connection. The server finds out within about a minute that a replica is
+/// gone, and lets go of what that one has locked. Rows are looked up by key, a few among many: a
+/// plan that reads a whole table is the wrong one, whatever the statistics say of a partition that
+/// was made an hour ago.
+const COMMON: &str = "
+    SET statement_timeout = '5s'; SET synchronous_commit = on; SET plan_cache_mode = auto;
+    SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
+    SET random_page_cost = 1.1; SET enable_seqscan = off; SET jit = off;";
+/// Requests of users may wait for each other.
+const API: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
+/// A leader that is paused in the middle of a transaction must not hold the fence.
+const STAGES: &str = "SET lock_timeout = '1s'; SET idle_in_transaction_session_timeout = '1s';";
+
+impl PostgresStore {
+    /// Prepares to use a database. No connection is made yet, so this succeeds while the server is
+    /// away. It does not migrate: see [`migrate`](Self::migrate) and
+    /// [`check_version`](Self::check_version).
+    ///
+    /// # Errors
+    /// `Incompatible` if the URL or the password file cannot be used.
+    pub fn open(settings: &Settings) -> Result<Self> {
+        let options = options(settings).map_err(|fault| fault.of("open"))?;
+        let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
+        let connections = |size, role: &'static str, timeouts| {
+            let options = options.clone().application_name(&format!("punctual {role}"));
+            Connections::new(pool(options, size, timeouts), settings.clone(), tasks.clone())
+        };
+        Ok(Self {
+            api: connections(settings.api_connections, "api", API),
+            scheduler: connections(settings.scheduler_connections, "scheduler", STAGES),
+            executor: connections(settings.executor_connections, "executor", STAGES),
+            present: AtomicI64::new(0),
+            settings,
+            tasks,
+        })
+    }
+
+    /// A connection without timeouts, for migrations.
+    pub(super) async fn connect(&self) -> Outcome<PgConnection> {
+        let options = options(&self.settings)?;
+        let connected = timeout(ACQUIRE, options.connect()).await;
+        Ok(connected.map_err(|_| Fault::no_answer())??)
+    }
+}
+
+/// Reads the password file again, for the connections that are made from now on.
+pub(super) fn renew_password(pool: &PgPool, settings: &Settings) {
+    if settings.password_file.is_none() {
+        return;
+    }
+    let name = pool.connect_options().get_application_name().unwrap_or_default().to_owned();
+    match options(settings) {
+        Ok(options) => pool.set_connect_options(options.application_name(&name)),
+        Err(fault) => tracing::warn!(error = %fault, "the store's password cannot be read"),
+    }
+}
+
+fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
+    let options = PgConnectOptions::from_str(&settings.url)?
+        .disable_statement_logging();
+    match &settings.password_file {
+        Some(path) => Ok(options.password(&password(path)?)),
+        None => Ok(options),
+    }
+}
+
+fn password(path: &Path) -> Outcome<String> {
+    let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why);
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        refused(format!("cannot read the password file {}: {error}", path.display()))
+    })?;
+    let password = text.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(refused(format!("the password file {} is empty", path.display())));
+    }
+    Ok(password.to_owned())
+}
+
+fn pool(options: PgConnectOptions, size: u32, timeouts: &'static str) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(size.max(1))
+        .acquire_timeout(ACQUIRE)
+        .idle_timeout(IDLE)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            Box::pin(async move {
+                connection.execute(COMMON).await?;
+                connection.execute(timeouts).await?;
+                Ok(())
+            })
+        })
+        .before_acquire(|connection, about| {
+            Box::pin(async move {
+                if about.idle_for < RESTED {
+                    return Ok(true);
+                }
+                Ok(matches!(timeout(PING, connection.ping()).await, Ok(Ok(()))))
+            })
+        })
+        // Work is never cut off inside a transaction; should it be, the connection goes.
+        .after_release(|connection, _| {
+            Box::pin(async move { Ok(!Connection::is_in_transaction(connection)) })
+        })
+        .connect_lazy_with(options)
+}

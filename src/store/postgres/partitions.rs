@@ -1,0 +1,189 @@
+//! The partitions of `jobs` and `attempts`: a day (UTC) each, by the time in the job's id.
+//!
+//! They are made as tables of their own and then attached, which lets everybody go on reading and
+//! writing; one replica at a time does it. There is no default partition: attaching one beside it
+//! would have to look through it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::types::Uuid;
+use sqlx::{AssertSqlSafe, Executor, PgConnection};
+
+use super::error::{Outcome, Remedy};
+use super::pool::Connections;
+use super::values::key_from;
+use super::{PostgresStore, Within};
+use crate::domain::{JobId, Timestamp};
+use crate::store::Result;
+
+const DAY_MS: i64 = 86_400_000;
+/// How many days are made ahead of time: longer than anybody takes to notice that no more are.
+const AHEAD: i64 = 14;
+/// How many days are made for ticks that fire late: those up to 31 days old may.
+const BEHIND: i64 = 32;
+/// How many days are made in one transaction: each takes some twenty locks.
+const AT_ONCE: usize = 8;
+/// How long making some days may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A day, counted from 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Day(i64);
+
+impl Day {
+    /// The day that an instant is in.
+    pub(super) fn of(at: Timestamp) -> Self {
+        Self(at.as_millis().div_euclid(DAY_MS))
+    }
+
+    /// The day that is some days later.
+    pub(super) fn plus(self, days: i64) -> Self {
+        Self(self.0.saturating_add(days))
+    }
+
+    /// Its first instant.
+    pub(super) fn start(self) -> Timestamp {
+        Timestamp::from_millis(self.0.saturating_mul(DAY_MS))
+    }
+
+    /// The smallest id of a job of the day.
+    pub(super) fn first_id(self) -> JobId {
+        key_from(self.start())
+    }
+
+    /// The day by which a partition of `jobs` is named.
+    fn of_partition(name: &str) -> Option<Self> {
+        let day = chrono::NaiveDate::parse_from_str(name.strip_prefix("jobs_")?, "%Y%m%d").ok()?;
+        Some(Self::of(day.and_time(chrono::NaiveTime::MIN).and_utc().into()))
+    }
+}
+
+/// As in the names of its partitions.
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.start().to_utc().format("%Y%m%d"))
+    }
+}
+
+/// The days of some jobs.
+pub(super) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
+    jobs.into_iter().map(|job| Day::of(job.timestamp())).collect()
+}
+
+/// The days that a store needs for the ticks that can fire now and in the near future.
+pub(super) fn days_around(now: Timestamp) -> BTreeSet<Day> {
+    let today = Day::of(now);
+    (-BEHIND..=AHEAD).map(|days| today.plus(days)).collect()
+}
+
+/// The days that there are partitions for, oldest first.
+pub(super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
+    let names: Vec<String> = sqlx::query_scalar(
+        "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+         WHERE i.inhparent = 'jobs'::regclass",
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(names.iter().filter_map(|name| Day::of_partition(name)).collect())
+}
+
+impl PostgresStore {
+    /// Makes the partitions for those of the days that have none.
+    pub(super) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
+        let there = self
+            .scheduler
+            .patiently(PATIENCE, Within::Statement, |connection| Box::pin(existing(connection)))
+            .await?;
+        let missing: Vec<Day> = days.difference(&there).copied().collect();
+        for some in missing.chunks(AT_ONCE) {
+            let days = some.to_vec();
+            self.scheduler
+                .patiently(PATIENCE, Within::Transaction, move |connection| {
+                    Box::pin(make(connection, days.clone()))
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Does work that makes jobs on these days; makes the days first if it turns out that there are
+    /// none.
+    pub(super) async fn run_with_days<T, W>(
+        &self,
+        connections: &Connections,
+        operation: &'static str,
+        within: Within,
+        days: BTreeSet<Day>,
+        work: W,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
+        match connections.try_run(within, work.clone()).await {
+            Err(fault) if fault.remedy == Remedy::MakePartition => {
+                self.make_days(days).await.map_err(|fault| fault.of(operation))?;
+                connections.run(operation, within, work).await
+            }
+            outcome => outcome.map_err(|fault| fault.of(operation)),
+        }
+    }
+}
+
+/// One replica at a time makes or drops partitions.
+pub(super) async fn lock(connection: &mut PgConnection) -> Outcome<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual partitions', 0))")
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn make(connection: &mut PgConnection, days: Vec<Day>) -> Outcome<()> {
+    lock(connection).await?;
+    let there = existing(connection).await?;
+    for day in days.into_iter().filter(|day| !there.contains(day)) {
+        let [from, to] = [day, day.plus(1)].map(|day| Uuid::from_bytes(day.first_id().to_bytes()));
+        for table in ["jobs", "attempts"] {
+            let sql = format!(
+                "CREATE TABLE {table}_{day} (LIKE {table} INCLUDING DEFAULTS INCLUDING INDEXES);
+                 ALTER TABLE {table} ATTACH PARTITION {table}_{day}
+                     FOR VALUES FROM ('{from}') TO ('{to}')"
+            );
+            connection.execute(AssertSqlSafe(sql)).await?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_named_as_it_is_read() {
+        let at: Timestamp = "2024-05-15T23:59:59.999Z".parse().expect("an instant");
+        let day = Day::of(at);
+        assert_eq!(day.to_string(), "20240515");
+        assert_eq!(Day::of_partition("jobs_20240515"), Some(day));
+        assert_eq!(Day::of_partition("jobs_old"), None);
+        assert_eq!(day.start().to_string(), "2024-05-15T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_days_ids_lie_between_its_bounds() {
+        let day = Day::of("2024-05-15T00:00:00Z".parse().expect("an instant"));
+        let next = day.plus(1);
+        let last = Timestamp::from_millis(next.start().as_millis() - 1);
+        assert!(day.first_id() <= JobId::new(day.start(), 0));
+        assert!(JobId::new(last, u128::MAX) < next.first_id());
+        assert_eq!(days_of([JobId::new(last, 1), day.first_id()]), BTreeSet::from([day]));
+        assert_eq!(days_around(day.start()).len(), 47);
+    }
+}

@@ -1,0 +1,183 @@
+//! The end of history: whole days are dropped, what is younger is removed in small batches.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Executor, PgConnection};
+
+use super::error::Outcome;
+use super::partitions::{Day, existing, lock};
+use super::values::{bounds, count, key_from};
+use super::{PostgresStore, Within};
+use crate::domain::{JobId, Timestamp};
+use crate::store::{StoreErrorKind, Upkeep};
+
+/// How old a day has to be to be dropped: older than any tick that may still be fired.
+const DROPPED_DAYS: i64 = 35;
+/// How long looking through a day and dropping it may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often the lock that dropping takes is asked for in a round. While it is waited for, others
+/// wait behind, so each time is short.
+const TRIES: u32 = 5;
+
+impl PostgresStore {
+    pub(super) async fn prune_history(&self, before: Timestamp, limit: u32) -> Outcome<Upkeep> {
+        let present = Timestamp::from_millis(self.present.load(Ordering::Relaxed));
+        let oldest_kept = Day::of(present).plus(-DROPPED_DAYS);
+        let dropped = self.drop_days(before, oldest_kept).await?;
+        // Of the day that will be dropped next, nothing is removed row by row.
+        let droppable_soon = Day::of(before) <= oldest_kept;
+        let bound = if droppable_soon { Day::of(before).start() } else { before };
+        let mut pruned = self
+            .scheduler
+            .try_run(Within::Transaction, move |connection| {
+                Box::pin(prune(connection, before, bound, limit))
+            })
+            .await?;
+        pruned.jobs += dropped;
+        Ok(pruned)
+    }
+
+    /// Drops the days that are over, oldest first. Returns how many jobs went with them.
+    async fn drop_days(&self, before: Timestamp, oldest_kept: Day) -> Outcome<u64> {
+        let days = self
+            .scheduler
+            .try_run(Within::Statement, |connection| Box::pin(existing(connection)))
+            .await?;
+        let mut dropped = 0;
+        let end = Day::of(before).min(oldest_kept);
+        for day in days.into_iter().filter(|day| *day < end) {
+            dropped += self.drop_day(day, before).await?;
+        }
+        Ok(dropped)
+    }
+
+    /// Drops a day if all of its jobs ended before `before`. What cannot be dropped now, for
+    /// somebody reads, is dropped in a later round.
+    async fn drop_day(&self, day: Day, before: Timestamp) -> Outcome<u64> {
+        for _ in 0..TRIES {
+            let dropped = self
+                .scheduler
+                .patiently(PATIENCE, Within::Transaction, move |connection| {
+                    Box::pin(drop_if_over(connection, day, before))
+                })
+                .await;
+            match dropped {
+                Err(fault) if fault.kind == StoreErrorKind::Unavailable => {
+                    tracing::debug!(%day, error = %fault, "history is in use");
+                }
+                outcome => return outcome,
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// That nothing can be added to so old a day, and that what has ended stays ended, makes it safe to
+/// look before the lock is taken.
+async fn drop_if_over(
+    connection: &mut PgConnection,
+    day: Day,
+    before: Timestamp,
+) -> Outcome<u64> {
+    connection.execute("SET LOCAL statement_timeout = '5min'").await?;
+    lock(connection).await?;
+    if !existing(connection).await?.contains(&day) {
+        return Ok(0);
+    }
+    let sql = format!(
+        "SELECT count(*) FILTER (WHERE completed_at < $1), count(*) FROM jobs_{day}"
+    );
+    let (over, all): (i64, i64) =
+        sqlx::query_as(AssertSqlSafe(sql)).bind(before).fetch_one(&mut *connection).await?;
+    if over != all {
+        return Ok(0);
+    }
+    connection.execute("SET LOCAL lock_timeout = '200ms'").await?;
+    for table in ["jobs", "attempts"] {
+        let sql = format!(
+            "ALTER TABLE {table} DETACH PARTITION {table}_{day}; DROP TABLE {table}_{day}"
+        );
+        connection.execute(AssertSqlSafe(sql)).await?;
+    }
+    Ok(count(all))
+}
+
+async fn prune(
+    connection: &mut PgConnection,
+    before: Timestamp,
+    bound: Timestamp,
+    limit: u32,
+) -> Outcome<Upkeep> {
+    let jobs = prune_jobs(connection, before, bound, limit).await?;
+    let skips = sqlx::query(
+        "DELETE FROM skips WHERE id IN
+             (SELECT id FROM skips WHERE first_tick < $1 AND last_tick < $1
+              ORDER BY first_tick LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    )
+    .bind(before)
+    .bind(i64::from(limit))
+    .execute(&mut *connection)
+    .await?
+    .rows_affected();
+    let versions = sqlx::query(PRUNE_VERSIONS)
+        .bind(before)
+        .bind(i64::from(limit))
+        .bind(RETIRING_MS)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(Upkeep { jobs, skips, versions })
+}
+
+/// A version's jobs are made before it is retired, give or take the time that a call is under way;
+/// this many milliseconds are more than enough for that.
+const RETIRING_MS: i64 = 3_600_000;
+
+/// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
+/// while the schedule may have any number of newer ones.
+const PRUNE_VERSIONS: &str = "
+    DELETE FROM schedule_versions WHERE id IN
+        (SELECT v.id FROM schedule_versions AS v
+         WHERE v.retired_at < $1
+           AND NOT EXISTS
+               (SELECT FROM jobs AS j
+                WHERE j.schedule_id = v.schedule_id AND j.version_id = v.id
+                  AND j.id < (lpad(to_hex(v.retired_at + $3), 12, '0') || repeat('0', 20))::uuid)
+         ORDER BY v.retired_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+/// No job has ended before its run was due, so the old ones are at the lower end of the key.
+const OLD_JOBS: &str = "
+    SELECT id FROM jobs WHERE id < $1 AND status >= 2 AND completed_at < $2
+    ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED";
+
+async fn prune_jobs(
+    connection: &mut PgConnection,
+    before: Timestamp,
+    bound: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
+        .bind(key_from(bound))
+        .bind(before)
+        .bind(i64::from(limit))
+        .fetch_all(&mut *connection)
+        .await?;
+    if jobs.is_empty() {
+        return Ok(0);
+    }
+    let (first, last) = bounds(jobs.iter().copied());
+    sqlx::query("DELETE FROM attempts WHERE job_id = ANY ($1) AND job_id BETWEEN $2 AND $3")
+        .bind(&jobs)
+        .bind(first)
+        .bind(last)
+        .execute(&mut *connection)
+        .await?;
+    let pruned = sqlx::query("DELETE FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3")
+        .bind(&jobs)
+        .bind(first)
+        .bind(last)
+        .execute(connection)
+        .await?;
+    Ok(pruned.rows_affected())
+}

@@ -1,0 +1,37 @@
+//! Counting finished jobs in their schedules' states.
+
+use sqlx::PgConnection;
+
+use super::error::Outcome;
+use crate::store::ending::Ending;
+use crate::store::runs::runs;
+
+/// A run that began before the last one known does not count as the last.
+const COUNT_RUNS: &str = "
+    UPDATE schedule_state AS st SET
+        last_job_status = CASE WHEN r.run_at >= coalesce(st.last_run_at, 0) THEN r.status
+                               ELSE st.last_job_status END,
+        last_run_at = greatest(r.run_at, st.last_run_at),
+        consecutive_failures = r.failures
+                               + CASE WHEN r.succeeded THEN 0 ELSE st.consecutive_failures END
+    FROM unnest($1::integer[], $2::uuid[], $3::bigint[], $4::smallint[], $5::boolean[],
+                $6::integer[]) AS r (shard, schedule, run_at, status, succeeded, failures)
+    WHERE st.shard = r.shard AND st.schedule_id = r.schedule";
+
+/// Updates the schedules of the jobs that are final. Their rows have been locked.
+pub(super) async fn count_runs(connection: &mut PgConnection, endings: &[Ending]) -> Outcome<()> {
+    let schedules = runs(endings);
+    if schedules.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(COUNT_RUNS)
+        .bind(schedules.keys().map(|(shard, _)| *shard).collect::<Vec<_>>())
+        .bind(schedules.keys().map(|(_, schedule)| *schedule).collect::<Vec<_>>())
+        .bind(schedules.values().map(|runs| runs.last.0).collect::<Vec<_>>())
+        .bind(schedules.values().map(|runs| runs.last.1).collect::<Vec<_>>())
+        .bind(schedules.values().map(|runs| runs.succeeded).collect::<Vec<_>>())
+        .bind(schedules.values().map(|runs| runs.failures.cast_signed()).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}

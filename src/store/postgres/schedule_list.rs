@@ -1,0 +1,116 @@
+//! Lists of schedules.
+
+use std::sync::Arc;
+
+use futures_util::TryStreamExt;
+use sqlx::{PgConnection, Postgres, QueryBuilder};
+
+use super::error::Outcome;
+use super::schedules::schedule_columns;
+use super::values::count as counted;
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, ScheduleId};
+use crate::store::paging::schedule_bytes;
+use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
+
+/// Whole schedules, in the order of their ids in the parameter.
+const ROWS: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM unnest($1::uuid[]) WITH ORDINALITY AS e (id, place)
+      JOIN schedules AS s ON s.id = e.id
+      JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+      JOIN schedule_versions AS v ON v.id = s.version_id
+      ORDER BY e.place"
+);
+
+/// Counts and reads in one view of the store.
+pub(super) async fn list(
+    snapshot: &mut PgConnection,
+    account: AccountId,
+    query: Arc<ScheduleQuery>,
+) -> Outcome<SchedulePage> {
+    let total: i64 = count(account, &query).build_query_scalar().fetch_one(&mut *snapshot).await?;
+    let ids: Vec<ScheduleId> =
+        page(account, &query).build_query_scalar().fetch_all(&mut *snapshot).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let wanted = &ids[..ids.len().min(limit)];
+    let mut rows = sqlx::query_as::<_, Schedule>(ROWS).bind(wanted).fetch(&mut *snapshot);
+    let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+    while let Some(schedule) = rows.try_next().await? {
+        bytes += schedule_bytes(&schedule);
+        if bytes > query.max_bytes && !schedules.is_empty() {
+            break;
+        }
+        schedules.push(schedule);
+    }
+    let has_more = schedules.len() < ids.len();
+    Ok(SchedulePage { schedules, total: counted(total), has_more })
+}
+
+/// Counts what the filters let through.
+fn count(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Postgres> {
+    let mut sql = QueryBuilder::new("SELECT count(*)");
+    push_tables(&mut sql, query, false);
+    push_filters(&mut sql, account, query);
+    sql
+}
+
+/// The ids of the page and one more, in its order. Only ids: sorting whole rows would hold all
+/// bodies of the account in memory.
+fn page(account: AccountId, query: &ScheduleQuery) -> QueryBuilder<Postgres> {
+    let ScheduleSort { field, descending } = query.sort;
+    let (key, of_state) = match field {
+        SortField::Name => ("s.name", false),
+        SortField::CreatedAt => ("s.created_at", false),
+        // No instant is negative: absent ones come first.
+        SortField::NextTick => ("coalesce(st.next_tick, -1)", true),
+        SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
+    };
+    let mut sql = QueryBuilder::new("SELECT s.id");
+    push_tables(&mut sql, query, of_state);
+    push_filters(&mut sql, account, query);
+    if let Some((value, id)) = &query.after {
+        sql.push(" AND (").push(key).push(", s.id) ").push(if descending { "<" } else { ">" });
+        sql.push(" (");
+        match value {
+            SortValue::Text(text) => sql.push_bind(text.clone()),
+            SortValue::Time(time) => sql.push_bind(time.map_or(-1, |time| time.as_millis())),
+        };
+        sql.push(", ").push_bind(*id).push(")");
+    }
+    let direction = if descending { " DESC" } else { "" };
+    sql.push(" ORDER BY ").push(key).push(direction).push(", s.id").push(direction);
+    sql.push(" LIMIT ").push_bind(i64::from(query.limit) + 1);
+    sql.push(" OFFSET ").push_bind(i64::try_from(query.offset).unwrap_or(i64::MAX));
+    sql
+}
+
+/// Names the tables that are looked at; each more costs a look-up a row.
+fn push_tables(sql: &mut QueryBuilder<Postgres>, query: &ScheduleQuery, with_state: bool) {
+    sql.push(" FROM schedules AS s");
+    if with_state {
+        sql.push(" JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id");
+    }
+    if query.contains.is_some() || query.http_method.is_some() {
+        sql.push(" JOIN schedule_versions AS v ON v.id = s.version_id");
+    }
+}
+
+fn push_filters(sql: &mut QueryBuilder<Postgres>, account: AccountId, query: &ScheduleQuery) {
+    sql.push(" WHERE s.account_id = ").push_bind(account);
+    if let Some(is_enabled) = query.is_enabled {
+        sql.push(" AND s.is_enabled = ").push_bind(is_enabled);
+    }
+    if let Some(method) = query.http_method {
+        sql.push(" AND v.http_method = ").push_bind(method);
+    }
+    if let Some(text) = &query.contains {
+        // In the columns' collation, lower() knows ASCII only, as does this one. No character has
+        // a meaning of its own, as it would in a LIKE pattern.
+        let text = text.to_ascii_lowercase();
+        sql.push(" AND (strpos(lower(s.name), ").push_bind(text.clone());
+        sql.push(") > 0 OR strpos(lower(coalesce(s.description, '')), ").push_bind(text.clone());
+        sql.push(") > 0 OR strpos(lower(v.endpoint), ").push_bind(text).push(") > 0)");
+    }
+}

@@ -1,0 +1,228 @@
+//! Schedules: made, read, deleted.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::definition::{insert_versions, retire_version};
+use super::error::Outcome;
+use super::values::number;
+use super::{PostgresStore, Within, change, schedule_list, skips};
+use crate::domain::schedule::{Definition, Schedule};
+use crate::domain::shard::ShardId;
+use crate::domain::{AccountId, ScheduleId, VersionId};
+use crate::store::schedules::next_tick;
+use crate::store::{
+    Change, Changed, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore, SkipPage,
+    SkipQuery, Write,
+};
+
+/// The columns of a whole schedule and where they come from.
+macro_rules! schedule_columns {
+    () => {
+        "s.id, s.version_id, s.name, s.description, s.is_enabled, s.overlap_policy,
+         s.catch_up_policy, s.revision, s.created_at, s.updated_at, st.next_tick, st.last_run_at,
+         st.last_job_status, st.consecutive_failures, v.cron_expression, v.timezone, v.endpoint,
+         v.http_method, v.body, v.headers, v.max_retries, v.timeout_seconds,
+         v.expected_status_codes, v.sign_requests"
+    };
+}
+pub(super) use schedule_columns;
+
+impl FromRow<'_, PgRow> for Schedule {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            name: row.try_get("name")?,
+            description: row.try_get("description")?,
+            version: row.try_get("version_id")?,
+            definition: Definition::from_row(row)?,
+            is_enabled: row.try_get("is_enabled")?,
+            overlap_policy: row.try_get("overlap_policy")?,
+            catch_up_policy: row.try_get("catch_up_policy")?,
+            next_tick: row.try_get("next_tick")?,
+            last_run_at: row.try_get("last_run_at")?,
+            last_job_status: row.try_get("last_job_status")?,
+            consecutive_failures: number::<i32, _>(row, "consecutive_failures")?,
+            created_at: row.try_get("created_at")?,
+            updated_at: row.try_get("updated_at")?,
+            revision: row.try_get("revision")?,
+        })
+    }
+}
+
+#[async_trait]
+impl ScheduleStore for PostgresStore {
+    async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
+        let (write, schedules): (_, Arc<[_]>) = (*write, schedules.into());
+        self.api
+            .run("create_schedules", Within::Transaction, move |connection| {
+                Box::pin(create(connection, write, schedules.clone()))
+            })
+            .await
+    }
+
+    async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
+        self.api
+            .run("schedule", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(ROW).bind(id).bind(account);
+                    Ok(query.fetch_optional(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
+        let query = Arc::new(query.clone());
+        self.api
+            .run("schedules", Within::Snapshot, move |connection| {
+                Box::pin(schedule_list::list(connection, account, query.clone()))
+            })
+            .await
+    }
+
+    async fn change_schedule(
+        &self,
+        write: &Write,
+        id: ScheduleId,
+        change: &Change,
+    ) -> Result<Changed> {
+        let (write, change) = (*write, Arc::new(change.clone()));
+        self.api
+            .run("change_schedule", Within::Transaction, move |connection| {
+                Box::pin(change::change(connection, write, id, change.clone()))
+            })
+            .await
+    }
+
+    async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool> {
+        let write = *write;
+        self.api
+            .run("delete_schedule", Within::Transaction, move |connection| {
+                Box::pin(delete(connection, write, id))
+            })
+            .await
+    }
+
+    async fn skips(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        query: &SkipQuery,
+    ) -> Result<SkipPage> {
+        let query = Arc::new(query.clone());
+        self.api
+            .run("skips", Within::Statement, move |connection| {
+                Box::pin(skips::list(connection, account, id, query.clone()))
+            })
+            .await
+    }
+}
+
+const ROW: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM schedules AS s
+      JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+      JOIN schedule_versions AS v ON v.id = s.version_id
+      WHERE s.id = $1 AND s.account_id = $2"
+);
+
+async fn create(
+    connection: &mut PgConnection,
+    write: Write,
+    schedules: Arc<[NewSchedule]>,
+) -> Outcome<()> {
+    let versions: Vec<_> = schedules.iter().map(|new| (new.id, &new.version)).collect();
+    insert_versions(connection, write, &versions).await?;
+    let news = &*schedules;
+    sqlx::query(
+        "INSERT INTO schedules
+             (id, shard, version_id, name, description, is_enabled, overlap_policy,
+              catch_up_policy, account_id, revision, created_at, updated_at)
+         SELECT s.*, $1, 1, $2, $2
+         FROM unnest($3::uuid[], $4::integer[], $5::uuid[], $6::text[], $7::text[], $8::boolean[],
+                     $9::text[], $10::text[]) AS s",
+    )
+    .bind(write.account)
+    .bind(write.now)
+    .bind(column(news, |new| new.id))
+    .bind(column(news, |new| new.shard))
+    .bind(column(news, |new| new.version.id))
+    .bind(column(news, |new| new.name.as_str()))
+    .bind(column(news, |new| new.description.as_deref()))
+    .bind(column(news, |new| new.is_enabled))
+    .bind(column(news, |new| new.overlap_policy))
+    .bind(column(news, |new| new.catch_up_policy))
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "INSERT INTO schedule_state
+             (shard, schedule_id, version_id, host_key, max_attempts, overlap_policy, next_tick,
+              account_id)
+         SELECT s.*, $1
+         FROM unnest($2::integer[], $3::uuid[], $4::uuid[], $5::bigint[], $6::smallint[],
+                     $7::text[], $8::bigint[]) AS s",
+    )
+    .bind(write.account)
+    .bind(column(news, |new| new.shard))
+    .bind(column(news, |new| new.id))
+    .bind(column(news, |new| new.version.id))
+    .bind(column(news, |new| new.version.host))
+    .bind(column(news, |new| i16::from(new.version.definition.max_retries)))
+    .bind(column(news, |new| new.overlap_policy))
+    .bind(column(news, |new| next_tick(new.is_enabled, new.next_tick)))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+fn column<'a, T>(news: &'a [NewSchedule], value: impl Fn(&'a NewSchedule) -> T) -> Vec<T> {
+    news.iter().map(value).collect()
+}
+
+/// Each statement sees what was committed before it. So what a leader fired before the state's row
+/// was locked is found, and after that nothing is fired.
+async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
+    let deleted: Option<(ShardId, VersionId)> = sqlx::query_as(
+        "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",
+    )
+    .bind(id)
+    .bind(write.account)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some((shard, version)) = deleted else {
+        return Ok(false);
+    };
+    sqlx::query("DELETE FROM schedule_state WHERE shard = $1 AND schedule_id = $2")
+        .bind(shard)
+        .bind(id)
+        .execute(&mut *connection)
+        .await?;
+    retire_version(connection, write, version).await?;
+    for statement in [END_WAITING, FORBID_RETRIES] {
+        sqlx::query(statement)
+            .bind(id)
+            .bind(write.account)
+            .bind(write.now)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(true)
+}
+
+const END_WAITING: &str = "
+    UPDATE jobs SET status = 3, completed_at = $3, wake_at = NULL, updated_at = $3,
+         error_code = 'CANCELLED', error_message = 'the schedule was deleted'
+     WHERE id IN (SELECT id FROM jobs
+                  WHERE status < 2 AND status = 0 AND schedule_id = $1 AND account_id = $2
+                  ORDER BY id FOR UPDATE)";
+
+const FORBID_RETRIES: &str = "
+    UPDATE jobs SET stop = greatest(stop, 1), updated_at = $3
+     WHERE id IN (SELECT id FROM jobs
+                  WHERE status < 2 AND status = 1 AND schedule_id = $1 AND account_id = $2
+                  ORDER BY id FOR UPDATE)";

@@ -1,0 +1,42 @@
+//! Tickets of stored jobs.
+
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::error::Outcome;
+use super::values::bounds;
+use crate::domain::JobId;
+use crate::domain::ticket::Ticket;
+
+impl FromRow<'_, PgRow> for Ticket {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            job: row.try_get("id")?,
+            shard: row.try_get("shard")?,
+            account: row.try_get("account_id")?,
+            host: row.try_get("host_key")?,
+            start: row.try_get("wake_at")?,
+        })
+    }
+}
+
+/// The tickets of those of the jobs that wait for an attempt and may have one.
+pub(super) async fn tickets(connection: &mut PgConnection, jobs: &[JobId]) -> Outcome<Vec<Ticket>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (first, last) = bounds(jobs.iter().copied());
+    let tickets = sqlx::query_as(
+        "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+         FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+         WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3 AND j.status = 0
+           AND j.wake_at IS NOT NULL
+         ORDER BY j.id",
+    )
+    .bind(jobs)
+    .bind(first)
+    .bind(last)
+    .fetch_all(connection)
+    .await?;
+    Ok(tickets)
+}

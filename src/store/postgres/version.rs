@@ -1,0 +1,114 @@
+//! Migrating a database, and whether it fits this binary.
+
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{Connection, PgConnection};
+
+use super::error::{Fault, Outcome};
+use super::{PostgresStore, failed_in};
+use crate::store::version::{altered, fits, is_up_to_date, newest};
+use crate::store::{Result, StoreErrorKind};
+
+/// The oldest server, as it numbers itself.
+const OLDEST_SERVER: u32 = 130_000;
+/// How long migrations may take.
+const MIGRATION: Duration = Duration::from_secs(3_600);
+/// How long asking for the version may take.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+fn known() -> Migrator {
+    let mut migrator = sqlx::migrate!("migrations/postgres");
+    migrator.set_ignore_missing(true).set_locking(false);
+    migrator
+}
+
+impl PostgresStore {
+    /// Applies the migrations that are missing, all or none. Replicas that do it at the same time
+    /// wait for each other. Migrations only add, so that others may go on meanwhile.
+    ///
+    /// # Errors
+    /// `Incompatible` if the store needs a newer binary, or has been altered by hand, or the
+    /// server is too old; `Unavailable` if it does not answer.
+    pub async fn migrate(&self) -> Result<()> {
+        let migrated = tokio::time::timeout(MIGRATION, self.apply_missing()).await;
+        migrated.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("migrate"))
+    }
+
+    /// Whether this binary can use the store as it is, for those that must not migrate.
+    ///
+    /// # Errors
+    /// `Incompatible` if the store needs a newer binary or migrations that are missing;
+    /// `Unavailable` if the server does not answer.
+    pub async fn check_version(&self) -> Result<()> {
+        let compared = tokio::time::timeout(PATIENCE, self.compare()).await;
+        compared.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("check_version"))
+    }
+
+    async fn apply_missing(&self) -> Outcome<()> {
+        let migrator = known();
+        let mut connection = self.connect().await?;
+        check_server(&connection)?;
+        let mut transaction = connection.begin().await?;
+        sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual migrate', 0))")
+            .execute(&mut *transaction)
+            .await?;
+        fits(min_compatible(&mut transaction).await?, newest(&migrator)).map_err(unfit)?;
+        migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
+        transaction.commit().await?;
+        connection.close().await?;
+        Ok(())
+    }
+
+    async fn compare(&self) -> Outcome<()> {
+        let known = newest(&known());
+        let mut connection = self.connect().await?;
+        check_server(&connection)?;
+        let min_compatible = min_compatible(&mut connection).await?;
+        let applied = match min_compatible {
+            Some(_) => {
+                sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
+                    .fetch_one(&mut connection)
+                    .await?
+            }
+            None => 0,
+        };
+        connection.close().await?;
+        is_up_to_date(min_compatible, applied, known).map_err(unfit)
+    }
+}
+
+fn check_server(connection: &PgConnection) -> Outcome<()> {
+    match connection.server_version_num() {
+        Some(version) if version < OLDEST_SERVER => {
+            Err(unfit(format!("the server is too old ({version}): use PostgreSQL 13 or later")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the store demands of a binary; nothing before the first migration.
+async fn min_compatible(connection: &mut PgConnection) -> Outcome<Option<i64>> {
+    let exists: bool = sqlx::query_scalar("SELECT to_regclass('meta') IS NOT NULL")
+        .fetch_one(&mut *connection)
+        .await?;
+    if !exists {
+        return Ok(None);
+    }
+    let demanded = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'min_compatible'")
+        .fetch_optional(connection)
+        .await?;
+    Ok(demanded)
+}
+
+fn fault_of(error: MigrateError) -> Fault {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
+        MigrateError::VersionMismatch(version) => unfit(altered(version)),
+        other => unfit(other.to_string()),
+    }
+}
+
+fn unfit(why: String) -> Fault {
+    Fault::new(StoreErrorKind::Incompatible, why)
+}

@@ -1,0 +1,47 @@
+//! What finished jobs mean for their schedules: the last run and the streak of failures.
+
+use std::collections::BTreeMap;
+
+use super::ending::Ending;
+use crate::domain::job::JobStatus;
+use crate::domain::outcome::ErrorCode;
+use crate::domain::shard::ShardId;
+use crate::domain::{ScheduleId, Timestamp};
+
+/// What the jobs that ended in a batch mean for one schedule.
+pub(in crate::store) struct Runs {
+    /// When the last one began and how it ended.
+    pub(in crate::store) last: (Timestamp, JobStatus),
+    /// Whether one has succeeded.
+    pub(in crate::store) succeeded: bool,
+    /// How many have failed since the last success.
+    pub(in crate::store) failures: u32,
+}
+
+/// The schedules of the jobs that are final, in the order of their key. Cancelled jobs do not
+/// count.
+pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleId), Runs> {
+    let mut schedules: BTreeMap<(ShardId, ScheduleId), Runs> = BTreeMap::new();
+    for ending in endings.iter().filter(|ending| counts(ending)) {
+        let last = (ending.started_at, ending.status);
+        let runs = schedules.entry((ending.shard, ending.schedule)).or_insert(Runs {
+            last,
+            succeeded: false,
+            failures: 0,
+        });
+        if runs.last.0 <= ending.started_at {
+            runs.last = last;
+        }
+        if ending.status == JobStatus::Success {
+            (runs.succeeded, runs.failures) = (true, 0);
+        } else {
+            runs.failures += 1;
+        }
+    }
+    schedules
+}
+
+fn counts(ending: &Ending) -> bool {
+    let code = ending.failure.as_ref().map(|failure| failure.code);
+    ending.status.is_final() && code != Some(ErrorCode::Cancelled)
+}

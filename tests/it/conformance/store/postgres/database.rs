@@ -1,0 +1,117 @@
+//! Databases for tests, on the server that `tests/servers` starts.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual::store::postgres::{PostgresStore, Settings};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
+
+/// A database of one test, dropped after it.
+pub struct Database {
+    name: String,
+}
+
+impl Database {
+    /// A migrated one: a copy of a template that is made once for each state of the migrations.
+    pub async fn migrated() -> Self {
+        let mut server = connect("postgres").await;
+        let template = template(&mut server).await;
+        let name = new_name();
+        run(&mut server, &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        Self { name }
+    }
+
+    /// An empty one.
+    pub async fn empty() -> Self {
+        let name = new_name();
+        run(&mut connect("postgres").await, &format!("CREATE DATABASE {name}")).await;
+        Self { name }
+    }
+
+    pub fn url(&self) -> String {
+        url(&self.name)
+    }
+
+    pub fn settings(&self) -> Settings {
+        Settings::new(self.url())
+    }
+
+    pub fn open(&self) -> PostgresStore {
+        PostgresStore::open(&self.settings()).expect("open")
+    }
+
+    /// A connection of somebody else.
+    pub async fn beside(&self) -> PgConnection {
+        connect(&self.name).await
+    }
+}
+
+impl Drop for Database {
+    #[expect(clippy::disallowed_methods, reason = "a drop cannot wait in the test's own runtime")]
+    fn drop(&mut self) {
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                run(&mut connect("postgres").await, &drop).await;
+            });
+        });
+        let _ = dropped.join();
+    }
+}
+
+/// Runs a statement that the test has put together.
+pub async fn run(connection: &mut PgConnection, sql: &str) {
+    connection.execute(AssertSqlSafe(sql)).await.expect("a statement");
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests have no configuration but this variable")]
+fn server() -> url::Url {
+    let url = std::env::var("PUNCTUAL_TEST_POSTGRES").unwrap_or_else(|_| {
+        panic!("PUNCTUAL_TEST_POSTGRES is not set: run the tests by `tests/servers`")
+    });
+    url.parse().expect("a URL")
+}
+
+fn url(database: &str) -> String {
+    let mut url = server();
+    url.set_path(database);
+    url.into()
+}
+
+async fn connect(database: &str) -> PgConnection {
+    let options: PgConnectOptions = url(database).parse().expect("a URL");
+    options.connect().await.expect("connect to the server of the tests")
+}
+
+fn new_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The name of the template, which is made if there is none.
+async fn template(server: &mut PgConnection) -> String {
+    let migrator = sqlx::migrate!("migrations/postgres");
+    let sums = migrator.iter().flat_map(|migration| migration.checksum.iter());
+    let name = sums.fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    let name = format!("template_{name:016x}");
+    let mut lock = server.begin().await.expect("begin");
+    run(&mut lock, "SELECT pg_advisory_xact_lock(1)").await;
+    let exists: bool =
+        sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)")
+            .bind(&name)
+            .fetch_one(&mut *lock)
+            .await
+            .expect("ask");
+    if !exists {
+        let mut beside = connect("postgres").await;
+        run(&mut beside, &format!("CREATE DATABASE making_{name}")).await;
+        let store = PostgresStore::open(&Settings::new(url(&format!("making_{name}"))));
+        let store = store.expect("open");
+        store.migrate().await.expect("migrate");
+        store.close().await;
+        run(&mut beside, &format!("ALTER DATABASE making_{name} RENAME TO {name}")).await;
+    }
+    lock.commit().await.expect("commit");
+    name
+}
