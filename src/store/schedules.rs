@@ -219,6 +219,9 @@ pub trait ScheduleStore: Send + Sync {
 }
 
 /// A disabled schedule has no next tick, whatever was said (TICK-4).
-pub(in crate::store) fn next_tick(is_enabled: bool, next_tick: Option<Timestamp>) -> Option<Timestamp> {
+pub(in crate::store) fn next_tick(
+    is_enabled: bool,
+    next_tick: Option<Timestamp>,
+) -> Option<Timestamp> {
     next_tick.filter(|_| is_enabled)
 }

@@ -62,7 +62,7 @@ pub(super) async fn read(
         .fetch_all(&mut *connection)
         .await?;
     let active: HashMap<ScheduleId, Option<JobId>> = states.into_iter().collect();
-    let running: Vec<Running> = sqlx::query_as(RUNNING)
+    let mut running: Vec<Running> = sqlx::query_as(RUNNING)
         .bind((0_i64..).take(jobs.len()).collect::<Vec<_>>())
         .bind(&jobs)
         .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
@@ -71,6 +71,8 @@ pub(super) async fn read(
         .bind(last)
         .fetch_all(connection)
         .await?;
+    // In the order of the batch: the streak of failures depends on it.
+    running.sort_unstable_by_key(|row| row.place);
     let damaged = || Fault::new(StoreErrorKind::Internal, "an answer about nothing that was asked");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
     for row in running {

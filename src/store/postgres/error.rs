@@ -39,8 +39,7 @@ impl Fault {
 
     /// The server has not answered in time.
     pub(super) fn no_answer() -> Self {
-        Self::new(StoreErrorKind::Unavailable, "the server does not answer")
-            .with(Remedy::Reconnect)
+        Self::new(StoreErrorKind::Unavailable, "the server does not answer").with(Remedy::Reconnect)
     }
 
     /// The same failure with a remedy.
@@ -73,7 +72,9 @@ impl From<sqlx::Error> for Fault {
                 StoreErrorKind::Unavailable,
                 "no connection: the server does not answer, or all connections are in use",
             ),
-            sqlx::Error::PoolClosed => Self::new(StoreErrorKind::Unavailable, "the store is closed"),
+            sqlx::Error::PoolClosed => {
+                Self::new(StoreErrorKind::Unavailable, "the store is closed")
+            }
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
                 let message = format!("a row cannot be read back: {error}");
                 Self::new(StoreErrorKind::Corrupt, message)

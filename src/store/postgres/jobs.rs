@@ -180,13 +180,12 @@ async fn create(
     job: NewJob,
     trigger: Trigger,
 ) -> Outcome<Option<Ticket>> {
-    let locked = sqlx::query(
-        "SELECT FROM schedules WHERE id = $1 AND account_id = $2 FOR KEY SHARE",
-    )
-    .bind(job.schedule)
-    .bind(write.account)
-    .fetch_optional(&mut *connection)
-    .await?;
+    let locked =
+        sqlx::query("SELECT FROM schedules WHERE id = $1 AND account_id = $2 FOR KEY SHARE")
+            .bind(job.schedule)
+            .bind(write.account)
+            .fetch_optional(&mut *connection)
+            .await?;
     if locked.is_none() {
         return Ok(None);
     }

@@ -83,8 +83,7 @@ pub(super) fn renew_password(pool: &PgPool, settings: &Settings) {
 }
 
 fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
-    let options = PgConnectOptions::from_str(&settings.url)?
-        .disable_statement_logging();
+    let options = PgConnectOptions::from_str(&settings.url)?.disable_statement_logging();
     match &settings.password_file {
         Some(path) => Ok(options.password(&password(path)?)),
         None => Ok(options),

@@ -14,9 +14,9 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::Settings;
 use super::error::{Fault, Outcome, Remedy};
 use super::open::renew_password;
-use super::Settings;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::{Result, StoreErrorKind};
 

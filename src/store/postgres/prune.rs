@@ -75,19 +75,13 @@ impl PostgresStore {
 
 /// That nothing can be added to so old a day, and that what has ended stays ended, makes it safe to
 /// look before the lock is taken.
-async fn drop_if_over(
-    connection: &mut PgConnection,
-    day: Day,
-    before: Timestamp,
-) -> Outcome<u64> {
+async fn drop_if_over(connection: &mut PgConnection, day: Day, before: Timestamp) -> Outcome<u64> {
     connection.execute("SET LOCAL statement_timeout = '5min'").await?;
     lock(connection).await?;
     if !existing(connection).await?.contains(&day) {
         return Ok(0);
     }
-    let sql = format!(
-        "SELECT count(*) FILTER (WHERE completed_at < $1), count(*) FROM jobs_{day}"
-    );
+    let sql = format!("SELECT count(*) FILTER (WHERE completed_at < $1), count(*) FROM jobs_{day}");
     let (over, all): (i64, i64) =
         sqlx::query_as(AssertSqlSafe(sql)).bind(before).fetch_one(&mut *connection).await?;
     if over != all {
@@ -95,9 +89,8 @@ async fn drop_if_over(
     }
     connection.execute("SET LOCAL lock_timeout = '200ms'").await?;
     for table in ["jobs", "attempts"] {
-        let sql = format!(
-            "ALTER TABLE {table} DETACH PARTITION {table}_{day}; DROP TABLE {table}_{day}"
-        );
+        let sql =
+            format!("ALTER TABLE {table} DETACH PARTITION {table}_{day}; DROP TABLE {table}_{day}");
         connection.execute(AssertSqlSafe(sql)).await?;
     }
     Ok(count(all))

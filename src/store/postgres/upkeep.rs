@@ -35,7 +35,9 @@ impl UpkeepStore for PostgresStore {
         let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         self.scheduler
             .run("time", Within::Statement, move |connection| {
-                Box::pin(async move { Ok(Some(sqlx::query_scalar(now).fetch_one(connection).await?)) })
+                Box::pin(
+                    async move { Ok(Some(sqlx::query_scalar(now).fetch_one(connection).await?)) },
+                )
             })
             .await
     }

@@ -30,12 +30,13 @@ pub async fn a_creation_is_whole_or_absent(w: &World) {
         let write = w.write(minute(1));
         let ended = abandon(polls, w.store.create_schedules(&write, &pair)).await;
         acknowledged += u32::from(ended);
-        // This write comes after the abandoned one.
         w.store.ping().await.expect("the store can be used");
-        let first = w.store.schedule(w.account, pair[0].id).await.expect("read");
-        let second = w.store.schedule(w.account, pair[1].id).await.expect("read");
-        assert_eq!(first.is_some(), second.is_some(), "after {polls} polls");
-        assert!(first.is_some() || !ended, "what was acknowledged is there");
+        // The abandoned write may still be under way: one view of the store shows both or none.
+        let page = w.store.schedules(w.account, &every_schedule()).await.expect("list");
+        let [first, second] =
+            pair.map(|new| page.schedules.iter().any(|schedule| schedule.id == new.id));
+        assert_eq!(first, second, "after {polls} polls");
+        assert!(first || !ended, "what was acknowledged is there");
     }
     let whole = w.store.usage(w.account, minute(1)).await.expect("count").schedules;
     assert!(whole >= u64::from(acknowledged) * 2);
@@ -48,9 +49,12 @@ pub async fn a_firing_is_whole_or_absent(w: &World) {
         let tick = firing.tick;
         abandon(polls, w.store.fire(w.fence, soon(tick), std::slice::from_ref(&firing))).await;
         w.store.ping().await.expect("the store can be used");
+        // The abandoned write may still be under way, and end between two reads.
         let moved = w.read(id).await.next_tick != Some(tick);
         let job = w.store.job(w.account, JobId::of_tick(id, tick)).await.expect("read");
-        assert_eq!(moved, job.is_some(), "after {polls} polls");
+        let moved_since = w.read(id).await.next_tick != Some(tick);
+        assert!(!moved || job.is_some(), "after {polls} polls");
+        assert!(job.is_none() || moved_since, "after {polls} polls");
         if !moved {
             w.fire(soon(tick), &[firing]).await;
         }
