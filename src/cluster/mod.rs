@@ -5,6 +5,7 @@
 //! write it makes is conditional on that (LEAD-1). So the worst that a wrong answer here can do is
 //! to make two replicas compete, of which one changes nothing.
 
+pub mod etcd;
 pub mod single;
 
 use std::collections::BTreeMap;

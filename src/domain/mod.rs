@@ -13,6 +13,7 @@ pub mod key;
 mod method;
 mod names;
 pub mod outcome;
+pub mod owners;
 pub mod retry;
 pub mod schedule;
 pub mod shard;

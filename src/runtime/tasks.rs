@@ -2,6 +2,7 @@
 //! mean for it.
 
 use std::future::Future;
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +82,7 @@ task_kinds! {
     /// Passes on hints of other replicas.
     Hints = "hints", Soft, StopProcess;
     /// Keeps this replica a member of the cluster.
-    Member = "member", Soft, StopProcess;
+    Member = "member", Hard, StopProcess;
     /// Regular upkeep: metrics, pruning, caches.
     Upkeep = "upkeep", Soft, StopProcess;
 }
@@ -130,6 +131,34 @@ impl Tasks {
             }
         });
         tokio::spawn(tracked)
+    }
+
+    /// Runs what `task` makes on a thread and a runtime of its own, where nothing else can keep it
+    /// waiting. It is dropped as one of `spawn` is.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn spawn_apart<F>(
+        &self,
+        kind: TaskKind,
+        task: impl FnOnce() -> F + Send + 'static,
+    ) -> io::Result<()>
+    where
+        F: Future<Output = ()>,
+    {
+        let inner = self.0.clone();
+        let tracked = self.0.tracker.token();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let run = move || {
+            let guarded = AssertUnwindSafe(task()).catch_unwind();
+            let guarded = inner.hard.run_until_cancelled(guarded);
+            if let Some(Err(_)) = runtime.block_on(guarded) {
+                inner.panicked(kind);
+            }
+            drop(runtime);
+            drop(tracked);
+        };
+        std::thread::Builder::new().name(kind.name().to_owned()).spawn(run).map(drop)
     }
 
     /// Set when the first stage of a stop has begun: take no new work.
@@ -201,6 +230,23 @@ mod tests {
         tasks.spawn(TaskKind::Leader, async { panic!("the leader") });
         tasks.stopping().cancelled().await;
         assert!(tasks.has_failed());
+    }
+
+    #[tokio::test]
+    async fn a_task_apart_runs_while_this_thread_is_busy() {
+        let tasks = Tasks::new();
+        let (done, wait) = std::sync::mpsc::channel();
+        let task = || async move { done.send(()).expect("somebody waits") };
+        tasks.spawn_apart(TaskKind::Member, task).expect("a thread");
+        wait.recv_timeout(Duration::from_secs(10)).expect("it ran");
+        let (alive, gone) = tokio::sync::oneshot::channel::<()>();
+        let task = || async move {
+            std::future::pending::<()>().await;
+            drop(alive);
+        };
+        tasks.spawn_apart(TaskKind::Member, task).expect("a thread");
+        assert!(!tasks.finish(Duration::from_millis(5)).await);
+        assert!(gone.await.is_err());
     }
 
     #[tokio::test]

@@ -69,8 +69,7 @@ impl Hints {
         tasks: Tasks,
     ) {
         let mut retry = FASTEST_RETRY;
-        let mut nodes = settings.nodes.iter().cycle();
-        while let Some(node) = nodes.next() {
+        for node in settings.nodes.iter().cycle() {
             let listening = async {
                 let client = Client::open(node.clone())?;
                 let line = bounded(client.get_async_pubsub()).await?;

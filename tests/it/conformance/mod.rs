@@ -1,4 +1,5 @@
 //! The meaning of the contracts: each suite runs over all adapters.
 
+mod cluster;
 mod queue;
 mod store;

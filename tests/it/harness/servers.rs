@@ -142,3 +142,82 @@ impl RedisServer {
         command.query_async(&mut line).await.expect("it takes the command")
     }
 }
+
+/// An etcd of one or three members.
+pub struct EtcdServers {
+    pub clients: Vec<u16>,
+    peers: Vec<u16>,
+    folders: Vec<TempDir>,
+    processes: Vec<Option<Process>>,
+}
+
+impl EtcdServers {
+    /// One of so many members.
+    pub async fn start(members: usize) -> Self {
+        let ports = || (0..members).map(|_| free_port()).collect::<Vec<_>>();
+        let folders = (0..members).map(|_| tempfile::tempdir().expect("a folder")).collect();
+        let processes = (0..members).map(|_| None).collect();
+        let mut servers = Self { clients: ports(), peers: ports(), folders, processes };
+        for member in 0..members {
+            servers.launch(member);
+        }
+        servers.ready().await;
+        servers
+    }
+
+    fn launch(&mut self, member: usize) {
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let name = |member: usize| format!("member{member}");
+        let peers = self.peers.iter().enumerate();
+        let cluster = peers.map(|(member, port)| format!("{}={}", name(member), url(*port)));
+        let cluster = cluster.collect::<Vec<_>>().join(",");
+        let (client, peer) = (url(self.clients[member]), url(self.peers[member]));
+        let folder = &self.folders[member];
+        let mut command = Command::new("etcd");
+        command.args(["--name", &name(member), "--initial-cluster", &cluster]);
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.arg("--data-dir").arg(folder.path().join("data")).args(["--logger", "zap"]);
+        self.processes[member] = Some(Process::start(command, folder));
+    }
+
+    /// Waits until it takes writes.
+    pub async fn ready(&self) {
+        until("etcd takes writes", async || self.try_put().await.ok()).await;
+    }
+
+    async fn try_put(&self) -> Result<(), etcd_client::Error> {
+        let options = etcd_client::ConnectOptions::new().with_timeout(Duration::from_secs(1));
+        let endpoints: Vec<_> =
+            self.clients.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let mut client = etcd_client::Client::connect(endpoints, Some(options)).await?;
+        client.put("ready", "", None).await.map(drop)
+    }
+
+    /// Ends a member at once.
+    pub fn kill(&mut self, member: usize) {
+        self.processes[member] = None;
+    }
+
+    /// Starts a member that was killed.
+    pub fn restart(&mut self, member: usize) {
+        self.launch(member);
+    }
+
+    /// The process of a member.
+    pub fn process(&self, member: usize) -> &Process {
+        self.processes[member].as_ref().expect("it runs")
+    }
+
+    /// Its address, with `login` before the first host and a prefix of the caller's own.
+    pub fn url(&self, login: &str) -> String {
+        let hosts: Vec<_> = self.clients.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("etcd://{login}{}/test", hosts.join(","))
+    }
+
+    /// A client of it.
+    pub async fn client(&self) -> etcd_client::Client {
+        let endpoint = format!("127.0.0.1:{}", self.clients[0]);
+        etcd_client::Client::connect([endpoint], None).await.expect("it answers")
+    }
+}

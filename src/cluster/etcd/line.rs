@@ -1,0 +1,40 @@
+//! Connections to etcd, every wait of which is bounded.
+
+use std::future::Future;
+use std::time::Duration;
+
+use etcd_client::{Client, ConnectOptions, Error};
+
+use super::failure::Failure;
+use super::settings::ServerSettings;
+
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a quiet connection is tried; etcd closes those that try more often.
+const TRY_EVERY: Duration = Duration::from_secs(5);
+
+/// Connects to one of the servers: a connection to several would go on asking one that hangs.
+pub(super) async fn connect(settings: &ServerSettings, turn: usize) -> Result<Client, Failure> {
+    let endpoint = &settings.endpoints[turn % settings.endpoints.len()];
+    let mut options = ConnectOptions::new()
+        .with_connect_timeout(PATIENCE)
+        .with_keep_alive(TRY_EVERY, PATIENCE)
+        .with_keep_alive_while_idle(true)
+        .with_require_leader(true)
+        .with_auto_token_refresh(true);
+    if let Some((user, password)) = &settings.login {
+        options = options.with_user(user, password);
+    }
+    answer(Client::connect([endpoint], Some(options))).await
+}
+
+/// The answer to a request, waited for as long as is bearable. Whether a request without an answer
+/// had an effect is unknown.
+pub(super) async fn answer<T>(
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(PATIENCE, request).await {
+        Ok(answer) => answer.map_err(Failure::from),
+        Err(_) => Err(Failure::Silent),
+    }
+}

@@ -1,0 +1,310 @@
+//! Being a member: a lease, the keys that live with it, and taking part in sharing the shards out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{
+    Client, Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, WatchOptions,
+    WatchStream,
+};
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::Failure;
+use super::line::{answer, connect};
+use super::settings::Settings;
+use super::trust::Trust;
+use super::view::{Holder, Keys, Presence, View};
+use crate::domain::shard::ShardId;
+use crate::runtime::{Clock, Random};
+
+/// Requests under way at once when shards change hands.
+const AT_ONCE: usize = 32;
+/// Renewals in the time of a lease.
+const RENEWALS: u32 = 4;
+const FASTEST_RETRY: Duration = Duration::from_millis(50);
+const SLOWEST_RETRY: Duration = Duration::from_secs(1);
+
+/// What this replica knows: the cluster as it was last seen, or why it is not in it.
+pub(super) type Known = Result<View, String>;
+
+/// A replica's part in the cluster.
+pub(super) struct Member {
+    pub(super) settings: Settings,
+    pub(super) keys: Keys,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) trust: Arc<Trust>,
+    pub(super) known: watch::Sender<Known>,
+    pub(super) leaving: CancellationToken,
+    /// The server to be asked next.
+    pub(super) turn: usize,
+    /// The lease, from when it is granted until it is known to have ended.
+    pub(super) lease: Option<i64>,
+}
+
+impl Member {
+    /// Stays in the cluster until it is told to leave, whatever happens to etcd.
+    pub(super) async fn run(mut self) {
+        let (trust, leaving) = (self.trust.clone(), self.leaving.clone());
+        tokio::select! {
+            () = self.stay() => {}
+            () = trust.watch_over() => {}
+            () = leaving.cancelled() => {}
+        }
+        self.trust.close();
+        self.give_up_lease().await;
+    }
+
+    async fn stay(&mut self) {
+        let mut said = None;
+        let mut retry = FASTEST_RETRY;
+        loop {
+            let joined = self.known.subscribe();
+            let Err(failure) = Box::pin(self.take_part()).await;
+            if joined.has_changed().unwrap_or(true) && joined.borrow().is_ok() {
+                (said, retry) = (None, FASTEST_RETRY);
+            }
+            if matches!(failure, Failure::LeaseEnded) {
+                self.lease = None;
+                self.trust.lose();
+            } else {
+                self.turn += 1;
+            }
+            let sentence = failure.to_string();
+            self.known.send_modify(|known| *known = Err(sentence.clone()));
+            if said.as_ref() != Some(&sentence) {
+                tracing::warn!(error = sentence, "not in the cluster, trying again");
+                said = Some(sentence);
+            }
+            self.clock.sleep(retry.mul_f64(0.5 + self.random.unit() / 2.0)).await;
+            retry = (retry * 2).min(SLOWEST_RETRY);
+        }
+    }
+
+    /// Takes part over one connection until something fails.
+    async fn take_part(&mut self) -> Result<std::convert::Infallible, Failure> {
+        let client = connect(&self.settings.servers, self.turn).await?;
+        self.check_installation(client.clone()).await?;
+        let lease = match self.lease {
+            Some(lease) => lease,
+            None => self.grant(client.clone()).await?,
+        };
+        tokio::select! {
+            ended = self.renew(client.clone(), lease) => ended,
+            ended = self.share(client, lease) => ended,
+        }
+    }
+
+    /// Refuses to be among the replicas of another store.
+    async fn check_installation(&self, mut client: Client) -> Result<(), Failure> {
+        let (key, own) = (self.keys.installation(), self.settings.installation.as_str());
+        let claim = Txn::new()
+            .when([Compare::version(key.clone(), CompareOp::Equal, 0)])
+            .and_then([TxnOp::put(key.clone(), own, None)])
+            .or_else([TxnOp::get(key, None)]);
+        let claimed = answer(client.txn(claim)).await?;
+        let theirs = claimed.op_responses().into_iter().find_map(|response| match response {
+            TxnOpResponse::Get(found) => {
+                let found = found.kvs().first()?;
+                Some(String::from_utf8_lossy(found.value()).into_owned())
+            }
+            _ => None,
+        });
+        match theirs {
+            Some(theirs) if theirs != own => {
+                self.trust.lose();
+                Err(Failure::Foreign(theirs))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn trusted_from(&self, asked: Duration) -> Duration {
+        asked + self.settings.lease_time.mul_f64(0.8)
+    }
+
+    async fn grant(&mut self, mut client: Client) -> Result<i64, Failure> {
+        let seconds = self.settings.lease_time.as_secs_f64().ceil();
+        #[expect(clippy::cast_possible_truncation, reason = "a lease of seconds")]
+        let seconds = seconds as i64;
+        let asked = self.clock.monotonic();
+        let granted = answer(client.lease_grant(seconds, None)).await?;
+        self.lease = Some(granted.id());
+        self.trust.lose();
+        self.trust.renew(self.trusted_from(asked));
+        Ok(granted.id())
+    }
+
+    /// Keeps the lease alive. That it was sent says nothing: only an answer with time left counts.
+    async fn renew(
+        &self,
+        mut client: Client,
+        lease: i64,
+    ) -> Result<std::convert::Infallible, Failure> {
+        let every = self.settings.lease_time / RENEWALS;
+        let asked = self.clock.monotonic();
+        let begun = answer(client.lease_keep_alive(lease)).await;
+        let (mut requests, mut answers) = begun.map_err(|failure| match failure {
+            // What the library says of an answer without time left.
+            Failure::Other(what) if what.contains("lease not found") => Failure::LeaseEnded,
+            other => other,
+        })?;
+        self.trust.renew(self.trusted_from(asked));
+        loop {
+            self.clock.sleep(every).await;
+            let asked = self.clock.monotonic();
+            answer(requests.keep_alive()).await?;
+            let renewed = answer(answers.message()).await?.ok_or(Failure::Ended)?;
+            if renewed.ttl() <= 0 {
+                return Err(Failure::LeaseEnded);
+            }
+            self.trust.renew(self.trusted_from(asked));
+        }
+    }
+
+    /// Presents itself, watches the others, and takes and gives shards.
+    async fn share(
+        &self,
+        mut client: Client,
+        lease: i64,
+    ) -> Result<std::convert::Infallible, Failure> {
+        self.present(&mut client, lease).await?;
+        loop {
+            let all = Some(GetOptions::new().with_prefix());
+            let listed = answer(client.get(self.keys.all(), all)).await?;
+            let mut view = View::of(&self.keys, listed.kvs());
+            let revision = listed.header().map_or(0, |header| header.revision());
+            let from = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
+            let watching = client.watch(self.keys.all(), Some(from.with_progress_notify()));
+            let mut changes = answer(watching).await?;
+            tracing::info!(members = view.members.len(), "in the cluster");
+            loop {
+                self.reconcile(&mut client, &mut view, lease).await?;
+                self.known.send_modify(|known| *known = Ok(view.clone()));
+                if !self.follow(&mut changes, &mut view).await? {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn present(&self, client: &mut Client, lease: i64) -> Result<(), Failure> {
+        let Settings { name, leads, .. } = &self.settings;
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let presence = Presence { name: name.clone(), version, leads: *leads };
+        let presence = serde_json::to_vec(&presence).expect("strings can be written");
+        let with_lease = PutOptions::new().with_lease(lease);
+        answer(client.put(self.keys.member(name), presence, Some(with_lease))).await.map(drop)
+    }
+
+    /// Waits for changes; false if they have to be listed anew.
+    async fn follow(&self, changes: &mut WatchStream, view: &mut View) -> Result<bool, Failure> {
+        loop {
+            let response = changes.message().await?.ok_or(Failure::Ended)?;
+            if response.canceled() || response.compact_revision() > 0 {
+                tracing::debug!(reason = response.cancel_reason(), "the watch was ended");
+                return Ok(false);
+            }
+            for event in response.events() {
+                view.apply(&self.keys, event);
+            }
+            if !response.events().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Gives away what others shall lead, and takes what this one shall lead and nobody holds.
+    async fn reconcile(
+        &self,
+        client: &mut Client,
+        view: &mut View,
+        lease: i64,
+    ) -> Result<(), Failure> {
+        let name = &self.settings.name;
+        if !view.members.contains_key(name) {
+            // Somebody took the key away, or the lease has ended, which this then finds.
+            self.present(client, lease).await?;
+            return Ok(());
+        }
+        let own = view.shall_lead(name, self.settings.shards);
+        let held = view.held_by(lease);
+        // What is given away is no longer led when its key goes.
+        self.trust.hold(held.intersection(&own).copied().collect());
+        let give = held.difference(&own).map(|shard| (*shard, view.shards[shard].created));
+        let give: Vec<_> = give.collect();
+        let requests = give.into_iter().map(|(shard, created)| {
+            let (mut client, key) = (client.clone(), self.keys.shard(shard));
+            async move {
+                let unchanged = Compare::create_revision(key.clone(), CompareOp::Equal, created);
+                let give = Txn::new().when([unchanged]).and_then([TxnOp::delete(key, None)]);
+                answer(client.txn(give)).await.map(|given| (shard, given))
+            }
+        });
+        let mut given = stream::iter(requests).buffer_unordered(AT_ONCE);
+        while let Some(given) = given.next().await {
+            let (shard, given) = given?;
+            let revision = given.header().map_or(0, |header| header.revision());
+            if given.succeeded() {
+                view.change(shard, None, revision);
+            }
+        }
+        let free: Vec<_> =
+            own.iter().filter(|shard| !view.shards.contains_key(shard)).copied().collect();
+        self.take(client, view, lease, &free).await?;
+        let held = view.held_by(lease);
+        self.trust.hold(held.intersection(&own).copied().collect());
+        Ok(())
+    }
+
+    async fn take(
+        &self,
+        client: &Client,
+        view: &mut View,
+        lease: i64,
+        free: &[ShardId],
+    ) -> Result<(), Failure> {
+        let name = self.settings.name.as_str();
+        let requests = free.iter().map(|shard| {
+            let (mut client, key) = (client.clone(), self.keys.shard(*shard));
+            async move {
+                let with_lease = PutOptions::new().with_lease(lease);
+                let take = Txn::new()
+                    .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
+                    .and_then([TxnOp::put(key, name, Some(with_lease))]);
+                answer(client.txn(take)).await.map(|taken| (*shard, taken))
+            }
+        });
+        let mut taken = stream::iter(requests).buffer_unordered(AT_ONCE);
+        while let Some(taken) = taken.next().await {
+            let (shard, taken) = taken?;
+            // Otherwise another one was faster, and the watch tells who.
+            if taken.succeeded() {
+                let created = taken.header().map_or(0, |header| header.revision());
+                let holder = Holder { name: name.to_owned(), lease, created };
+                view.change(shard, Some(holder), created);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the lease, and all its keys at once, so that others need not wait for its end.
+    async fn give_up_lease(&self) {
+        let Some(lease) = self.lease else { return };
+        for turn in self.turn..self.turn + self.settings.servers.endpoints.len() {
+            let revoked = async {
+                let mut client = connect(&self.settings.servers, turn).await?;
+                answer(client.lease_revoke(lease)).await
+            };
+            match revoked.await {
+                Ok(_) => return,
+                Err(Failure::LeaseEnded) => return,
+                Err(error) => tracing::debug!(%error, "could not end the lease"),
+            }
+        }
+        tracing::warn!("could not end the lease: the others wait until it ends by itself");
+    }
+}

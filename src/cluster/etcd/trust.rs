@@ -1,0 +1,176 @@
+//! The terms, and until when this replica trusts them.
+//!
+//! Trust is counted on the monotonic clock from when the lease's renewal was asked for, and is less
+//! than the lease's time: whatever etcd or the network do, it ends before another replica can get
+//! the shards. The monotonic clock stands still while the machine is suspended, so trust also ends
+//! when the wall clock has run ahead of it.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::cluster::{Term, Terms};
+use crate::domain::Timestamp;
+use crate::domain::shard::ShardId;
+use crate::runtime::Clock;
+
+/// How often the end of trust is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How far the wall clock may run ahead between two looks.
+const JUMP: Duration = Duration::from_secs(1);
+
+pub(super) struct Trust {
+    clock: Clock,
+    terms: watch::Sender<Terms>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The shards whose keys are this replica's.
+    held: BTreeSet<ShardId>,
+    until: Duration,
+    last_number: u64,
+    closed: bool,
+}
+
+impl Trust {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, terms: watch::Sender::new(Terms::new()), state: Mutex::default() }
+    }
+
+    pub(super) fn terms(&self) -> watch::Receiver<Terms> {
+        self.terms.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lease has been renewed: its terms are trusted until `until` on the monotonic clock.
+    pub(super) fn renew(&self, until: Duration) {
+        let mut state = self.lock();
+        state.until = until;
+        self.publish(&mut state);
+    }
+
+    /// These are the shards whose keys are this replica's.
+    pub(super) fn hold(&self, held: BTreeSet<ShardId>) {
+        let mut state = self.lock();
+        state.held = held;
+        self.publish(&mut state);
+    }
+
+    /// Nothing is trusted until the next renewal.
+    pub(super) fn suspend(&self) {
+        let mut state = self.lock();
+        state.until = Duration::ZERO;
+        self.publish(&mut state);
+    }
+
+    /// The lease is gone, and all keys with it.
+    pub(super) fn lose(&self) {
+        let mut state = self.lock();
+        state.held.clear();
+        state.until = Duration::ZERO;
+        self.publish(&mut state);
+    }
+
+    /// Nothing is ever trusted again.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        self.publish(&mut state);
+    }
+
+    /// Brings the terms in line. Who waits for changes is woken only if shards came or went.
+    fn publish(&self, state: &mut State) {
+        let trusted = !state.closed && self.clock.monotonic() < state.until;
+        self.terms.send_if_modified(|terms| {
+            let before = terms.len();
+            terms.retain(|shard, _| trusted && state.held.contains(shard));
+            let mut changed = terms.len() != before;
+            for shard in state.held.iter().filter(|_| trusted) {
+                let until = Some(state.until);
+                if let Some(term) = terms.get_mut(shard) {
+                    term.trusted_until = until;
+                } else {
+                    state.last_number += 1;
+                    let term = Term { number: state.last_number, trusted_until: until };
+                    terms.insert(*shard, term);
+                    changed = true;
+                }
+            }
+            changed
+        });
+    }
+
+    /// Ends the terms when their trust ends.
+    pub(super) async fn watch_over(&self) {
+        let mut last = (self.clock.now(), self.clock.monotonic());
+        loop {
+            self.clock.sleep(LOOK_EVERY).await;
+            let now = (self.clock.now(), self.clock.monotonic());
+            if has_jumped(last, now) {
+                tracing::warn!(
+                    "the machine's clock has jumped, trusting no term until the lease is renewed"
+                );
+                self.suspend();
+            } else {
+                let mut state = self.lock();
+                self.publish(&mut state);
+            }
+            last = now;
+        }
+    }
+}
+
+fn has_jumped(last: (Timestamp, Duration), now: (Timestamp, Duration)) -> bool {
+    now.0.since(last.0) > now.1.saturating_sub(last.1) + JUMP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shards(ids: &[u16]) -> BTreeSet<ShardId> {
+        ids.iter().copied().map(ShardId).collect()
+    }
+
+    #[test]
+    fn terms_are_what_is_held_and_trusted() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000));
+        let trust = Trust::new(clock.clone());
+        let mut terms = trust.terms();
+        trust.hold(shards(&[1, 2]));
+        assert!(terms.borrow().is_empty(), "no lease yet");
+        trust.renew(Duration::from_secs(5));
+        let first = terms.borrow_and_update().clone();
+        assert_eq!(first.keys().copied().collect::<BTreeSet<_>>(), shards(&[1, 2]));
+        trust.renew(Duration::from_secs(6));
+        assert!(!terms.has_changed().expect("it lives"), "a renewal wakes nobody");
+        let renewed = terms.borrow()[&ShardId(1)];
+        assert_eq!(renewed.number, first[&ShardId(1)].number);
+        assert_eq!(renewed.trusted_until, Some(Duration::from_secs(6)));
+        trust.hold(shards(&[2]));
+        assert!(terms.has_changed().expect("it lives"));
+        clock.advance(Duration::from_secs(5));
+        trust.hold(shards(&[2]));
+        assert!(terms.borrow_and_update().is_empty(), "the trust has ended");
+        trust.renew(Duration::from_secs(20));
+        assert!(terms.borrow()[&ShardId(2)].number > first[&ShardId(2)].number, "a new term");
+        trust.close();
+        trust.renew(Duration::from_secs(30));
+        assert!(terms.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_suspended_machine_is_noticed() {
+        let at = |wall, monotonic| (Timestamp::from_millis(wall), Duration::from_millis(monotonic));
+        assert!(!has_jumped(at(0, 0), at(200, 200)));
+        assert!(!has_jumped(at(0, 0), at(60_000, 60_000)), "the process was only stopped");
+        assert!(has_jumped(at(0, 0), at(60_000, 200)));
+    }
+}

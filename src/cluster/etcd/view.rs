@@ -1,0 +1,146 @@
+//! What this replica knows of the cluster: its members and who holds which shard's key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use etcd_client::{Event, EventType, KeyValue};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::owners::owners;
+use crate::domain::shard::ShardId;
+
+/// The names of the keys.
+#[derive(Clone)]
+pub(super) struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned() }
+    }
+
+    /// What all keys begin with.
+    pub(super) fn all(&self) -> String {
+        format!("{}/", self.prefix)
+    }
+
+    /// The identity of the store that the replicas share.
+    pub(super) fn installation(&self) -> String {
+        format!("{}/installation", self.prefix)
+    }
+
+    pub(super) fn member(&self, name: &str) -> String {
+        format!("{}/members/{name}", self.prefix)
+    }
+
+    pub(super) fn shard(&self, shard: ShardId) -> String {
+        format!("{}/shards/{shard}", self.prefix)
+    }
+
+    fn read(&self, key: &[u8]) -> Option<Key> {
+        let key = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?;
+        if let Some(name) = key.strip_prefix("/members/") {
+            return Some(Key::Member(name.to_owned()));
+        }
+        key.strip_prefix("/shards/")?.parse().ok().map(ShardId).map(Key::Shard)
+    }
+}
+
+enum Key {
+    Member(String),
+    Shard(ShardId),
+}
+
+/// A member, as it presents itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Presence {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) leads: bool,
+}
+
+/// Who holds a shard's key.
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) name: String,
+    pub(super) lease: i64,
+    pub(super) created: i64,
+}
+
+/// What this replica knows of the cluster.
+#[derive(Clone, Default)]
+pub(super) struct View {
+    pub(super) members: BTreeMap<String, Presence>,
+    pub(super) shards: BTreeMap<ShardId, Holder>,
+    /// The revision at which this replica last changed a shard's key: what it hears of earlier ones
+    /// is old.
+    changed: BTreeMap<ShardId, i64>,
+}
+
+impl View {
+    pub(super) fn of(keys: &Keys, listed: &[KeyValue]) -> Self {
+        let mut view = Self::default();
+        for entry in listed {
+            view.put(keys, entry);
+        }
+        view
+    }
+
+    fn put(&mut self, keys: &Keys, entry: &KeyValue) {
+        match keys.read(entry.key()) {
+            Some(Key::Member(name)) => {
+                // One that cannot be read may be of a later version: it is there, and leads nothing
+                // that this one knows of.
+                if let Ok(presence) = serde_json::from_slice(entry.value()) {
+                    self.members.insert(name, presence);
+                }
+            }
+            Some(Key::Shard(shard)) => {
+                let name = String::from_utf8_lossy(entry.value()).into_owned();
+                let (lease, created) = (entry.lease(), entry.create_revision());
+                self.shards.insert(shard, Holder { name, lease, created });
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn apply(&mut self, keys: &Keys, event: &Event) {
+        let Some(entry) = event.kv() else { return };
+        let key = keys.read(entry.key());
+        if let Some(Key::Shard(shard)) = &key
+            && self.changed.get(shard).is_some_and(|own| entry.mod_revision() <= *own)
+        {
+            return;
+        }
+        match (event.event_type(), key) {
+            (EventType::Put, _) => self.put(keys, entry),
+            (EventType::Delete, Some(Key::Member(name))) => drop(self.members.remove(&name)),
+            (EventType::Delete, Some(Key::Shard(shard))) => drop(self.shards.remove(&shard)),
+            (EventType::Delete, None) => {}
+        }
+    }
+
+    /// This replica has taken a shard's key, or given it away, at a revision.
+    pub(super) fn change(&mut self, shard: ShardId, holder: Option<Holder>, revision: i64) {
+        self.changed.insert(shard, revision);
+        match holder {
+            Some(holder) => self.shards.insert(shard, holder),
+            None => self.shards.remove(&shard),
+        };
+    }
+
+    /// The shards whose keys are of a lease.
+    pub(super) fn held_by(&self, lease: i64) -> BTreeSet<ShardId> {
+        let held = self.shards.iter().filter(|(_, holder)| holder.lease == lease);
+        held.map(|(shard, _)| *shard).collect()
+    }
+
+    /// The shards of `shards` that a member shall lead.
+    pub(super) fn shall_lead(&self, name: &str, shards: u16) -> BTreeSet<ShardId> {
+        let members = self.members.iter().filter(|(_, presence)| presence.leads);
+        let members: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
+        let owners = owners(&members, shards).into_iter();
+        let own = (0..shards).zip(owners).filter(|(_, owner)| members[*owner] == name);
+        own.map(|(shard, _)| ShardId(shard)).collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! Which replica leads which shard: a function of who is there, so that all come to the same result
+//! without a word to each other.
+
+use sha2::{Digest, Sha256};
+
+/// For each of `shards` shards the place in `members` of the one that shall lead it; nobody, if
+/// there are none. The order of `members` does not matter.
+///
+/// Rendezvous hashing with a bound: each shard goes to the member that ranks highest for it among
+/// those with fewer than their even part. So no member has more than one shard above another's part,
+/// and few move when one joins or leaves.
+pub fn owners(members: &[&str], shards: u16) -> Vec<usize> {
+    if members.is_empty() {
+        return Vec::new();
+    }
+    let most = usize::from(shards).div_ceil(members.len());
+    let mut loads = vec![0; members.len()];
+    let owner = |shard| {
+        let free = (0..members.len()).filter(|place| loads[*place] < most);
+        let best = free.max_by_key(|place| (rank(members[*place], shard), members[*place]));
+        let best = best.expect("the parts add up to all shards");
+        loads[best] += 1;
+        best
+    };
+    (0..shards).map(owner).collect()
+}
+
+fn rank(member: &str, shard: u16) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(shard.to_be_bytes());
+    hash.update(member.as_bytes());
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 6] = ["a", "b", "replica-3", "replica-4", "x", "y"];
+
+    #[test]
+    fn parts_are_even() {
+        for count in 1..=NAMES.len() {
+            for shards in [1, 2, 5, 64, 1_024] {
+                let owners = owners(&NAMES[..count], shards);
+                let part = |place| owners.iter().filter(|owner| **owner == place).count();
+                let most = usize::from(shards).div_ceil(count);
+                assert!((0..count).all(|place| part(place) <= most), "{count} share {shards}");
+            }
+        }
+        assert!(owners(&[], 5).is_empty());
+    }
+
+    #[test]
+    fn the_order_of_members_does_not_matter() {
+        let name = |members: &[&'static str]| -> Vec<_> {
+            owners(members, 64).into_iter().map(|owner| members[owner]).collect()
+        };
+        assert_eq!(name(&["a", "b", "c"]), name(&["c", "a", "b"]));
+    }
+
+    #[test]
+    fn few_shards_move() {
+        for count in 1..NAMES.len() {
+            let (before, after) = (owners(&NAMES[..count], 1_024), owners(&NAMES[..=count], 1_024));
+            let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+            let needed = 1_024 / (count + 1);
+            assert!(moved <= needed * 3 / 2, "{moved} moved for {needed} when one joined {count}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The cluster's contract as a suite.
+//!
+//! A case is a function of all replicas of a fresh cluster. It is listed once, below, and runs on
+//! every adapter: one line at the end adds an adapter. What takes several replicas, or servers to
+//! fail, is beside the cases, in files of the adapter.
+
+mod etcd;
+mod etcd_faults;
+mod single;
+mod terms;
+mod world;
+
+/// Runs `$module::$case` on the adapter whose replicas `$open` starts.
+macro_rules! suite {
+    ($adapter:ident: $open:path; $($module:ident { $($case:ident,)* })*) => {
+        mod $adapter {$(
+            mod $module {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let replicas = $open().await;
+                    super::super::super::$module::$case(&replicas).await;
+                }
+            )*}
+        )*}
+    };
+}
+
+macro_rules! every_case {
+    ($adapter:ident: $open:path) => {
+        suite! { $adapter: $open;
+            terms {
+                every_shard_is_led_by_one,
+                members_tell_who_leads_what,
+                leaving_ends_all_terms,
+            }
+        }
+    };
+}
+
+/// The suite, once for each adapter.
+mod on {
+    every_case!(single: super::super::super::single::open);
+    every_case!(etcd: super::super::super::etcd::open);
+}
