@@ -24,6 +24,25 @@ pub(super) enum Failure {
     Other(String),
 }
 
+/// What has to be done about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    Settings,
+    Rights,
+    Patience,
+}
+
+impl Failure {
+    /// What has to be done: one server after the other may fail in its own way, which is no news.
+    pub(super) fn remedy(&self) -> Remedy {
+        match self {
+            Self::Login(_) | Self::Foreign(_) => Remedy::Settings,
+            Self::Rights(_) => Remedy::Rights,
+            Self::Silent | Self::LeaseEnded | Self::Ended | Self::Other(_) => Remedy::Patience,
+        }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let Error::GRpcStatus(status) = &error else { return Self::Other(deepest(&error)) };

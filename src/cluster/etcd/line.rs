@@ -3,13 +3,16 @@
 use std::future::Future;
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, Error};
+use etcd_client::{Certificate, Client, ConnectOptions, Error, TlsOptions};
 
 use super::failure::Failure;
 use super::settings::ServerSettings;
 
-/// How long a request may take.
+/// How long a request may take that only memory has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a write may take: the disks of etcd may be slow. Where writes are waited for, renewals
+/// tell sooner whether the server is there at all.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a quiet connection is tried; etcd closes those that try more often.
 const TRY_EVERY: Duration = Duration::from_secs(5);
 
@@ -25,7 +28,14 @@ pub(super) async fn connect(settings: &ServerSettings, turn: usize) -> Result<Cl
     if let Some((user, password)) = &settings.login {
         options = options.with_user(user, password);
     }
-    answer(Client::connect([endpoint], Some(options))).await
+    if endpoint.starts_with("https://") {
+        let tls = TlsOptions::new();
+        options = options.with_tls(match &settings.authorities {
+            Some(authorities) => tls.ca_certificate(Certificate::from_pem(authorities)),
+            None => tls.with_webpki_roots(),
+        });
+    }
+    answer(Box::pin(Client::connect([endpoint], Some(options)))).await
 }
 
 /// The answer to a request, waited for as long as is bearable. Whether a request without an answer
@@ -33,7 +43,21 @@ pub(super) async fn connect(settings: &ServerSettings, turn: usize) -> Result<Cl
 pub(super) async fn answer<T>(
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {
-    match tokio::time::timeout(PATIENCE, request).await {
+    within(PATIENCE, request).await
+}
+
+/// The answer to a write.
+pub(super) async fn written<T>(
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    within(WRITE_PATIENCE, request).await
+}
+
+async fn within<T>(
+    bound: Duration,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(bound, request).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::Silent),
     }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{
-    Client, Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, WatchOptions,
-    WatchStream,
+    Client, Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, WatchOptions, WatchStream,
 };
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -13,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
-use super::line::{answer, connect};
+use super::line::{answer, connect, written};
 use super::settings::Settings;
 use super::trust::Trust;
 use super::view::{Holder, Keys, Presence, View};
@@ -73,12 +72,11 @@ impl Member {
             } else {
                 self.turn += 1;
             }
-            let sentence = failure.to_string();
-            self.known.send_modify(|known| *known = Err(sentence.clone()));
-            if said.as_ref() != Some(&sentence) {
-                tracing::warn!(error = sentence, "not in the cluster, trying again");
-                said = Some(sentence);
+            if said != Some(failure.remedy()) {
+                said = Some(failure.remedy());
+                tracing::warn!(error = %failure, "not in the cluster, trying again");
             }
+            self.known.send_modify(|known| *known = Err(failure.to_string()));
             self.clock.sleep(retry.mul_f64(0.5 + self.random.unit() / 2.0)).await;
             retry = (retry * 2).min(SLOWEST_RETRY);
         }
@@ -101,25 +99,23 @@ impl Member {
     /// Refuses to be among the replicas of another store.
     async fn check_installation(&self, mut client: Client) -> Result<(), Failure> {
         let (key, own) = (self.keys.installation(), self.settings.installation.as_str());
-        let claim = Txn::new()
-            .when([Compare::version(key.clone(), CompareOp::Equal, 0)])
-            .and_then([TxnOp::put(key.clone(), own, None)])
-            .or_else([TxnOp::get(key, None)]);
-        let claimed = answer(client.txn(claim)).await?;
-        let theirs = claimed.op_responses().into_iter().find_map(|response| match response {
-            TxnOpResponse::Get(found) => {
-                let found = found.kvs().first()?;
-                Some(String::from_utf8_lossy(found.value()).into_owned())
-            }
-            _ => None,
-        });
-        match theirs {
-            Some(theirs) if theirs != own => {
+        // Two that find none are told apart by the transaction, and find one when they look again.
+        for _ in 0..2 {
+            let found = answer(client.get(key.clone(), None)).await?;
+            if let Some(found) = found.kvs().first() {
+                if found.value() == own.as_bytes() {
+                    return Ok(());
+                }
                 self.trust.lose();
-                Err(Failure::Foreign(theirs))
+                let theirs = String::from_utf8_lossy(found.value()).into_owned();
+                return Err(Failure::Foreign(theirs));
             }
-            _ => Ok(()),
+            let claim = Txn::new()
+                .when([Compare::version(key.clone(), CompareOp::Equal, 0)])
+                .and_then([TxnOp::put(key.clone(), own, None)]);
+            written(client.txn(claim)).await?;
         }
+        Err(Failure::Ended)
     }
 
     fn trusted_from(&self, asked: Duration) -> Duration {
@@ -131,7 +127,7 @@ impl Member {
         #[expect(clippy::cast_possible_truncation, reason = "a lease of seconds")]
         let seconds = seconds as i64;
         let asked = self.clock.monotonic();
-        let granted = answer(client.lease_grant(seconds, None)).await?;
+        let granted = written(client.lease_grant(seconds, None)).await?;
         self.lease = Some(granted.id());
         self.trust.lose();
         self.trust.renew(self.trusted_from(asked));
@@ -197,7 +193,7 @@ impl Member {
         let presence = Presence { name: name.clone(), version, leads: *leads };
         let presence = serde_json::to_vec(&presence).expect("strings can be written");
         let with_lease = PutOptions::new().with_lease(lease);
-        answer(client.put(self.keys.member(name), presence, Some(with_lease))).await.map(drop)
+        written(client.put(self.keys.member(name), presence, Some(with_lease))).await.map(drop)
     }
 
     /// Waits for changes; false if they have to be listed anew.
@@ -241,7 +237,7 @@ impl Member {
             async move {
                 let unchanged = Compare::create_revision(key.clone(), CompareOp::Equal, created);
                 let give = Txn::new().when([unchanged]).and_then([TxnOp::delete(key, None)]);
-                answer(client.txn(give)).await.map(|given| (shard, given))
+                written(client.txn(give)).await.map(|given| (shard, given))
             }
         });
         let mut given = stream::iter(requests).buffer_unordered(AT_ONCE);
@@ -275,7 +271,7 @@ impl Member {
                 let take = Txn::new()
                     .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
                     .and_then([TxnOp::put(key, name, Some(with_lease))]);
-                answer(client.txn(take)).await.map(|taken| (*shard, taken))
+                written(client.txn(take)).await.map(|taken| (*shard, taken))
             }
         });
         let mut taken = stream::iter(requests).buffer_unordered(AT_ONCE);
@@ -297,7 +293,7 @@ impl Member {
         for turn in self.turn..self.turn + self.settings.servers.endpoints.len() {
             let revoked = async {
                 let mut client = connect(&self.settings.servers, turn).await?;
-                answer(client.lease_revoke(lease)).await
+                written(client.lease_revoke(lease)).await
             };
             match revoked.await {
                 Ok(_) => return,

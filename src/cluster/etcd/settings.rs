@@ -32,6 +32,8 @@ pub struct ServerSettings {
     /// Each `http://` or `https://` with host and port.
     pub(super) endpoints: Vec<String>,
     pub(super) login: Option<(String, String)>,
+    /// The authorities to trust (PEM), instead of those of the public web.
+    pub(super) authorities: Option<String>,
     /// Without a slash at its end.
     pub(super) prefix: String,
 }
@@ -59,10 +61,16 @@ const PREFIX: &str = "punctual";
 
 impl ServerSettings {
     /// Reads the address `url`. The password of `password_file` goes before that of the address.
+    /// With TLS the authorities in `ca_file` (PEM) are trusted, or those of the public web if there
+    /// is none.
     ///
     /// # Errors
     /// If one of them cannot be used, with what to do about it.
-    pub fn parse(url: &str, password_file: Option<&Path>) -> Result<Self, InvalidSettings> {
+    pub fn parse(
+        url: &str,
+        password_file: Option<&Path>,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, InvalidSettings> {
         let forms = || InvalidSettings(FORMS.to_owned());
         let (scheme, rest) = match url.split_once("://") {
             Some(("etcd", rest)) => ("http", rest),
@@ -86,10 +94,21 @@ impl ServerSettings {
             let what = "has a password file, but names no user: put USER@ before the first host";
             return Err(InvalidSettings(what.to_owned()));
         }
+        if scheme == "http" && ca_file.is_some() {
+            return Err(InvalidSettings("has a ca_file, which only etcds:// uses".to_owned()));
+        }
+        let authorities = ca_file.map(|file| read(file, "ca_file")).transpose()?;
         let prefix = prefix.trim_end_matches('/');
         let prefix = if prefix.is_empty() { PREFIX } else { prefix }.to_owned();
-        Ok(Self { endpoints: endpoints.ok_or_else(forms)?, login, prefix })
+        Ok(Self { endpoints: endpoints.ok_or_else(forms)?, login, authorities, prefix })
     }
+}
+
+fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
+    fs::read_to_string(file).map_err(|error| {
+        let file = file.display();
+        InvalidSettings(format!("has a {what} {file} that cannot be read: {error}"))
+    })
 }
 
 fn read_login(
@@ -102,13 +121,7 @@ fn read_login(
         decoded.map(String::from).map_err(|_| InvalidSettings(FORMS.to_owned()))
     };
     let password = match password_file {
-        Some(file) => {
-            let text = fs::read_to_string(file).map_err(|error| {
-                let file = file.display();
-                InvalidSettings(format!("has a password file {file} that cannot be read: {error}"))
-            })?;
-            text.trim_end_matches(['\r', '\n']).to_owned()
-        }
+        Some(file) => read(file, "password file")?.trim_end_matches(['\r', '\n']).to_owned(),
         None => decode(password)?,
     };
     Ok((decode(user)?, password))
@@ -119,7 +132,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<ServerSettings, InvalidSettings> {
-        ServerSettings::parse(url, None)
+        ServerSettings::parse(url, None, None)
     }
 
     #[test]
@@ -140,9 +153,10 @@ mod tests {
     fn the_password_of_a_file_goes_first() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), "from the file\n").expect("written");
-        let read = ServerSettings::parse("etcd://me@a:1", Some(file.path())).expect("valid");
+        let read = ServerSettings::parse("etcd://me@a:1", Some(file.path()), None).expect("valid");
         assert_eq!(read.login, Some(("me".to_owned(), "from the file".to_owned())));
-        let nobody = ServerSettings::parse("etcd://a:1", Some(file.path())).expect_err("no user");
+        let nobody =
+            ServerSettings::parse("etcd://a:1", Some(file.path()), None).expect_err("no user");
         assert!(nobody.to_string().contains("names no user"));
     }
 

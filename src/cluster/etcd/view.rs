@@ -89,8 +89,7 @@ impl View {
     fn put(&mut self, keys: &Keys, entry: &KeyValue) {
         match keys.read(entry.key()) {
             Some(Key::Member(name)) => {
-                // One that cannot be read may be of a later version: it is there, and leads nothing
-                // that this one knows of.
+                // What is not a presence was not put there by a replica.
                 if let Ok(presence) = serde_json::from_slice(entry.value()) {
                     self.members.insert(name, presence);
                 }

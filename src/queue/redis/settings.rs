@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{Client, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 
 /// Where the server is, how to log in, and what the keys begin with.
 #[derive(Clone)]
@@ -42,7 +42,8 @@ const FORMS: &str = "must be redis://HOST:PORT or rediss://HOST:PORT for one ser
 impl Settings {
     /// Reads the address `url`: `redis://` (or `rediss://` with TLS) for one server,
     /// `redis+cluster://` (or `rediss+cluster://`) for a cluster with one or more of its nodes. The
-    /// password of `password_file` goes before that of the address.
+    /// password of `password_file` goes before that of the address. With TLS the authorities in
+    /// `ca_file` (PEM) are trusted, or those of the public web if there is none.
     ///
     /// # Errors
     /// If one of them cannot be used, with what to do about it.
@@ -50,6 +51,7 @@ impl Settings {
         url: &str,
         prefix: &str,
         password_file: Option<&Path>,
+        ca_file: Option<&Path>,
     ) -> Result<Self, InvalidSettings> {
         let invalid = |text: &str| InvalidSettings(text.to_owned());
         let may_be_in_prefix = |c: char| c.is_ascii_alphanumeric() || ":_.-".contains(c);
@@ -73,32 +75,37 @@ impl Settings {
         if cluster && !database.is_empty() {
             return Err(invalid("names a database, of which a cluster has only one"));
         }
-        let password = password_file.map(read_password).transpose()?;
+        if ca_file.is_some() && (cluster || scheme != "rediss") {
+            return Err(invalid("has a ca_file, which only rediss:// uses"));
+        }
+        let password = password_file.map(|file| read(file, "password file")).transpose()?;
+        let authorities = ca_file.map(|file| read(file, "ca_file")).transpose()?;
         let node = |host: &&str| {
             // What the library would say of a bad address shows it.
             let info = format!("{scheme}://{login}@{host}/{database}").into_connection_info();
-            let info = info.map_err(|_| invalid(FORMS))?;
-            Ok(match &password {
-                Some(password) => {
-                    let login = info.redis_settings().clone().set_password(password);
-                    info.set_redis_settings(login)
-                }
-                None => info,
-            })
+            let mut info = info.map_err(|_| invalid(FORMS))?;
+            if let Some(password) = &password {
+                let password = password.trim_end_matches(['\r', '\n']);
+                let login = info.redis_settings().clone().set_password(password);
+                info = info.set_redis_settings(login);
+            }
+            let Some(authorities) = &authorities else { return Ok(info) };
+            let root_cert = Some(authorities.clone().into_bytes());
+            let trusting = TlsCertificates { client_tls: None, root_cert };
+            let trusting = Client::build_with_tls(info, trusting);
+            let trusting = trusting.map_err(|_| invalid("has a ca_file without certificates"))?;
+            Ok(trusting.get_connection_info().clone())
         };
         let nodes = hosts.iter().map(node).collect::<Result<_, _>>()?;
         Ok(Self { nodes, cluster, prefix: prefix.to_owned() })
     }
 }
 
-fn read_password(file: &Path) -> Result<String, InvalidSettings> {
-    let text = fs::read_to_string(file).map_err(|error| {
-        InvalidSettings(format!(
-            "has a password file {} that cannot be read: {error}",
-            file.display()
-        ))
-    })?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
+    fs::read_to_string(file).map_err(|error| {
+        let file = file.display();
+        InvalidSettings(format!("has a {what} {file} that cannot be read: {error}"))
+    })
 }
 
 #[cfg(test)]
@@ -106,7 +113,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<Settings, InvalidSettings> {
-        Settings::parse(url, "punctual", None)
+        Settings::parse(url, "punctual", None, None)
     }
 
     #[test]
@@ -126,9 +133,10 @@ mod tests {
     fn the_password_of_a_file_goes_first() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), "from the file\n").expect("written");
-        let read = Settings::parse("redis://:other@h", "p", Some(file.path())).expect("valid");
+        let read =
+            Settings::parse("redis://:other@h", "p", Some(file.path()), None).expect("valid");
         assert_eq!(read.nodes[0].redis_settings().password(), Some("from the file"));
-        let missing = Settings::parse("redis://h", "p", Some(Path::new("/no/such")));
+        let missing = Settings::parse("redis://h", "p", Some(Path::new("/no/such")), None);
         let said = missing.expect_err("there is none").to_string();
         assert!(said.starts_with("has a password file /no/such that cannot be read: "), "{said}");
     }
@@ -140,6 +148,8 @@ mod tests {
         }
         let several = parse("redis://:secret@a,b").expect_err("one server").to_string();
         assert_eq!(several, "names several hosts, which only redis+cluster:// takes");
-        assert!(Settings::parse("redis://h", "a{b}", None).is_err());
+        let plain = Settings::parse("redis://h", "p", None, Some(Path::new("/no/such")));
+        assert!(plain.expect_err("no TLS").to_string().contains("only rediss://"));
+        assert!(Settings::parse("redis://h", "a{b}", None, None).is_err());
     }
 }

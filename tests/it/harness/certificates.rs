@@ -1,5 +1,6 @@
 //! Certificates, good and bad, made when they are needed.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -49,11 +50,35 @@ impl Authority {
         self.issue(&params)
     }
 
+    /// Files with a valid certificate for `names`, its key, and this authority, in `folder`.
+    pub fn server_files(&self, names: &[&str], folder: &Path) -> ServerFiles {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params(names).signed_by(&key, &self.issuer).expect("a certificate");
+        let write = |name: &str, pem: String| {
+            let path = folder.join(name);
+            std::fs::write(&path, pem).expect("written");
+            path
+        };
+        ServerFiles {
+            certificate: write("certificate", certificate.pem()),
+            key: write("key", key.serialize_pem()),
+            authority: write("authority", self.pem()),
+        }
+    }
+
     fn issue(&self, params: &CertificateParams) -> ServerConfig {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         server(certificate.der().clone(), &key)
     }
+}
+
+/// What a server that is a program of its own is given.
+#[derive(Clone)]
+pub struct ServerFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub authority: PathBuf,
 }
 
 /// A server for `names` that vouches for itself.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::certificates::ServerFiles;
 use super::wait::until;
 
 /// The address of a shared server, from the environment.
@@ -147,6 +148,7 @@ impl RedisServer {
 pub struct EtcdServers {
     pub clients: Vec<u16>,
     peers: Vec<u16>,
+    tls: Option<ServerFiles>,
     folders: Vec<TempDir>,
     processes: Vec<Option<Process>>,
 }
@@ -154,14 +156,26 @@ pub struct EtcdServers {
 impl EtcdServers {
     /// One of so many members.
     pub async fn start(members: usize) -> Self {
+        let servers = Self::launch_all(members, None);
+        servers.ready().await;
+        servers
+    }
+
+    /// One member that clients reach over TLS.
+    pub async fn start_with_tls(files: &ServerFiles) -> Self {
+        let servers = Self::launch_all(1, Some(files.clone()));
+        until("etcd listens", async || listens(servers.clients[0]).then_some(())).await;
+        servers
+    }
+
+    fn launch_all(members: usize, tls: Option<ServerFiles>) -> Self {
         let ports = || (0..members).map(|_| free_port()).collect::<Vec<_>>();
         let folders = (0..members).map(|_| tempfile::tempdir().expect("a folder")).collect();
         let processes = (0..members).map(|_| None).collect();
-        let mut servers = Self { clients: ports(), peers: ports(), folders, processes };
+        let mut servers = Self { clients: ports(), peers: ports(), tls, folders, processes };
         for member in 0..members {
             servers.launch(member);
         }
-        servers.ready().await;
         servers
     }
 
@@ -171,9 +185,13 @@ impl EtcdServers {
         let peers = self.peers.iter().enumerate();
         let cluster = peers.map(|(member, port)| format!("{}={}", name(member), url(*port)));
         let cluster = cluster.collect::<Vec<_>>().join(",");
-        let (client, peer) = (url(self.clients[member]), url(self.peers[member]));
+        let (mut client, peer) = (url(self.clients[member]), url(self.peers[member]));
         let folder = &self.folders[member];
         let mut command = Command::new("etcd");
+        if let Some(files) = &self.tls {
+            client = client.replace("http://", "https://");
+            command.arg("--cert-file").arg(&files.certificate).arg("--key-file").arg(&files.key);
+        }
         command.args(["--name", &name(member), "--initial-cluster", &cluster]);
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);

@@ -11,7 +11,7 @@ pub const LEASE: Duration = Duration::from_secs(2);
 pub fn join(url: &str, clock: &Clock, change: impl FnOnce(&mut Settings)) -> Replica {
     let random = Random::system();
     let mut settings = Settings {
-        servers: ServerSettings::parse(url, None).expect("valid"),
+        servers: ServerSettings::parse(url, None, None).expect("valid"),
         name: format!("replica-{:08x}", random.bits() >> 96),
         leads: true,
         shards: SHARDS,

@@ -1,9 +1,11 @@
 //! What replicas do when etcd fails.
 
 use etcd_client::{Client, PermissionType};
+use punctual::cluster::etcd::ServerSettings;
 
 use super::etcd::{LEASE, join};
 use super::world::*;
+use crate::harness::certificates::Authority;
 use crate::harness::servers::EtcdServers;
 
 fn pair(servers: &EtcdServers) -> [Replica; 2] {
@@ -161,6 +163,25 @@ async fn a_wrong_password_is_explained_without_showing_it() {
     let replica = join(&servers.url("me:secret@"), &Clock::system(), |_| {});
     evenly_led(&[&replica]).await;
     replica.cluster.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls_the_given_authority_is_trusted_and_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = Authority::new("of the test").server_files(&["127.0.0.1"], folder.path());
+    let servers = EtcdServers::start_with_tls(&files).await;
+    let url = servers.url("").replace("etcd://", "etcds://");
+    let trusting = ServerSettings::parse(&url, None, Some(&files.authority)).expect("valid");
+    let replica = join(&url, &Clock::system(), |settings| settings.servers = trusting);
+    evenly_led(&[&replica]).await;
+    replica.cluster.leave().await;
+    let careful = join(&url, &Clock::system(), |_| {});
+    until("it has tried", async || {
+        let refused = careful.cluster.members().await.err()?.to_string();
+        (!refused.contains("not joined yet")).then_some(())
+    })
+    .await;
+    assert!(careful.leads().is_empty(), "an unknown authority");
 }
 
 /// Switches authentication on: `me` with the password `secret` may use the keys of the tests.

@@ -1,20 +1,25 @@
 //! The adapter of clusters, and what it does when its server fails.
 
+use std::path::Path;
 use std::time::Instant;
 
 use punctual::queue::redis::{RedisQueue, Settings};
 use punctual::runtime::{Clock, Random, Tasks};
 
 use super::world::*;
+use crate::harness::certificates::Authority;
 use crate::harness::line::LossyLine;
-use crate::harness::servers::{PASSWORD, RedisServer, shared};
+use crate::harness::servers::{PASSWORD, RedisServer, free_port, shared};
 use crate::harness::wait::{until, within};
 
 /// How long an operation may take to fail.
 const FAILS_WITHIN: Duration = Duration::from_millis(2_500);
 
 fn queue_at(url: &str, prefix: &str) -> (SharedQueue, Tasks) {
-    let settings = Settings::parse(url, prefix, None).expect("valid");
+    start(Settings::parse(url, prefix, None, None).expect("valid"))
+}
+
+fn start(settings: Settings) -> (SharedQueue, Tasks) {
     let (clock, tasks) = (Clock::system(), Tasks::new());
     let queue = RedisQueue::start(settings, SHARDS, clock, Random::system(), &tasks);
     (Arc::new(queue.expect("valid")), tasks)
@@ -234,4 +239,21 @@ async fn what_is_left_of_a_rebuild_expires() {
         let left: i64 = server.run(redis::cmd("TTL").arg(&key)).await;
         assert!((0..=60).contains(&left), "{key} is kept for {left} s");
     }
+}
+
+#[tokio::test]
+async fn over_tls_the_given_authority_is_trusted_and_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = Authority::new("of the test").server_files(&["127.0.0.1"], folder.path());
+    let port = free_port();
+    let (tls_port, text) = (port.to_string(), |path: &Path| path.display().to_string());
+    let (certificate, key) = (text(&files.certificate), text(&files.key));
+    let tls = ["--tls-port", &tls_port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+    let _server = RedisServer::start(&[&tls[..], &["--tls-auth-clients", "no"]].concat()).await;
+    let url = format!("rediss://:{PASSWORD}@127.0.0.1:{port}");
+    let trusting = Settings::parse(&url, "test", None, Some(&files.authority)).expect("valid");
+    let (queue, _tasks) = start(trusting);
+    recovered(&queue).await;
+    let (careful, _tasks) = queue_at(&url, "test");
+    careful.push(&[ticket(1, 1, 1, 0)]).await.expect_err("an unknown authority");
 }
