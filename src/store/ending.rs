@@ -44,8 +44,8 @@ pub(in crate::store) struct Ended {
 }
 
 impl Ending {
-    pub(in crate::store) fn new(running: Running, completion: &Completion) -> Self {
-        let Running { place, schedule, shard, max_attempts, stop, is_active, .. } = running;
+    pub(in crate::store) fn new(running: &Running, completion: &Completion) -> Self {
+        let Running { place, schedule, shard, max_attempts, stop, is_active, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
             End::Succeeded => (JobStatus::Success, None, None),
             End::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),

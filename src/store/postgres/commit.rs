@@ -79,7 +79,7 @@ const COMMIT: &str = "
                 $13::text[])
          AS c (job, status, wake_at, completed_at, error_code, error_message, duration_ms, timings,
                status_code, truncated, headers, body)
-    WHERE j.id = c.job AND j.id BETWEEN $14 AND $15";
+    WHERE j.id = c.job AND j.id = ANY ($2) AND j.id BETWEEN $14 AND $15";
 
 async fn write(
     connection: &mut PgConnection,

@@ -28,8 +28,8 @@ const RUNNING: &str = "
     FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
          AS c (place, job, attempt, executor)
     JOIN jobs AS j ON j.id = c.job
-    WHERE j.id BETWEEN $5 AND $6 AND j.status = 1 AND j.attempt_number = c.attempt
-      AND j.claimed_by = c.executor
+    WHERE j.id = ANY ($2) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
+      AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
     ORDER BY j.id, c.place FOR NO KEY UPDATE OF j";
 
 impl FromRow<'_, PgRow> for Running {
@@ -79,7 +79,7 @@ pub(super) async fn read(
         let completion = completions.get(row.place).ok_or_else(damaged)?;
         if seen.insert(completion.job) {
             let is_active = active.get(&row.schedule) == Some(&Some(completion.job));
-            endings.push(Ending::new(Running { is_active, ..row }, completion));
+            endings.push(Ending::new(&Running { is_active, ..row }, completion));
         }
     }
     Ok(endings)

@@ -56,10 +56,13 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// The second firing of the same schedule is left out: it is stale after the first.
+    /// In the order of the schedules' ids. The second firing of the same schedule is left out: it
+    /// is stale after the first.
     pub(super) fn new(firings: &[Firing]) -> Self {
         let (mut batch, mut seen) = (Self::default(), HashSet::with_capacity(firings.len()));
-        for (place, firing) in (0_i64..).zip(firings) {
+        let mut ordered: Vec<(i64, &Firing)> = (0..).zip(firings).collect();
+        ordered.sort_by_key(|(_, firing)| firing.schedule);
+        for (place, firing) in ordered {
             if !seen.insert(firing.schedule) {
                 continue;
             }
@@ -110,24 +113,30 @@ fn merged(firing: &Firing) -> Vec<(TickRange, SkipReason)> {
 /// `due` are the schedules that are as they were read. `placed` gives each of their jobs its turn:
 /// with a policy other than `allow`, the first that is not there yet starts if none is active, the
 /// next is held if there is room, the others are skips.
+///
+/// The state's rows are locked one by one, after the fence's, in the order of the batch, which is
+/// that of their ids. When they are written they are joined by the shard of another row and not by
+/// the parameter, although it is the same: otherwise the planner may read the whole shard.
 const FIRE: &str = "
 WITH fence AS MATERIALIZED (
     SELECT shard FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
 ), due AS MATERIALIZED (
-    SELECT w.place, w.next_tick, w.jobs_from, w.job_count, st.schedule_id, st.account_id,
-           st.version_id, st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id,
+    SELECT w.place, w.next_tick, w.jobs_from, w.job_count, st.shard, st.schedule_id,
+           st.account_id, st.version_id, st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id,
            st.held_job_id, st.open_skip
     FROM fence
     CROSS JOIN (
-        SELECT u.*, sum(u.job_count) OVER (ORDER BY u.place) - u.job_count AS jobs_from
+        SELECT u.*, sum(u.job_count) OVER (ORDER BY u.n) - u.job_count AS jobs_from
         FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
-                    $9::integer[]) AS u (place, schedule, version, tick, next_tick, job_count)
+                    $9::integer[]) WITH ORDINALITY
+             AS u (place, schedule, version, tick, next_tick, job_count, n)
     ) AS w
-    JOIN schedule_state AS st ON st.shard = $1 AND st.schedule_id = w.schedule
-    WHERE CASE WHEN st.next_tick = w.tick AND st.version_id = w.version THEN w.tick <= $3
-               ELSE false END
-    ORDER BY st.schedule_id
-    FOR NO KEY UPDATE OF st
+    CROSS JOIN LATERAL (
+        SELECT * FROM schedule_state AS s
+        WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
+          AND s.version_id = w.version AND s.next_tick <= $3
+        FOR NO KEY UPDATE
+    ) AS st
 ), wanted AS (
     SELECT d.*, ($10::uuid[])[n] AS id, ($11::smallint[])[n] AS trigger, ($12::bigint[])[n] AS tick
     FROM due AS d
@@ -140,7 +149,8 @@ WITH fence AS MATERIALIZED (
                 + (w.active_job_id IS NOT NULL)::integer
     FROM wanted AS w
     WHERE w.overlap_policy <> 'allow'
-      AND NOT EXISTS (SELECT FROM jobs AS j WHERE j.id = w.id AND j.id BETWEEN $13 AND $14)
+      AND NOT EXISTS (SELECT FROM jobs AS j
+                      WHERE j.id = w.id AND j.id = ANY ($10) AND j.id BETWEEN $13 AND $14)
 ), made AS (
     INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       max_attempts, wake_at, created_at, updated_at)
@@ -184,7 +194,7 @@ WITH fence AS MATERIALIZED (
     FROM (SELECT * FROM extended UNION ALL SELECT * FROM begun) AS skip
     ORDER BY schedule_id, first_tick DESC
 ), outcome AS (
-    SELECT d.place, d.next_tick, d.schedule_id, d.host_key, d.account_id, m.started, m.held,
+    SELECT d.place, d.next_tick, d.shard, d.schedule_id, d.host_key, d.account_id, m.started, m.held,
            m.made, k.id AS open_skip, k.first_tick
     FROM due AS d
     LEFT JOIN (SELECT schedule_id, true AS made,
@@ -207,7 +217,7 @@ WITH fence AS MATERIALIZED (
             WHEN o.made THEN NULL
             ELSE st.open_skip END
     FROM outcome AS o
-    WHERE st.shard = $1 AND st.schedule_id = o.schedule_id
+    WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
     RETURNING o.place, o.schedule_id, o.account_id, o.host_key
 )
 SELECT a.place, m.id AS job, a.account_id, a.host_key

@@ -13,10 +13,11 @@ use sqlx::{FromRow, PgConnection, Postgres, QueryBuilder};
 use super::error::Outcome;
 use super::jobs::job_columns;
 use super::values::{bounds, count as counted, key_above, key_from, some_number};
+use super::{PostgresStore, Within};
 use crate::domain::job::{Job, JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
-use crate::store::{JobPage, JobQuery};
+use crate::store::{JobPage, JobQuery, Result};
 
 /// Whole jobs, newest first; of a response no more characters than it may have bytes, and its
 /// length.
@@ -42,8 +43,19 @@ impl FromRow<'_, PgRow> for Listed {
     }
 }
 
+impl PostgresStore {
+    pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
+        let query = Arc::new(query.clone());
+        self.api
+            .run("jobs", Within::Snapshot, move |connection| {
+                Box::pin(list(connection, account, query.clone()))
+            })
+            .await
+    }
+}
+
 /// Counts and reads in one view of the store.
-pub(super) async fn list(
+async fn list(
     snapshot: &mut PgConnection,
     account: AccountId,
     query: Arc<JobQuery>,

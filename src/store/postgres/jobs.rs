@@ -1,7 +1,5 @@
 //! Jobs: made, read and cancelled by users.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
@@ -11,7 +9,7 @@ use super::overlap;
 use super::partitions::days_of;
 use super::tickets::tickets;
 use super::values::{number, some_number};
-use super::{PostgresStore, Within, job_list};
+use super::{PostgresStore, Within};
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::outcome::Timings;
 use crate::domain::shard::ShardId;
@@ -163,12 +161,7 @@ impl JobStore for PostgresStore {
     }
 
     async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
-        let query = Arc::new(query.clone());
-        self.api
-            .run("jobs", Within::Snapshot, move |connection| {
-                Box::pin(job_list::list(connection, account, query.clone()))
-            })
-            .await
+        self.list_jobs(account, query).await
     }
 }
 

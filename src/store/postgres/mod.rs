@@ -46,6 +46,7 @@ mod firing;
 mod job_list;
 mod jobs;
 mod open;
+mod options;
 mod overlap;
 mod partitions;
 mod pool;

@@ -1,7 +1,5 @@
 //! Opening the store: the server's address and the pools.
 
-use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
@@ -11,10 +9,11 @@ use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
 use super::error::{Fault, Outcome};
+use super::options::options;
 use super::pool::Connections;
 use super::{PostgresStore, Settings};
 use crate::runtime::Tasks;
-use crate::store::{Result, StoreErrorKind};
+use crate::store::Result;
 
 /// How long a caller waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(3);
@@ -68,38 +67,6 @@ impl PostgresStore {
         let connected = timeout(ACQUIRE, options.connect()).await;
         Ok(connected.map_err(|_| Fault::no_answer())??)
     }
-}
-
-/// Reads the password file again, for the connections that are made from now on.
-pub(super) fn renew_password(pool: &PgPool, settings: &Settings) {
-    if settings.password_file.is_none() {
-        return;
-    }
-    let name = pool.connect_options().get_application_name().unwrap_or_default().to_owned();
-    match options(settings) {
-        Ok(options) => pool.set_connect_options(options.application_name(&name)),
-        Err(fault) => tracing::warn!(error = %fault, "the store's password cannot be read"),
-    }
-}
-
-fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
-    let options = PgConnectOptions::from_str(&settings.url)?.disable_statement_logging();
-    match &settings.password_file {
-        Some(path) => Ok(options.password(&password(path)?)),
-        None => Ok(options),
-    }
-}
-
-fn password(path: &Path) -> Outcome<String> {
-    let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why);
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        refused(format!("cannot read the password file {}: {error}", path.display()))
-    })?;
-    let password = text.trim_end_matches(['\r', '\n']);
-    if password.is_empty() {
-        return Err(refused(format!("the password file {} is empty", path.display())));
-    }
-    Ok(password.to_owned())
 }
 
 fn pool(options: PgConnectOptions, size: u32, timeouts: &'static str) -> PgPool {

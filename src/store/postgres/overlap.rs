@@ -52,8 +52,8 @@ pub(super) async fn start(
     let started: Vec<JobId> = sqlx::query_scalar(
         "UPDATE jobs SET wake_at = $1, updated_at = $1
          WHERE id IN (SELECT id FROM jobs
-                      WHERE id = ANY ($2) AND id BETWEEN $3 AND $4 AND status = 0
-                        AND wake_at IS NULL
+                      WHERE id = ANY ($2) AND id BETWEEN $3 AND $4
+                        AND status::integer = 0 AND wake_at IS NULL
                       ORDER BY id FOR UPDATE)
            AND id BETWEEN $3 AND $4
          RETURNING id",

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::Settings;
 use super::error::{Fault, Outcome, Remedy};
-use super::open::renew_password;
+use super::options::renew_password;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::{Result, StoreErrorKind};
 

@@ -8,10 +8,11 @@ use sqlx::{PgConnection, Postgres, QueryBuilder};
 use super::error::Outcome;
 use super::schedules::schedule_columns;
 use super::values::count as counted;
+use super::{PostgresStore, Within};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
-use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
+use crate::store::{Result, SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// Whole schedules, in the order of their ids in the parameter.
 const ROWS: &str = concat!(
@@ -24,8 +25,23 @@ const ROWS: &str = concat!(
       ORDER BY e.place"
 );
 
+impl PostgresStore {
+    pub(super) async fn list_schedules(
+        &self,
+        account: AccountId,
+        query: &ScheduleQuery,
+    ) -> Result<SchedulePage> {
+        let query = Arc::new(query.clone());
+        self.api
+            .run("schedules", Within::Snapshot, move |connection| {
+                Box::pin(list(connection, account, query.clone()))
+            })
+            .await
+    }
+}
+
 /// Counts and reads in one view of the store.
-pub(super) async fn list(
+async fn list(
     snapshot: &mut PgConnection,
     account: AccountId,
     query: Arc<ScheduleQuery>,

@@ -9,7 +9,7 @@ use sqlx::{FromRow, PgConnection, Row};
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
 use super::values::number;
-use super::{PostgresStore, Within, change, schedule_list, skips};
+use super::{PostgresStore, Within, change, skips};
 use crate::domain::schedule::{Definition, Schedule};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, VersionId};
@@ -76,12 +76,7 @@ impl ScheduleStore for PostgresStore {
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
-        let query = Arc::new(query.clone());
-        self.api
-            .run("schedules", Within::Snapshot, move |connection| {
-                Box::pin(schedule_list::list(connection, account, query.clone()))
-            })
-            .await
+        self.list_schedules(account, query).await
     }
 
     async fn change_schedule(

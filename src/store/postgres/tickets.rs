@@ -29,7 +29,7 @@ pub(super) async fn tickets(connection: &mut PgConnection, jobs: &[JobId]) -> Ou
     let tickets = sqlx::query_as(
         "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
          FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-         WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3 AND j.status = 0
+         WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3 AND j.status::integer = 0
            AND j.wake_at IS NOT NULL
          ORDER BY j.id",
     )

@@ -53,7 +53,7 @@ pub(super) async fn read(
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let endings = rows_of::<RunningRow>(&rows)?.into_iter().map(|row| {
         let completion = round.get(row.0).ok_or_else(damaged)?;
-        Ok(Ending::new(row.running(), completion))
+        Ok(Ending::new(&row.running(), completion))
     });
     endings.collect()
 }

@@ -1,6 +1,7 @@
 //! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
 
 mod database;
+mod timing;
 
 use std::sync::Arc;
 
