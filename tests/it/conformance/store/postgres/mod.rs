@@ -1,17 +1,25 @@
 //! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
 
 mod database;
-mod timing;
+mod faults;
+mod locks;
+mod partitions;
+mod versions;
 
 use std::sync::Arc;
 
 use punctual::store::SharedStore;
 
-use super::world::Home;
+use super::world::{Home, World};
 use database::Database;
 
 /// A migrated store in a database of its own.
 pub async fn open() -> (SharedStore, Home) {
     let database = Database::migrated().await;
     (Arc::new(database.open()), Box::new(database))
+}
+
+/// A world on a database that the test looks at from beside.
+async fn world(database: &Database) -> World {
+    World::new((Arc::new(database.open()), Box::new(()))).await
 }

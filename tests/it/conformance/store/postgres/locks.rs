@@ -1,0 +1,183 @@
+//! Two sessions that want the same rows.
+
+use std::time::Duration;
+
+use punctual::domain::JobId;
+use punctual::store::{Cancelled, Change, Changed, End, Fired, StoreErrorKind};
+use sqlx::{Connection, PgConnection};
+use tokio::time::timeout;
+
+use super::super::world::{World, every_job, minute, soon};
+use super::database::{Database, run};
+use super::world;
+
+/// Waits until a session of the store waits for a lock.
+async fn until_one_waits(beside: &mut PgConnection) {
+    let asked = async {
+        loop {
+            let waiting: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'",
+            )
+            .fetch_one(&mut *beside)
+            .await
+            .expect("ask");
+            if waiting > 0 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), asked).await.expect("a session waits");
+}
+
+/// Fires a schedule's next tick in a task, while `holder` is in a transaction.
+async fn fire_beside(w: &World, firing: punctual::store::Firing) -> impl Future<Output = Fired> {
+    let (store, fence) = (w.store.clone(), w.fence);
+    w.spawn(async move { store.fire(fence, soon(firing.tick), &[firing]).await.expect("fire") })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_raised_epoch_stops_a_statement_that_began_before_it() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let id = w.schedule().await;
+    let firing = w.firing(id).await;
+    let (mut newer, mut beside) = (database.beside().await, database.beside().await);
+    let mut raised = newer.begin().await.expect("begin");
+    run(&mut raised, "UPDATE shards SET epoch = epoch + 1 WHERE shard = 0").await;
+    let fired = fire_beside(&w, firing).await;
+    until_one_waits(&mut beside).await;
+    raised.commit().await.expect("commit");
+    assert_eq!(fired.await, Fired::Fenced);
+    assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
+    assert!(w.listed(&every_job()).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let id = w.schedule().await;
+    // Finding that a job's day is missing would end the statement.
+    w.manual_job(id, minute(0)).await;
+    let firing = w.firing(id).await;
+    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    // The statement has its fence and waits for the state's row.
+    let mut held = holder.begin().await.expect("begin");
+    run(&mut held, "SELECT FROM schedule_state FOR UPDATE").await;
+    let fired = fire_beside(&w, firing).await;
+    until_one_waits(&mut beside).await;
+    let store = w.store.clone();
+    let raised =
+        w.spawn(async move { store.raise_epoch(super::super::world::SHARD, "r", minute(1)).await });
+    held.rollback().await.expect("roll back");
+    let fired = fired.await;
+    assert!(matches!(fired, Fired::Done { ref tickets, .. } if tickets.len() == 1), "{fired:?}");
+    assert!(raised.await.expect("raise") > w.fence.epoch);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_waited_goes_by_the_row_as_it_is_then() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let mut beside = database.beside().await;
+    for (change, fires) in [
+        ("UPDATE schedule_state SET consecutive_failures = 7", true),
+        ("UPDATE schedule_state SET next_tick = NULL", false),
+        ("UPDATE schedule_state SET version_id = account_id", false),
+        ("DELETE FROM schedule_state", false),
+    ] {
+        let id = w.schedule().await;
+        let firing = w.firing(id).await;
+        let mut other = database.beside().await;
+        let mut changed = other.begin().await.expect("begin");
+        run(&mut changed, change).await;
+        let fired = fire_beside(&w, firing).await;
+        until_one_waits(&mut beside).await;
+        changed.commit().await.expect("commit");
+        let Fired::Done { tickets, stale, .. } = fired.await else { panic!("fenced") };
+        assert_eq!((tickets.len(), stale.len()), (usize::from(fires), usize::from(!fires)));
+        let job = w.store.job(w.account, JobId::of_tick(id, minute(1))).await.expect("read");
+        assert_eq!(job.is_some(), fires, "{change}");
+        run(&mut beside, "DELETE FROM schedule_state").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_held_for_long_is_not_waited_for() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let [locked, free] = [w.schedule().await, w.schedule().await];
+    let change = Change { name: "other".into(), ..w.change(locked).await };
+    let firings = [w.firing(locked).await];
+    let mut holder = database.beside().await;
+    let mut held = holder.begin().await.expect("begin");
+    let hold = format!(
+        "SELECT FROM schedules JOIN schedule_state ON schedule_id = id WHERE id = '{}' FOR UPDATE",
+        sqlx::types::Uuid::from_bytes(locked.to_bytes())
+    );
+    run(&mut held, &hold).await;
+    let waits = async {
+        let write = w.write(minute(1));
+        let (changed, fired, other) = tokio::join!(
+            w.store.change_schedule(&write, locked, &change),
+            w.store.fire(w.fence, soon(minute(1)), &firings),
+            w.fire_next(free),
+        );
+        assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Unavailable);
+        assert_eq!(fired.expect_err("locked").kind(), StoreErrorKind::Unavailable);
+        assert_eq!(other.len(), 1, "others go on");
+    };
+    timeout(Duration::from_secs(10), waits).await.expect("bounded waits");
+    held.rollback().await.expect("roll back");
+    let changed = w.store.change_schedule(&w.write(minute(1)), locked, &change).await;
+    assert_eq!(changed.expect("change"), Changed::Done(vec![]));
+}
+
+/// Everybody who takes several locks, at once and often: nobody may wait in a circle, and nobody
+/// may be told of it if he does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_in_a_circle() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    for round in 1..=12 {
+        let mut ids = Vec::new();
+        for _ in 0..6 {
+            let policy = punctual::domain::schedule::OverlapPolicy::QueueOne;
+            ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
+        }
+        let (mut jobs, mut firings) = (Vec::new(), Vec::new());
+        for id in &ids {
+            jobs.push(w.tick_job(*id).await);
+            firings.push(w.firing(*id).await);
+        }
+        let claimed = w.claim(minute(round + 1), &jobs).await;
+        let end = |c| w.completion(c, None, End::Succeeded);
+        let backwards: Vec<_> = claimed.iter().rev().map(end).collect();
+        let (now, write) = (minute(round + 2), w.write(minute(round + 2)));
+        let deletes = async {
+            for id in ids.iter().take(3) {
+                w.store.delete_schedule(&write, *id).await.expect("delete");
+            }
+        };
+        let cancels = async {
+            for job in jobs.iter().rev() {
+                let cancelled = w.store.cancel_job(&write, *job).await.expect("cancel");
+                assert!(matches!(cancelled, Cancelled::Done(_) | Cancelled::Finished));
+            }
+        };
+        let fires = async { w.store.fire(w.fence, now, &firings).await.expect("fire") };
+        let commits = async { w.store.commit(now, &backwards).await.expect("commit") };
+        tokio::join!(fires, commits, cancels, deletes);
+    }
+    let mut beside = database.beside().await;
+    run(&mut beside, "SELECT pg_stat_clear_snapshot()").await;
+    let deadlocks: i64 = sqlx::query_scalar(
+        "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
+    )
+    .fetch_one(&mut beside)
+    .await
+    .expect("ask");
+    assert_eq!(deadlocks, 0);
+}

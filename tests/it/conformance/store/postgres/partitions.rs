@@ -1,0 +1,116 @@
+//! Days of jobs: made ahead of time, made when one is missing, dropped when they are over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::domain::job::Trigger;
+use punctual::domain::{JobId, Timestamp};
+use punctual::store::{End, Firing, TickJob, UpkeepStore};
+use sqlx::PgConnection;
+
+use super::super::world::{World, every_job, minute, soon};
+use super::database::{Database, run};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+async fn days(beside: &mut PgConnection, table: &str) -> Vec<String> {
+    sqlx::query_scalar(
+        "SELECT replace(c.relname, $1 || '_', '') FROM pg_inherits AS i
+         JOIN pg_class AS c ON c.oid = i.inhrelid
+         WHERE i.inhparent = $1::regclass ORDER BY 1",
+    )
+    .bind(table)
+    .fetch_all(beside)
+    .await
+    .expect("ask")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn days_are_made_ahead_and_back_by_one_replica_of_many() {
+    let database = Database::migrated().await;
+    let replicas = [database.open(), database.open()];
+    let prepare = |replica: usize| replicas[replica].prepare(minute(0));
+    let (a, b) = tokio::join!(prepare(0), prepare(1));
+    a.expect("prepare");
+    b.expect("prepare");
+    replicas[0].prepare(minute(1)).await.expect("nothing to do");
+    let mut beside = database.beside().await;
+    let made = days(&mut beside, "jobs").await;
+    assert_eq!((made.len(), made[0].as_str(), made[46].as_str()), (47, "20240413", "20240529"));
+    assert_eq!(days(&mut beside, "attempts").await, made);
+    replicas[1].prepare(minute(0).plus(DAY)).await.expect("one day more");
+    assert_eq!(days(&mut beside, "jobs").await.last().expect("a day"), "20240530");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_that_is_missing_is_made() {
+    let database = Database::migrated().await;
+    let w = super::world(&database).await;
+    let id = w.schedule().await;
+    let old = |days: u32| minute(0).minus(DAY * days);
+    let jobs: Vec<TickJob> = [31, 3, 0]
+        .map(|days| TickJob { id: JobId::of_tick(id, old(days)), trigger: Trigger::CatchUp })
+        .into();
+    let firing = Firing { jobs: jobs.clone(), ..w.firing(id).await };
+    assert_eq!(w.fire(soon(minute(1)), &[firing]).await.tickets.len(), 3);
+    for job in &jobs {
+        w.run(minute(2), job.id, End::Succeeded).await;
+    }
+    let by_hand = w.manual_job(id, minute(0).plus(DAY * 99)).await;
+    assert_eq!(w.listed(&every_job()).await[0], by_hand);
+}
+
+/// A world whose jobs are `days` old at `now`.
+async fn aged(database: &Database, days: u32) -> (World, Arc<dyn UpkeepStore>, Timestamp) {
+    let store = Arc::new(database.open());
+    let w = World::new((store.clone(), Box::new(()))).await;
+    let now = minute(0).plus(DAY * days);
+    store.prepare(now).await.expect("prepare");
+    (w, store, now)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn days_that_are_over_are_dropped_whole() {
+    let database = Database::migrated().await;
+    let (w, store, now) = aged(&database, 40).await;
+    let id = w.schedule().await;
+    let mut jobs = Vec::new();
+    for day in [0, 1, 3] {
+        let at = minute(1).plus(DAY * day);
+        let job = w.manual_job(id, at).await;
+        w.run(at, job, End::Succeeded).await;
+        jobs.push(job);
+    }
+    let mut beside = database.beside().await;
+    assert_eq!(days(&mut beside, "jobs").await[..3], ["20240515", "20240516", "20240518"]);
+    // History is kept longer than days have to be: nothing is removed row by row.
+    let before = now.minus(DAY * 38).plus(DAY / 4);
+    assert_eq!(store.prune(before, 1).await.expect("prune").jobs, 2);
+    assert_eq!(w.listed(&every_job()).await, [jobs[2]]);
+    assert_eq!(days(&mut beside, "jobs").await[0], "20240518");
+    assert_eq!(days(&mut beside, "attempts").await[0], "20240518");
+    // Shorter than that: the rows go first, the day when it is old enough.
+    assert_eq!(store.prune(now.minus(DAY), 9).await.expect("prune").jobs, 1);
+    assert_eq!(days(&mut beside, "jobs").await[0], "20240523", "five days before 35 days ago");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
+    let database = Database::migrated().await;
+    let (w, store, now) = aged(&database, 40).await;
+    let id = w.schedule().await;
+    let [done, waiting] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
+    w.run(minute(1), done, End::Succeeded).await;
+    assert_eq!(store.prune(now, 9).await.expect("prune").jobs, 1);
+    assert_eq!(w.listed(&every_job()).await, [waiting]);
+    w.run(minute(2), waiting, End::Succeeded).await;
+    let mut reader = database.beside().await;
+    run(&mut reader, "BEGIN; SELECT FROM jobs_20240515").await;
+    // The rows still go; the table goes when nobody looks at it any more.
+    assert_eq!(store.prune(now, 9).await.expect("prune").jobs, 1);
+    let mut beside = database.beside().await;
+    assert_eq!(days(&mut beside, "jobs").await[0], "20240515");
+    run(&mut reader, "COMMIT").await;
+    store.prune(now, 9).await.expect("prune");
+    assert_ne!(days(&mut beside, "jobs").await[0], "20240515");
+}
