@@ -15,6 +15,7 @@
 
 pub mod memory;
 pub mod redis;
+pub mod standby;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -123,14 +124,14 @@ pub struct Verdict {
 /// The due index, the run queue, and counters that all replicas share.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Replaces a shard's due index by `entries` and makes it the epoch's. Fails, and changes
-    /// nothing, if the index is of a higher epoch.
+    /// Replaces a shard's due index by `entries` and makes it the epoch's. Changes nothing if the
+    /// index is of a higher epoch.
     async fn rebuild(
         &self,
         shard: ShardId,
         epoch: Epoch,
         entries: &[(ScheduleId, Timestamp)],
-    ) -> Result<()>;
+    ) -> Result<Index<()>>;
 
     /// Sets the next ticks of schedules in the index; `None` takes one out.
     async fn set_due(

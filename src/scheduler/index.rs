@@ -13,8 +13,8 @@ pub(super) const BATCH: usize = 500;
 /// How many next ticks are read at once.
 const PAGE: u32 = 1_000;
 
-/// Builds the index anew, earliest ticks first.
-pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<(), RunError> {
+/// Builds the index anew, earliest ticks first; a newer leader's stays as it is.
+pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>, RunError> {
     let mut entries = Vec::new();
     let mut after = None;
     loop {
@@ -27,8 +27,7 @@ pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<(), RunEr
         }
     }
     entries.sort_unstable_by_key(|(_, tick)| *tick);
-    context.queue.rebuild(fence.shard, fence.epoch, &entries).await?;
-    Ok(())
+    Ok(context.queue.rebuild(fence.shard, fence.epoch, &entries).await?)
 }
 
 /// Brings schedules that users have changed into the index.

@@ -74,7 +74,7 @@ impl Queue for GatedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(ScheduleId, Timestamp)],
-    ) -> Result<()> {
+    ) -> Result<Index<()>> {
         gated!(self.rebuild(shard, epoch, entries))
     }
 

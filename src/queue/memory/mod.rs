@@ -1,6 +1,6 @@
 //! The queue of one process: maps behind a lock, gone with it.
 //!
-//! Nothing here waits while it holds the lock, and nothing fails but what another epoch forbids.
+//! Nothing here waits while it holds the lock, and no operation fails.
 
 mod counters;
 mod due;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use super::{Due, Index, Queue, Result, Room, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
@@ -58,13 +58,13 @@ impl Queue for MemoryQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(ScheduleId, Timestamp)],
-    ) -> Result<()> {
+    ) -> Result<Index<()>> {
         let mut indexes = lock(&self.indexes);
         if indexes.get(&shard).is_some_and(|index| index.epoch > epoch) {
-            return Err(QueueError::new("rebuild", "a newer leader has built the index"));
+            return Ok(Index::Foreign);
         }
         indexes.insert(shard, DueIndex::new(epoch, entries));
-        Ok(())
+        Ok(Index::Own(()))
     }
 
     async fn set_due(

@@ -54,7 +54,7 @@ impl DueIndexes {
         keys: &Keys,
         (shard, epoch, token): (ShardId, Epoch, u128),
         entries: &[(ScheduleId, Timestamp)],
-    ) -> Result<()> {
+    ) -> Result<Index<()>> {
         const OPERATION: &str = "rebuild";
         let lent = server.connect(OPERATION).await?;
         let mut link = lent.link();
@@ -75,8 +75,8 @@ impl DueIndexes {
         script.key(keys.due(shard)).key(building);
         script.arg(epoch.0).arg(millis(MARKER_LIFE)).arg(built);
         match answer(OPERATION, script.invoke_async::<i64>(&mut link)).await? {
-            1 => Ok(()),
-            0 => Err(QueueError::new(OPERATION, Failure::Superseded)),
+            1 => Ok(Index::Own(())),
+            0 => Ok(Index::Foreign),
             _ => Err(QueueError::new(OPERATION, Failure::Lossy)),
         }
     }

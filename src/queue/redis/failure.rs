@@ -11,8 +11,6 @@ pub(super) enum Failure {
     Rights(String),
     #[error("the server did not answer in time")]
     Silent,
-    #[error("a newer leader has built the index")]
-    Superseded,
     #[error("the server lost entries of the index while it was built")]
     Lossy,
     #[error(

@@ -83,7 +83,7 @@ impl Queue for RedisQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(ScheduleId, Timestamp)],
-    ) -> Result<()> {
+    ) -> Result<Index<()>> {
         let index = (shard, epoch, self.random.bits());
         self.indexes.rebuild(&self.server, &self.keys, index, entries).await
     }

@@ -23,7 +23,12 @@ fn away<T>(operation: &'static str) -> Result<T> {
 
 #[async_trait]
 impl Queue for AwayQueue {
-    async fn rebuild(&self, _: ShardId, _: Epoch, _: &[(ScheduleId, Timestamp)]) -> Result<()> {
+    async fn rebuild(
+        &self,
+        _: ShardId,
+        _: Epoch,
+        _: &[(ScheduleId, Timestamp)],
+    ) -> Result<Index<()>> {
         away("rebuild")
     }
 
