@@ -33,6 +33,12 @@ pub enum StartError {
     /// The HTTP client cannot be used.
     #[error("cannot set up outbound requests: {0}")]
     Outbound(#[from] SetupError),
+    /// The queue cannot be used.
+    #[error("{0} (queue.url)")]
+    Queue(#[from] crate::queue::QueueError),
+    /// There is no thread to keep this replica a member of the cluster.
+    #[error("cannot start the thread that keeps this replica in the cluster: {0}")]
+    Member(std::io::Error),
     /// The first sweep failed.
     #[error("cannot close what an earlier process left: {0}")]
     Recovery(crate::runtime::RunError),

@@ -46,8 +46,8 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Serves the public listener; returns the commands behind it.
-    pub(super) fn serve(self, config: &Config, listener: Bound) -> (Accounts, Schedules) {
+    /// Serves the public listener, if there is one; returns the commands behind it.
+    pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> (Accounts, Schedules) {
         let Self { store, queue, client, clock, random, tasks, shards } = self;
         let limits =
             RateLimits { per_minute: config.rate.per_minute, per_hour: config.rate.per_hour };
@@ -63,6 +63,7 @@ impl Front {
             tasks.clone(),
             shards,
         );
+        let Some(listener) = listener else { return (accounts, schedules) };
         let router = api::router(api::Parts {
             schedules: schedules.clone(),
             accounts: accounts.clone(),

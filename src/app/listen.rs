@@ -14,15 +14,18 @@ pub(super) struct Bound {
     pub(super) address: SocketAddr,
 }
 
-/// Both listeners; bound before anything else is started.
+/// Both listeners; bound before anything else is started. The public one is for the role `api`.
 pub(super) struct Listeners {
-    pub(super) public: Bound,
+    pub(super) public: Option<Bound>,
     pub(super) operations: Bound,
 }
 
 impl Listeners {
     pub(super) async fn bind(config: &Config) -> Result<Self, StartError> {
-        let public = bind("http.listen", config.http.listen).await?;
+        let public = match config.roles.api {
+            true => Some(bind("http.listen", config.http.listen).await?),
+            false => None,
+        };
         let operations = bind("ops.listen", config.ops.listen).await?;
         Ok(Self { public, operations })
     }

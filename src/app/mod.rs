@@ -1,8 +1,9 @@
 //! The composition: which adapters, which roles, in which order they start and stop.
 //!
 //! Start: the operations listener first, so that the process can be seen to live; then the store
-//! (opened, locked, migrated), the queue and the cluster; then what an earlier process left
-//! unfinished is closed; then the stages; last the public listener, and readiness.
+//! (opened, locked, migrated; a server is waited for), the queue and the cluster; then what an
+//! earlier process left unfinished is closed; then the stages of the replica's roles; last the
+//! public listener, and readiness.
 //!
 //! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
 //! attempts finish or, when the grace period ends, are released; then everything else is dropped.
@@ -10,8 +11,11 @@
 mod error;
 mod front;
 mod listen;
+mod peers;
 mod signals;
 mod stages;
+mod stores;
+mod time;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,24 +23,22 @@ use std::time::Duration;
 
 pub use error::StartError;
 pub use signals::Signals;
-pub use stages::{open_store, update_store};
+pub use stores::OpenStore;
 
 use crate::accounts::Accounts;
 use crate::cluster::SharedCluster;
-use crate::cluster::single::SingleNode;
-use crate::config::Config;
+use crate::config::{Config, Peers};
 use crate::executor::Executor;
 use crate::operations::Readiness;
 use crate::outbound::Client;
-use crate::queue::SharedQueue;
-use crate::queue::memory::MemoryQueue;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::scheduler::Context;
 use crate::schedules::Schedules;
-use crate::store::SharedStore;
-use crate::store::sqlite::{ServerLock, SqliteStore};
+use crate::store::sqlite::ServerLock;
 use front::Front;
 use listen::Listeners;
+use peers::Joined;
+use time::TimeKeeper;
 
 /// The part of the grace period that is kept for committing what the attempts bring last.
 const COMMIT_GRACE: Duration = Duration::from_secs(3);
@@ -48,11 +50,13 @@ pub struct App {
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
-    executor: Executor,
-    sqlite: Arc<SqliteStore>,
+    /// Absent without the role.
+    executor: Option<Executor>,
+    store: OpenStore,
     /// Kept until everything has stopped.
-    _lock: ServerLock,
-    public: SocketAddr,
+    _lock: Option<ServerLock>,
+    /// Absent without the role `api`.
+    public: Option<SocketAddr>,
     operations: SocketAddr,
     accounts: Accounts,
     schedules: Schedules,
@@ -91,16 +95,19 @@ impl App {
     async fn start_among(config: &Config, tasks: &Tasks) -> Result<Self, StartError> {
         let (clock, random) = (Clock::system(), Random::system());
         let listeners = Listeners::bind(config).await?;
-        let (public, operations) = (listeners.public.address, listeners.operations.address);
+        let public = listeners.public.as_ref().map(|bound| bound.address);
+        let operations = listeners.operations.address;
         let readiness = Readiness::starting(clock.clone());
         front::serve_operations(config, tasks, &clock, &readiness, listeners.operations);
 
-        let (sqlite, lock) = stages::open_and_lock(config).await?;
-        let store: SharedStore = sqlite.clone();
-        let shards = store.set_up_shards(config.cluster.shards).await?;
-        let queue: SharedQueue = Arc::new(MemoryQueue::new());
-        let replica = format!("replica-{:08x}", random.bits() >> 96);
-        let cluster: SharedCluster = Arc::new(SingleNode::new(replica.clone(), shards));
+        let open = OpenStore::open(config).await?;
+        let lock = open.lock()?;
+        let store = open.shared();
+        let mut keeper = TimeKeeper::new(store.clone(), clock.clone());
+        let ready = open.make_ready(config, &clock, &random, &mut keeper).await?;
+        let shards = ready.shards;
+        let Joined { queue, cluster, replica } =
+            peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;
 
         let context = Context {
@@ -110,17 +117,17 @@ impl App {
             clock: clock.clone(),
             replica,
         };
-        stages::recover_and_sweep(config, &context, tasks, &random).await?;
-        let executor = Executor::start(
-            config.executor.clone(),
-            store.clone(),
-            queue.clone(),
-            client.clone(),
-            clock.clone(),
-            random.clone(),
-            tasks,
-        );
-        stages::start_scheduler(config, &context, tasks);
+        stages::keep_time(&context, tasks, keeper);
+        let alone = matches!(config.peers, Peers::Alone);
+        if config.roles.scheduler {
+            stages::sweep(config, &context, tasks, &random, alone).await?;
+        }
+        let executor = config.roles.executor;
+        let executor =
+            executor.then(|| stages::start_executor(config, &context, tasks, &client, &random));
+        if config.roles.scheduler {
+            stages::start_scheduler(config, &context, tasks);
+        }
 
         let tasks = tasks.clone();
         let front = Front {
@@ -133,8 +140,12 @@ impl App {
             shards,
         };
         let (accounts, schedules) = front.serve(config, listeners.public);
-        readiness.serving(sqlite.clone());
-        tracing::info!(%public, %operations, shards, "serving");
+        readiness.serving(context.store.clone());
+        let replica = &context.replica;
+        match public {
+            Some(public) => tracing::info!(%public, %operations, shards, %replica, "serving"),
+            None => tracing::info!(%operations, shards, %replica, "working"),
+        }
         Ok(Self {
             clock,
             tasks,
@@ -142,7 +153,7 @@ impl App {
             readiness,
             cluster,
             executor,
-            sqlite,
+            store: open,
             _lock: lock,
             public,
             operations,
@@ -151,8 +162,8 @@ impl App {
         })
     }
 
-    /// The address of the public listener.
-    pub fn public_address(&self) -> SocketAddr {
+    /// The address of the public listener; none without the role `api`.
+    pub fn public_address(&self) -> Option<SocketAddr> {
         self.public
     }
 
@@ -186,10 +197,13 @@ impl App {
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
-        let idle = self.executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await;
+        let idle = match &self.executor {
+            Some(executor) => executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await,
+            None => true,
+        };
         let left = self.grace.saturating_sub(self.clock.monotonic() - begun);
         let clean = self.tasks.finish(left.max(COMMIT_GRACE)).await && idle;
-        self.sqlite.close().await;
+        self.store.close().await;
         tracing::info!(clean, "stopped");
         match (self.tasks.has_failed(), clean) {
             (true, _) => Ended::Failed,

@@ -138,7 +138,7 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
 
 async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
     let store = store::open(&settings.sources()).await?;
-    Ok(Accounts::new(store, Clock::system(), Random::system()))
+    Ok(Accounts::new(store.shared(), Clock::system(), Random::system()))
 }
 
 fn refused(error: AccountError) -> CliError {

@@ -1,16 +1,20 @@
 //! `punctual config`: the configuration in force.
 
 use super::{CliError, output};
-use crate::config::{Loaded, Sources, load};
+use crate::config::{Config, Loaded, Mistakes, Sources, load, load_part};
 
 pub(super) fn run(sources: &Sources) -> Result<(), CliError> {
-    output::print(load_and_warn(sources)?.commented())
+    output::print(warned(load(sources))?.commented())
 }
 
-/// The configuration of a command that does not log. What should be known of it goes to standard
-/// error.
-pub(super) fn load_and_warn(sources: &Sources) -> Result<Loaded, CliError> {
-    let loaded = load(sources)?;
+/// The configuration of a command that does not log and needs only a part of it. What should be
+/// known of it goes to standard error.
+pub(super) fn load_part_and_warn(sources: &Sources) -> Result<Config, CliError> {
+    Ok(warned(load_part(sources))?.config)
+}
+
+fn warned(loaded: Result<Loaded, Mistakes>) -> Result<Loaded, CliError> {
+    let loaded = loaded?;
     for warning in &loaded.warnings {
         output::complain(&format!("warning: {warning}"));
     }

@@ -19,6 +19,7 @@ const NAME: &str = "dev";
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (config, _log) = begin(sources)?;
     let (app, signals) = start(&config).await?;
+    let public = app.public_address().expect("a process that is alone has all roles");
     let ops_url = format!("http://{}", reachable(app.operations_address()));
     let key = match seed(&app, &ops_url).await {
         Ok(key) => key,
@@ -29,10 +30,10 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     };
     let base_path = &config.http.base_path;
     let said = output::print(&welcome(&Welcome {
-        base_url: &format!("http://{}{base_path}", reachable(app.public_address())),
+        base_url: &format!("http://{}{base_path}", reachable(public)),
         ops_url: &ops_url,
         key: key.as_ref().map(ApiKey::reveal),
-        store: &config.store.path.display().to_string(),
+        store: &config.store.to_string(),
     }));
     finish(app, signals).await.and(said)
 }

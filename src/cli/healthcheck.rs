@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::address::reachable;
-use super::config::load_and_warn;
+use super::config::load_part_and_warn;
 use super::{CliError, output};
 use crate::config::Sources;
 
@@ -15,7 +15,7 @@ use crate::config::Sources;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
-    let address = reachable(load_and_warn(sources)?.config.ops.listen);
+    let address = reachable(load_part_and_warn(sources)?.ops.listen);
     if address.port() == 0 {
         let why = "ops.listen has port 0: give the port that the service has logged";
         return Err(CliError::usage(why));

@@ -1,15 +1,15 @@
 //! `punctual migrate`: brings the store up to date.
 
-use super::config::load_and_warn;
+use super::config::load_part_and_warn;
 use super::{CliError, output};
-use crate::app::open_store;
+use crate::app::OpenStore;
 use crate::config::Sources;
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
-    let config = load_and_warn(sources)?.config;
-    let store = open_store(&config).await.map_err(CliError::failed)?;
+    let config = load_part_and_warn(sources)?;
+    let store = OpenStore::open(&config).await.map_err(CliError::failed)?;
     let migrated = store.migrate().await.map_err(CliError::failed);
     store.close().await;
     migrated?;
-    output::print(&format!("{} is up to date\n", config.store.path.display()))
+    output::print(&format!("{} is up to date\n", config.store))
 }

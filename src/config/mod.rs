@@ -27,7 +27,7 @@ pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
 pub use secrets::SecretsKey;
 pub use sources::{Sources, no_color};
-pub use stores::{Cluster, Discovery, Queue, Store};
+pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
 
 use crate::executor::Settings as ExecutorSettings;
@@ -50,10 +50,12 @@ pub struct Config {
     pub ops: Ops,
     /// The store.
     pub store: Store,
-    /// The queue.
-    pub queue: Queue,
-    /// The cluster.
-    pub cluster: Cluster,
+    /// Beside which others this process works.
+    pub peers: Peers,
+    /// The number of shards that a new store is set up with.
+    pub shards: u16,
+    /// Whether `serve` applies the store's migrations.
+    pub migrate: bool,
     /// The executor, retries included.
     pub executor: ExecutorSettings,
     /// Calls to the outside.
@@ -86,22 +88,44 @@ pub struct Roles {
 /// # Errors
 /// All mistakes that are in it.
 pub fn load(sources: &Sources) -> Result<Loaded, Mistakes> {
+    load_for(sources, true)
+}
+
+/// Reads and checks the configuration for a command that needs only a part of it: what is said of
+/// the store, the queue, the cluster and the roles need not go together.
+///
+/// # Errors
+/// All mistakes that are in it.
+pub fn load_part(sources: &Sources) -> Result<Loaded, Mistakes> {
+    load_for(sources, false)
+}
+
+fn load_for(sources: &Sources, whole: bool) -> Result<Loaded, Mistakes> {
     let mut reader = Reader::new(sources::gather(sources));
-    let config = read(&mut reader);
+    let config = read(&mut reader, whole);
     Loaded::check(config, reader)
 }
 
-fn read(reader: &mut Reader) -> Config {
+fn read(reader: &mut Reader, whole: bool) -> Config {
     let data_dir = reader.read("data_dir", directory);
     let (http, ops) = listeners::read(reader);
-    let (store, queue, cluster) = stores::read(reader, &data_dir);
+    let before = reader.mistakes();
+    let stores::Stores { store, peers, shards, migrate } = stores::read(reader, &data_dir, whole);
+    let roles = read_roles(reader);
+    // Nobody else could run what a process that is alone does not.
+    let alone = matches!(peers, Peers::Alone) && reader.mistakes() == before;
+    let enough = roles.api && roles.scheduler && roles.executor;
+    if whole && alone && !enough {
+        let why = "must have api, scheduler and executor in a process that is alone (single:)";
+        reader.mistake("roles", why);
+    }
     let days: u64 = reader.read("history.days", number(1..=3_650));
     let grace = reader.read("shutdown.grace_seconds", seconds(0..=3_600));
     if http.limits.drain > grace {
         reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
     }
     Config {
-        roles: read_roles(reader),
+        roles,
         data_dir,
         log: log::Settings {
             filter: reader.read("log", log_filter),
@@ -111,8 +135,9 @@ fn read(reader: &mut Reader) -> Config {
         http,
         ops,
         store,
-        queue,
-        cluster,
+        peers,
+        shards,
+        migrate,
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
@@ -131,10 +156,8 @@ fn read_roles(reader: &mut Reader) -> Roles {
         executor: has("executor"),
         notifier: has("notifier"),
     };
-    // With adapters that live in one process, nobody else could run what this one does not.
-    if !(roles.api && roles.scheduler && roles.executor) {
-        let why = "with memory: and single: the roles api, scheduler and executor are needed";
-        reader.mistake("roles", why);
+    if roles == Roles::default() {
+        reader.mistake("roles", "must be at least one of api, scheduler, executor, notifier");
     }
     roles
 }

@@ -83,6 +83,11 @@ impl Reader {
         self.gathered.mistakes.push(Mistake::new(&format!("{key} = {shown}{origin}"), why));
     }
 
+    /// How many mistakes have been noted so far.
+    pub(super) fn mistakes(&self) -> usize {
+        self.gathered.mistakes.len()
+    }
+
     /// The value of `key` as it was given.
     pub(super) fn raw(&self, key: &str) -> Raw {
         self.gathered.figment.find_value(key).as_ref().map_or(Raw::Other, Raw::from)

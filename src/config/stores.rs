@@ -1,81 +1,194 @@
 //! The three contracts: which adapter, and where.
+//!
+//! Two of the combinations make sense: everything within one process, or everything on servers
+//! that replicas share.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::reader::{Parsed, Raw, Reader, flag, number, text};
+use super::mistakes::without_password;
+use super::reader::{Parsed, Raw, Reader, flag, number, seconds, text};
+use crate::cluster::etcd::ServerSettings as EtcdSettings;
+use crate::queue::redis::Settings as RedisSettings;
+use crate::store::postgres::Settings as PostgresSettings;
+use crate::store::sqlite::Settings as SqliteSettings;
+
+/// Shards of a new store, if the number is not set: an embedded store fires a shard's due ticks in
+/// one transaction; a cluster shares the shards out.
+const SHARDS_ALONE: u16 = 1;
+const SHARDS_SHARED: u16 = 64;
+/// The most connections a replica may have to the store's server.
+const MOST_CONNECTIONS: u32 = 40;
 
 /// The store.
 #[derive(Clone, Debug)]
-pub struct Store {
-    /// The file of the embedded one.
-    pub path: PathBuf,
-    /// How many connections read at the same time.
-    pub read_connections: u32,
-    /// Whether `serve` applies migrations.
-    pub migrate: bool,
+pub enum Store {
+    /// In a file of this machine.
+    Sqlite(SqliteSettings),
+    /// On a server.
+    Postgres(PostgresSettings),
 }
 
-/// The queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
-    /// Within this process.
-    Memory,
+/// Where it is, without the password.
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(settings) => settings.path.display().fmt(f),
+            Self::Postgres(settings) => f.write_str(&without_password(&settings.url)),
+        }
+    }
 }
 
-/// The cluster.
-#[derive(Clone, Copy, Debug)]
-pub struct Cluster {
-    /// How replicas find each other.
-    pub discovery: Discovery,
-    /// The number of shards.
-    pub shards: u16,
+/// Beside which others this process works.
+#[derive(Clone, Debug)]
+pub enum Peers {
+    /// None: queue and cluster are within this process.
+    Alone,
+    /// Replicas that share a queue and find each other through etcd.
+    Cluster(Box<Shared>),
 }
 
-/// How replicas find each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discovery {
-    /// There are none.
-    Single,
+/// What replicas share beside the store.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// The queue.
+    pub queue: RedisSettings,
+    /// Where they find each other.
+    pub cluster: EtcdSettings,
+    /// How long a replica that is gone keeps its shards.
+    pub lease_time: Duration,
 }
 
-pub(super) fn read(reader: &mut Reader, data_dir: &Path) -> (Store, Queue, Cluster) {
-    let store = Store {
-        path: reader.read("store.url", |raw| store_path(raw, data_dir)),
-        read_connections: reader.read("store.read_connections", number(1..=32)),
-        migrate: reader.read("store.migrate", flag),
+/// What is said of the store, and of the others.
+pub(super) struct Stores {
+    pub(super) store: Store,
+    pub(super) peers: Peers,
+    pub(super) shards: u16,
+    pub(super) migrate: bool,
+}
+
+/// Reads the three contracts. Unless all of them are wanted (`whole`), they need not go together.
+pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores {
+    let before = reader.mistakes();
+    let store = read_store(reader, data_dir);
+    let queue = read_queue(reader);
+    let cluster = read_cluster(reader);
+    let lease_time = reader.read("cluster.lease_seconds", seconds(2..=60));
+    let shards: u16 = reader.read("cluster.shards", number(0..=1_024));
+    let migrate = reader.read("store.migrate", flag);
+    // What could not be read is told already.
+    if whole && reader.mistakes() == before {
+        check_mix(reader, &store, queue.is_some(), cluster.is_some());
+    }
+    let (peers, usual) = match (queue, cluster) {
+        (Some(queue), Some(cluster)) => {
+            (Peers::Cluster(Box::new(Shared { queue, cluster, lease_time })), SHARDS_SHARED)
+        }
+        _ => (Peers::Alone, SHARDS_ALONE),
     };
-    let queue = reader.read("queue.url", |raw| only(raw, "memory:", Queue::Memory));
-    let cluster = Cluster {
-        discovery: reader.read("cluster.url", |raw| only(raw, "single:", Discovery::Single)),
-        shards: reader.read("cluster.shards", number(1..=1_024)),
-    };
-    (store, queue, cluster)
+    let shards = if shards == 0 { usual } else { shards };
+    Stores { store, peers, shards, migrate }
 }
 
-fn store_path(raw: &Raw, data_dir: &Path) -> Parsed<PathBuf> {
+/// Everything within one process, or everything shared.
+fn check_mix(reader: &mut Reader, store: &Store, queue: bool, cluster: bool) {
+    let store = matches!(store, Store::Postgres(_));
+    if store == queue && queue == cluster {
+        return;
+    }
+    let all = [
+        ("store.url", store, "sqlite:PATH", "postgres://…"),
+        ("queue.url", queue, "memory:", "redis://…"),
+        ("cluster.url", cluster, "single:", "etcd://…"),
+    ];
+    let shared = [store, queue, cluster].iter().filter(|shared| **shared).count();
+    // Whichever takes fewer changes is said first.
+    let to_cluster = shared >= 2;
+    let (odd, ..) = *all.iter().find(|(_, shared, ..)| *shared != to_cluster).expect("they differ");
+    let say = |pick: fn(&(&str, bool, &'static str, &'static str)) -> &'static str| {
+        let parts = all.iter().map(|entry| format!("{} = {}", entry.0, pick(entry)));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let (one, cluster) = (say(|entry| entry.2), say(|entry| entry.3));
+    reader.mistake(
+        odd,
+        &format!("does not go with the others: one process takes {one}; a cluster takes {cluster}"),
+    );
+}
+
+fn read_store(reader: &mut Reader, data_dir: &Path) -> Store {
+    let read_connections = reader.read("store.read_connections", number(1..=32));
+    let password_file = reader.read("store.password_file", file);
+    let sizes =
+        ["store.api_connections", "store.scheduler_connections", "store.executor_connections"]
+            .map(|key| reader.read(key, number(1..=MOST_CONNECTIONS)));
+    if sizes.iter().sum::<u32>() > MOST_CONNECTIONS {
+        let why = format!("must not be more than {MOST_CONNECTIONS} with the other two pools");
+        reader.mistake("store.api_connections", &why);
+    }
+    let [api_connections, scheduler_connections, executor_connections] = sizes;
+    let store = reader.read("store.url", |raw| store_of(raw, data_dir));
+    match store {
+        Store::Sqlite(settings) => Store::Sqlite(SqliteSettings { read_connections, ..settings }),
+        Store::Postgres(settings) => Store::Postgres(PostgresSettings {
+            password_file,
+            api_connections,
+            scheduler_connections,
+            executor_connections,
+            ..settings
+        }),
+    }
+}
+
+fn store_of(raw: &Raw, data_dir: &Path) -> Parsed<Store> {
     let url = text(raw)?;
+    let path = |path: &str| Store::Sqlite(SqliteSettings::new(path));
     if url.is_empty() {
-        return Ok(data_dir.join("punctual.db"));
+        return Ok(Store::Sqlite(SqliteSettings::new(data_dir.join("punctual.db"))));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok(Store::Postgres(PostgresSettings::new(url)));
     }
     match url.strip_prefix("sqlite:") {
         Some("") => Err("needs a path, such as sqlite:/var/lib/punctual/punctual.db".to_owned()),
         Some(":memory:") => Err("must be a file, so that jobs outlive the process".to_owned()),
-        Some(path) => Ok(PathBuf::from(path)),
-        None => Err(not_available(&url, "sqlite:PATH")),
-    }
-}
-
-/// The one adapter there is.
-fn only<T: Copy>(raw: &Raw, url: &str, adapter: T) -> Parsed<T> {
-    let given = text(raw)?;
-    if given == url { Ok(adapter) } else { Err(not_available(&given, url)) }
-}
-
-fn not_available(given: &str, instead: &str) -> String {
-    match given.split_once("://") {
-        Some((scheme @ ("postgres" | "postgresql" | "redis" | "rediss" | "etcd"), _)) => {
-            format!("{scheme}:// is not available in this build; use {instead}")
+        Some(given) => Ok(path(given)),
+        None => {
+            Err("must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE".to_owned())
         }
-        _ => format!("must be {instead}"),
     }
+}
+
+fn read_queue(reader: &mut Reader) -> Option<RedisSettings> {
+    let password_file = reader.read("queue.password_file", file);
+    let ca_file = reader.read("queue.ca_file", file);
+    let prefix = reader.read("queue.prefix", text);
+    reader.read("queue.url", |raw| {
+        let url = text(raw)?;
+        if url == "memory:" {
+            return Ok(None);
+        }
+        let (password_file, ca_file) = (password_file.as_deref(), ca_file.as_deref());
+        let redis = RedisSettings::parse(&url, &prefix, password_file, ca_file);
+        redis.map(Some).map_err(|error| format!("{error}; or memory: within one process"))
+    })
+}
+
+fn read_cluster(reader: &mut Reader) -> Option<EtcdSettings> {
+    let password_file = reader.read("cluster.password_file", file);
+    let ca_file = reader.read("cluster.ca_file", file);
+    reader.read("cluster.url", |raw| {
+        let url = text(raw)?;
+        if url == "single:" {
+            return Ok(None);
+        }
+        let etcd = EtcdSettings::parse(&url, password_file.as_deref(), ca_file.as_deref());
+        etcd.map(Some).map_err(|error| format!("{error}; or single: for one process"))
+    })
+}
+
+/// The path of a file; nothing for none.
+fn file(raw: &Raw) -> Parsed<Option<PathBuf>> {
+    Ok(Some(text(raw)?).filter(|path| !path.is_empty()).map(PathBuf::from))
 }

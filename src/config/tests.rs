@@ -27,7 +27,10 @@ fn the_defaults_are_valid_and_shown_as_they_are_written() {
     let loaded = load(&Sources::default()).expect("valid");
     assert_eq!(loaded.commented(), document::DEFAULTS);
     let config = loaded.config;
-    assert_eq!(config.store.path, Path::new("punctual-data/punctual.db"));
+    let Store::Sqlite(store) = config.store else { panic!("another") };
+    assert_eq!(store.path, Path::new("punctual-data/punctual.db"));
+    assert!(matches!(config.peers, Peers::Alone));
+    assert_eq!(config.shards, 1);
     assert_eq!(config.http.limits, crate::runtime::ServeLimits::default());
     assert_eq!(config.executor.retry.base, Duration::from_secs(2));
     assert!(config.outbound.allow.is_empty());
@@ -79,7 +82,7 @@ fn what_is_shown_is_a_configuration_again() {
     let second = load(&again).expect("valid").config;
     assert_eq!(second.outbound.deny_ports, [22, 25]);
     assert_eq!(second.outbound.allow, first.config.outbound.allow);
-    assert!(!second.store.migrate);
+    assert!(!second.migrate);
     assert_eq!(second.rate.per_hour, 0);
     assert_eq!(second.data_dir, first.config.data_dir);
 }
@@ -103,8 +106,8 @@ fn all_mistakes_are_told_at_once() {
     );
     wrong.environment = sources(
         &[
-            ("PUNCTUAL_STORE_URL", "postgres://me:secret@db/punctual"),
-            ("PUNCTUAL_QUEUE_URL", "redis://localhost"),
+            ("PUNCTUAL_STORE_URL", "mysql://me:secret@db/punctual"),
+            ("PUNCTUAL_QUEUE_URL", "amqp://localhost"),
             ("PUNCTUAL_CLUSTER_URL", "zookeeper://x"),
             ("PUNCTUAL_ROLES", "api"),
             ("PUNCTUAL_LOG", "loud"),
@@ -120,17 +123,16 @@ fn all_mistakes_are_told_at_once() {
     let text = mistakes(&wrong);
     let path = folder.path().join("punctual.toml").display().to_string();
     for expected in [
-        "14 mistakes in the configuration:\n",
+        "13 mistakes in the configuration:\n",
         "\n  log_fromat: is not a setting; did you mean log_format?",
         "\n  nonsense: is not a setting",
         &format!("\n  http.listen = 8080 ({path}): must be an IP address and a port"),
         &format!("\n  retry.cap_ms = 1 ({path}): must not be less than retry.base_ms"),
         "\n  executor.slots = (not a plain value)",
         "\n  rate.per_minute = [1]",
-        "(PUNCTUAL_STORE_URL): postgres:// is not available in this build; use sqlite:PATH",
-        "(PUNCTUAL_QUEUE_URL): redis:// is not available in this build; use memory:",
-        "(PUNCTUAL_CLUSTER_URL): must be single:",
-        "(PUNCTUAL_ROLES): with memory: and single: the roles",
+        "store.url = \"mysql://me:***@db/punctual\" (PUNCTUAL_STORE_URL): must be sqlite:PATH or",
+        "(PUNCTUAL_QUEUE_URL): must be redis://HOST:PORT or",
+        "(PUNCTUAL_CLUSTER_URL): must be etcd://HOST:PORT",
         "(PUNCTUAL_LOG): \"loud\" is no level",
         "shutdown.drain_seconds = \"31\" (--shutdown-drain-seconds): must not be more than",
         "secrets.keys = \"***\" (PUNCTUAL_SECRETS_KEYS): must be id:base64,…",
@@ -139,6 +141,43 @@ fn all_mistakes_are_told_at_once() {
         assert!(text.contains(expected), "no {expected:?} in {text}");
     }
     assert!(!text.contains("secret@") && !text.contains("c2VjcmV0"), "{text}");
+}
+
+/// Where a cluster's servers are.
+const SERVERS: [(&str, &str); 3] = [
+    ("PUNCTUAL_STORE_URL", "postgres://me:secret@db/punctual"),
+    ("PUNCTUAL_QUEUE_URL", "redis://queue:6379"),
+    ("PUNCTUAL_CLUSTER_URL", "etcd://a:2379,b:2379"),
+];
+
+#[test]
+fn a_cluster_needs_all_three_servers_and_any_role() {
+    let [store, queue, cluster] = SERVERS;
+    let all = [store, queue, cluster, ("PUNCTUAL_ROLES", "executor")];
+    let config = load(&sources(&all, &[])).expect("valid").config;
+    assert!(matches!(config.store, Store::Postgres(_)));
+    assert_eq!(config.store.to_string(), "postgres://me:***@db/punctual");
+    assert!(matches!(config.peers, Peers::Cluster(_)));
+    assert_eq!(config.shards, 64);
+    for (some, odd) in [
+        (vec![store], "store.url = \"postgres://me:***@db/punctual\""),
+        (vec![queue], "queue.url = \"redis://queue:6379\""),
+        (vec![cluster], "cluster.url = \"etcd://a:2379,b:2379\""),
+        (vec![queue, cluster], "store.url = \"\""),
+        (vec![store, cluster], "queue.url = \"memory:\""),
+        (vec![store, queue], "cluster.url = \"single:\""),
+    ] {
+        let text = mistakes(&sources(&some, &[]));
+        assert!(text.starts_with("a mistake in the configuration:\n"), "{text}");
+        assert!(text.contains(odd) && text.contains("does not go with the others"), "{text}");
+        assert!(text.contains("a cluster takes store.url = postgres://…, queue.url"), "{text}");
+        load_part(&sources(&some, &[])).expect("enough for a command on the store");
+    }
+    assert!(mistakes(&sources(&[("PUNCTUAL_ROLES", "")], &[])).contains("at least one of"));
+    let alone = mistakes(&sources(&[("PUNCTUAL_ROLES", "api")], &[]));
+    assert!(alone.contains("must have api, scheduler and executor"), "{alone}");
+    let pools = [store, queue, cluster, ("PUNCTUAL_STORE_API_CONNECTIONS", "30")];
+    assert!(mistakes(&sources(&pools, &[])).contains("must not be more than 40 with the other"));
 }
 
 #[test]

@@ -118,6 +118,9 @@ impl Worker for Dispatcher {
         } else {
             now
         };
+        if !self.shared.clock.is_believed() {
+            return Ok(Pause::For(LONGEST_REST));
+        }
         // Before the room is looked at: a slot freed in between is then not missed.
         self.shared.slots.want_more();
         let mut room = self.shared.slots.room();

@@ -11,6 +11,9 @@ use crate::domain::Timestamp;
 ///
 /// The time never moves back. When the machine's clock is set back, this clock goes on at half
 /// speed until the machine's has caught up: no tick runs twice and none waits for the whole step.
+///
+/// Where several machines share a store they share its time: the clock is told how far the
+/// machine's is from it ([`follow`](Self::follow)), and until when that is to be believed.
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);
 
@@ -20,14 +23,21 @@ enum Source {
 }
 
 /// What the system clock told last, since the epoch, and whether it is being waited for.
+#[derive(Default)]
 struct State {
     last: Duration,
     slow_since: Option<(Duration, Duration)>,
+    /// How far the machine's clock is behind the time to tell, in microseconds.
+    behind_us: i64,
+    /// Until when, on the monotonic clock, that is to be believed; absent: for ever.
+    believed_until: Option<Duration>,
 }
 
 impl State {
     /// The time to tell, from the monotonic clock and the machine's wall clock.
     fn advance(&mut self, monotonic: Duration, wall: Duration) -> Duration {
+        let behind = Duration::from_micros(self.behind_us.unsigned_abs());
+        let wall = if self.behind_us < 0 { wall.saturating_sub(behind) } else { wall + behind };
         if wall >= self.last {
             self.slow_since = None;
             self.last = wall;
@@ -43,7 +53,7 @@ impl Clock {
     /// The machine's clock.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn system() -> Self {
-        let state = Mutex::new(State { last: Duration::ZERO, slow_since: None });
+        let state = Mutex::default();
         Self(Arc::new(Source::System { origin: Instant::now(), state }))
     }
 
@@ -78,6 +88,33 @@ impl Clock {
             Source::System { origin, .. } => Instant::now().duration_since(*origin),
             Source::Manual { now } => *now.borrow(),
         }
+    }
+
+    /// What the machine's clock shows, in microseconds since 1970.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    pub fn machine_us(&self) -> i64 {
+        let wall = match &*self.0 {
+            Source::System { .. } => SystemTime::now().duration_since(UNIX_EPOCH),
+            Source::Manual { now } => Ok(*now.borrow()),
+        };
+        i64::try_from(wall.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+    }
+
+    /// The time to tell is that of the machine and `behind_us` microseconds, to be believed until
+    /// the monotonic clock shows `until`. A manual clock follows nobody.
+    pub fn follow(&self, behind_us: i64, until: Duration) {
+        if let Source::System { state, .. } = &*self.0 {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.behind_us = behind_us;
+            state.believed_until = Some(until);
+        }
+    }
+
+    /// Whether the time is to be believed; if not, nothing may be fired or claimed by it.
+    pub fn is_believed(&self) -> bool {
+        let Source::System { state, .. } = &*self.0 else { return true };
+        let until = state.lock().unwrap_or_else(PoisonError::into_inner).believed_until;
+        until.is_none_or(|until| self.monotonic() < until)
     }
 
     /// Waits for a span of this clock.
@@ -131,13 +168,36 @@ mod tests {
 
     #[test]
     fn a_wall_clock_set_back_slows_the_time_and_never_reverses_it() {
-        let mut state = State { last: Duration::ZERO, slow_since: None };
+        let mut state = State::default();
         assert_eq!(state.advance(s(0), s(1000)), s(1000));
         assert_eq!(state.advance(s(10), s(910)), s(1000), "set back by 100 s");
         assert_eq!(state.advance(s(110), s(1010)), s(1010), "caught up by the wall clock");
         assert_eq!(state.advance(s(111), s(911)), s(1010));
         assert_eq!(state.advance(s(131), s(931)), s(1020), "half speed");
         assert_eq!(state.advance(s(132), s(4000)), s(4000), "set forward");
+    }
+
+    #[test]
+    fn the_time_of_another_is_followed_without_going_back() {
+        let mut state = State { behind_us: 5_000_000, ..State::default() };
+        assert_eq!(state.advance(s(0), s(1000)), s(1005));
+        state.behind_us = -5_000_000;
+        assert_eq!(state.advance(s(4), s(1004)), s(1005), "set back by 10 s");
+        assert_eq!(state.advance(s(6), s(1006)), s(1006), "half speed");
+        assert_eq!(state.advance(s(14), s(1014)), s(1009), "caught up");
+    }
+
+    #[test]
+    fn what_is_told_of_the_time_is_believed_for_a_while() {
+        let clock = Clock::system();
+        assert!(clock.is_believed(), "nobody to follow");
+        clock.follow(0, clock.monotonic() + s(60));
+        assert!(clock.is_believed());
+        let machine = clock.machine_us() / 1_000;
+        assert!((clock.now().as_millis() - machine).abs() < 1_000);
+        clock.follow(3_600_000_000, clock.monotonic());
+        assert!(!clock.is_believed());
+        assert!(clock.now().as_millis() - machine >= 3_600_000);
     }
 
     #[tokio::test]

@@ -83,6 +83,9 @@ impl Sweeper {
 #[async_trait]
 impl Worker for Sweeper {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        if !self.context.clock.is_believed() {
+            return Ok(Pause::For(EVERY));
+        }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };
         let more = self.close_expired(now, before).await?;
         self.alone &= more;

@@ -97,6 +97,9 @@ pub trait FiringStore: Send + Sync {
     /// another number answers with an error of kind `Incompatible` that names both.
     async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
 
+    /// The number that tells this store from all others: `proposed`, if it has none yet.
+    async fn installation(&self, proposed: u32) -> Result<u32>;
+
     /// Raises the shard's epoch and returns it; writes with a lower one change nothing from now
     /// on.
     async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;

@@ -72,6 +72,7 @@ gated! { JobStore:
 
 gated! { FiringStore:
     fn set_up_shards(&self, wanted: u16) -> u16;
+    fn installation(&self, proposed: u32) -> u32;
     fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Vec<Candidate>;

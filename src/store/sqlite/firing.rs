@@ -57,6 +57,17 @@ impl FiringStore for SqliteStore {
         self.write("set_up_shards", move |connection| Box::pin(set_up(connection, wanted))).await
     }
 
+    async fn installation(&self, proposed: u32) -> Result<u32> {
+        self.write("installation", move |connection| {
+            Box::pin(async move {
+                let number = set_once(connection, "installation", proposed.into()).await?;
+                let damaged = "the number of the installation is damaged";
+                u32::try_from(number).map_err(|_| Fault::new(StoreErrorKind::Corrupt, damaged))
+            })
+        })
+        .await
+    }
+
     async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
         let replica = replica.to_owned();
         self.write("raise_epoch", move |connection| {
@@ -124,16 +135,25 @@ impl FiringStore for SqliteStore {
 }
 
 async fn set_up(connection: &mut SqliteConnection, wanted: u16) -> Outcome<u16> {
-    sqlx::query("INSERT INTO meta (name, value) VALUES ('shards', ?1) ON CONFLICT DO NOTHING")
-        .bind(wanted)
-        .execute(&mut *connection)
-        .await?;
-    let shards: u16 = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'shards'")
-        .fetch_one(connection)
-        .await?;
-    if shards == wanted {
-        return Ok(shards);
+    let shards = set_once(connection, "shards", wanted.into()).await?;
+    if shards == i64::from(wanted) {
+        return Ok(wanted);
     }
     let message = format!("it was set up with {shards} shards, not {wanted}: configure {shards}");
     Err(Fault::new(StoreErrorKind::Incompatible, message))
+}
+
+/// A value of the whole store: `value`, if it has none yet.
+async fn set_once(
+    connection: &mut SqliteConnection,
+    name: &'static str,
+    value: i64,
+) -> Outcome<i64> {
+    sqlx::query("INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+        .bind(name)
+        .bind(value)
+        .execute(&mut *connection)
+        .await?;
+    let query = sqlx::query_scalar("SELECT value FROM meta WHERE name = ?1").bind(name);
+    Ok(query.fetch_one(connection).await?)
 }

@@ -241,7 +241,7 @@ fn running_out_of_file_descriptors_is_survived() {
 fn a_wrong_configuration_is_told_before_a_port_is_bound() {
     let folder = folder();
     let wrong = complaint(folder.path(), &["serve", "--store-url", "postgres://a:b@c/d"], 2);
-    assert!(wrong.contains("postgres:// is not available in this build"), "{wrong}");
+    assert!(wrong.contains("a cluster takes store.url = postgres://…, queue.url"), "{wrong}");
     assert!(!wrong.contains("a:b"), "{wrong}");
     assert!(!folder.path().join("punctual-data").exists());
 }

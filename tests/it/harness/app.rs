@@ -48,7 +48,7 @@ impl Service {
         let config = config(folder.path(), settings);
         let app = App::start(&config).await.expect("it starts");
         let key = new_key(&app, "first").await;
-        let api = ApiClient::new(app.public_address(), &key);
+        let api = ApiClient::new(app.public_address().expect("it serves the API"), &key);
         let target = Recorder::start().await;
         Self { app: Some(app), api, target, config, key, folder }
     }
@@ -72,7 +72,7 @@ impl Service {
         meanwhile(&mut connection).await;
         connection.close().await.expect("closed");
         let app = App::start(&self.config).await.expect("it starts");
-        self.api = ApiClient::new(app.public_address(), &self.key);
+        self.api = ApiClient::new(app.public_address().expect("it serves the API"), &self.key);
         self.app = Some(app);
     }
 }

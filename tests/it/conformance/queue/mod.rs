@@ -8,6 +8,7 @@ mod counting;
 mod index;
 mod memory;
 mod redis;
+mod standby;
 mod tickets;
 mod world;
 
@@ -61,5 +62,6 @@ macro_rules! every_case {
 mod on {
     every_case!(memory: super::super::super::memory::open);
     every_case!(redis: super::super::super::redis::open);
+    every_case!(standby: super::super::super::standby::open);
     every_case!(redis_cluster: super::super::super::redis::open_cluster);
 }

@@ -20,6 +20,11 @@ pub async fn the_shards_are_fixed_once(w: &World) {
     assert_eq!(w.store.set_up_shards(4).await.expect("the same number"), 4);
 }
 
+pub async fn the_installation_is_numbered_once(w: &World) {
+    assert_eq!(w.store.installation(u32::MAX).await.expect("numbered"), u32::MAX);
+    assert_eq!(w.store.installation(7).await.expect("the same"), u32::MAX);
+}
+
 pub async fn an_epoch_rises(w: &World) {
     let raise =
         async |shard| w.store.raise_epoch(ShardId(shard), "r", minute(1)).await.expect("raise");

@@ -97,6 +97,7 @@ macro_rules! every_case {
             }
             firing {
                 the_shards_are_fixed_once,
+                the_installation_is_numbered_once,
                 an_epoch_rises,
                 a_tick_becomes_a_job_and_moves_on,
                 firing_again_changes_nothing,

@@ -1,0 +1,142 @@
+//! The store, by whichever adapter is configured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::StartError;
+use super::time::TimeKeeper;
+use crate::config::{Config, Store};
+use crate::runtime::{Clock, Random};
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite::{ServerLock, SqliteStore};
+use crate::store::{Result, SharedStore};
+
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// An open store. Clones share it.
+#[derive(Clone)]
+pub enum OpenStore {
+    /// In a file of this machine.
+    Sqlite(Arc<SqliteStore>),
+    /// On a server.
+    Postgres(Arc<PostgresStore>),
+}
+
+/// What a store says of itself when it is ready to be used.
+pub(super) struct Ready {
+    pub(super) shards: u16,
+    /// Tells the store from all others.
+    pub(super) installation: u32,
+}
+
+impl OpenStore {
+    /// Opens the configured store as it is, whatever version it has; a server need not be there
+    /// yet. Makes the data folder, if a file of the store is in it.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or the store cannot be opened.
+    pub async fn open(config: &Config) -> std::result::Result<Self, StartError> {
+        match &config.store {
+            Store::Sqlite(settings) => {
+                if settings.path.starts_with(&config.data_dir) {
+                    std::fs::create_dir_all(&config.data_dir).map_err(|source| {
+                        StartError::DataDir { path: config.data_dir.clone(), source }
+                    })?;
+                }
+                Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings).await?)))
+            }
+            Store::Postgres(settings) => {
+                Ok(Self::Postgres(Arc::new(PostgresStore::open(settings)?)))
+            }
+        }
+    }
+
+    /// The store as all others see it.
+    pub fn shared(&self) -> SharedStore {
+        match self {
+            Self::Sqlite(store) => store.clone(),
+            Self::Postgres(store) => store.clone(),
+        }
+    }
+
+    /// Applies the migrations that are missing.
+    ///
+    /// # Errors
+    /// If this binary and the store do not fit, or it cannot be reached.
+    pub async fn migrate(&self) -> Result<()> {
+        match self {
+            Self::Sqlite(store) => store.migrate().await,
+            Self::Postgres(store) => store.migrate().await,
+        }
+    }
+
+    /// Brings the store up to date or, if told not to, makes sure that it is.
+    ///
+    /// # Errors
+    /// If this binary and the store do not fit, or it cannot be reached.
+    pub async fn update(&self, config: &Config) -> Result<()> {
+        match (config.migrate, self) {
+            (true, store) => store.migrate().await,
+            (false, Self::Sqlite(store)) => store.check_version().await,
+            (false, Self::Postgres(store)) => store.check_version().await,
+        }
+    }
+
+    /// Ends what is under way; later calls fail.
+    pub async fn close(&self) {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+        }
+    }
+
+    /// Makes sure that no other server uses a file. A server's store is there for many.
+    pub(super) fn lock(&self) -> Result<Option<ServerLock>> {
+        match self {
+            Self::Sqlite(store) => store.lock().map(Some),
+            Self::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// Makes the store ready to be used, and the clock follow its time. Waits for a server that is
+    /// not there yet.
+    pub(super) async fn make_ready(
+        &self,
+        config: &Config,
+        clock: &Clock,
+        random: &Random,
+        keeper: &mut TimeKeeper,
+    ) -> Result<Ready> {
+        let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
+        let mut wait = SHORTEST_WAIT;
+        loop {
+            match self.try_make_ready(config, clock, proposed, keeper).await {
+                Err(error) if error.is_transient() && matches!(self, Self::Postgres(_)) => {
+                    if wait == SHORTEST_WAIT {
+                        tracing::warn!(%error, "waiting for the store (store.url)");
+                    }
+                    clock.sleep(wait).await;
+                    wait = (wait * 2).min(LONGEST_WAIT);
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn try_make_ready(
+        &self,
+        config: &Config,
+        clock: &Clock,
+        proposed: u32,
+        keeper: &mut TimeKeeper,
+    ) -> Result<Ready> {
+        self.update(config).await?;
+        let store = self.shared();
+        let shards = store.set_up_shards(config.shards).await?;
+        let installation = store.installation(proposed).await?;
+        keeper.ask().await?;
+        store.prepare(clock.now()).await?;
+        Ok(Ready { shards, installation })
+    }
+}
