@@ -105,6 +105,7 @@ impl From<TaskKind> for Loop {
             TaskKind::Listener
             | TaskKind::Connection
             | TaskKind::Command
+            | TaskKind::Writer
             | TaskKind::Claim
             | TaskKind::Attempt
             | TaskKind::Hints

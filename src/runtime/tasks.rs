@@ -65,6 +65,8 @@ task_kinds! {
     Connection = "connection", Hard, Contain;
     /// A state-changing command, so that a client that goes away cannot cancel it half-way.
     Command = "command", Hard, Contain;
+    /// Writes to the embedded store, one transaction after the other.
+    Writer = "writer", Hard, Contain;
     /// Fires the ticks of the led shards.
     Leader = "leader", Soft, StopProcess;
     /// Finds what the queue lost and claims nobody renews.

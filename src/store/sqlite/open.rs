@@ -38,6 +38,9 @@ impl SqliteStore {
         let readers = Readers::new(reading(settings), settings.read_connections, PATIENCE);
         let tasks = Tasks::new();
         let writer = Writer::start(&tasks, options.clone(), connection);
+        let no_thread =
+            |error: std::io::Error| Fault::new(StoreErrorKind::Unavailable, error.to_string());
+        let writer = writer.map_err(no_thread).map_err(failed)?;
         Ok(Self { path: settings.path.clone(), options, writer, readers, tasks })
     }
 }

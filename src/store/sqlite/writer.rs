@@ -12,6 +12,7 @@
 //! failure, and the connection is made anew before the next one: no state of it can be left over.
 
 use std::collections::VecDeque;
+use std::io;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
@@ -59,15 +60,22 @@ pub(super) struct Writer {
 impl Writer {
     /// Starts the writer. It ends, after the work that was handed over, when the last handle is
     /// dropped or `tasks` begin to stop.
+    ///
+    /// It has a thread of its own: every statement is a round trip to the thread of SQLite, and each
+    /// would wait for its turn behind all tasks that are ready when there is most to write.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
     pub(super) fn start(
         tasks: &Tasks,
         options: SqliteConnectOptions,
         connection: SqliteConnection,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let (queue, works) = mpsc::channel(QUEUE);
         let seat = Seat { options, connection: Some(connection) };
-        tasks.spawn(TaskKind::Command, run(tasks.clone(), seat, works));
-        Self { queue }
+        let told = tasks.clone();
+        tasks.spawn_apart(TaskKind::Writer, || run(told, seat, works))?;
+        Ok(Self { queue })
     }
 
     /// Runs `work`, which writes about so many rows, in a transaction and answers after the commit.
