@@ -2,8 +2,9 @@
 //!
 //! Start: the operations listener first, so that the process can be seen to live; then the store
 //! (opened, locked, migrated; a server is waited for), the queue and the cluster; then what an
-//! earlier process left unfinished is closed; then the stages of the replica's roles; last the
-//! public listener, and readiness.
+//! earlier process left unfinished is closed; then the stages of the replica's roles; then the
+//! public listener; last readiness, when queue and cluster have answered once. Later they may be
+//! away without taking readiness with them: the API goes on without them.
 //!
 //! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
 //! attempts finish or, when the grace period ends, are released; then everything else is dropped.
@@ -11,6 +12,7 @@
 mod error;
 mod front;
 mod listen;
+mod overview;
 mod peers;
 mod signals;
 mod stages;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::StartError;
+pub use overview::{Away, Overview, overview};
 pub use signals::Signals;
 pub use stores::OpenStore;
 
@@ -140,7 +143,7 @@ impl App {
             shards,
         };
         let (accounts, schedules) = front.serve(config, listeners.public);
-        readiness.serving(context.store.clone());
+        peers::wait_for(config, &context, &readiness, &tasks);
         let replica = &context.replica;
         match public {
             Some(public) => tracing::info!(%public, %operations, shards, %replica, "serving"),

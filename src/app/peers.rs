@@ -1,6 +1,7 @@
 //! The queue and the cluster, by whichever adapters are configured.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::StartError;
 use super::stores::Ready;
@@ -8,14 +9,24 @@ use crate::cluster::SharedCluster;
 use crate::cluster::etcd::{EtcdCluster, Settings};
 use crate::cluster::single::SingleNode;
 use crate::config::{Config, Peers, Shared};
+use crate::operations::{Readiness, Serving};
 use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::RedisQueue;
 use crate::queue::standby::Standby;
-use crate::runtime::{Clock, Random, Tasks};
+use crate::runtime::{Clock, Random, TaskKind, Tasks};
+use crate::scheduler::Context;
 
 /// Where the system keeps the machine's name, which on Kubernetes is the pod's.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// How often servers that do not answer at the start are asked again.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// How many times they are asked before the log says that they do not answer: joining takes a
+/// moment in any case.
+const SAY_FIRST: u32 = 4;
+/// And how many until it says so again.
+const SAY_EVERY: u32 = 240;
 
 /// What this replica shares with the others.
 pub(super) struct Joined {
@@ -55,6 +66,54 @@ pub(super) fn join(
     let cluster = EtcdCluster::start(settings, clock.clone(), random.clone(), tasks);
     let cluster = Arc::new(cluster.map_err(StartError::Member)?);
     Ok(Joined { queue, cluster, replica })
+}
+
+/// Lets the replica be ready when queue and cluster have answered: whoever is told to send it
+/// requests, or to stop another one, can rely on it.
+pub(super) fn wait_for(
+    config: &Config,
+    context: &Context,
+    readiness: &Arc<Readiness>,
+    tasks: &Tasks,
+) {
+    let (store, cluster) = (context.store.clone(), context.cluster.clone());
+    let serving = Serving { store, cluster, replica: context.replica.clone() };
+    if matches!(config.peers, Peers::Alone) {
+        return readiness.serving(serving);
+    }
+    let (context, readiness) = (context.clone(), readiness.clone());
+    let stopping = tasks.stopping().clone();
+    tasks.spawn(TaskKind::Upkeep, async move {
+        let arrived = async {
+            let mut asked = 0;
+            while let Err(away) = ask(&context, asked % SAY_EVERY == SAY_FIRST).await {
+                readiness.waiting_for(away);
+                context.clock.sleep(ASK_EVERY).await;
+                asked += 1;
+            }
+            readiness.serving(serving);
+        };
+        stopping.run_until_cancelled(arrived).await;
+    });
+}
+
+/// Asks both; returns those that do not answer, and says so in the log if it is to `say` so.
+async fn ask(context: &Context, say: bool) -> Result<(), Vec<&'static str>> {
+    let queue = context.queue.ping().await.map_err(|error| error.to_string());
+    let cluster = context.cluster.members().await.map_err(|error| error.to_string());
+    let asked = [
+        ("queue", "waiting for the queue (queue.url)", queue.err()),
+        ("cluster", "waiting for the cluster (cluster.url)", cluster.err()),
+    ];
+    let mut away = Vec::new();
+    for (name, what, error) in asked {
+        let Some(error) = error else { continue };
+        if say {
+            tracing::warn!(%error, "{what}");
+        }
+        away.push(name);
+    }
+    if away.is_empty() { Ok(()) } else { Err(away) }
 }
 
 /// The machine's name and something that tells this process from those that ran there before.

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::accounts::{AccountCommand, KeyCommand};
+use super::cluster::ClusterArgs;
 use super::cron::CronArgs;
 use super::openapi::OpenapiArgs;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
@@ -50,6 +51,10 @@ pub enum Command {
     Serve(SettingArgs<All>),
     /// Apply the migrations that the store is missing
     Migrate(SettingArgs<StoreOnly>),
+    /// Show who is alive, who leads which shard, and how late it is
+    ///
+    /// Exits with 1 if one of the servers does not answer, after showing what the others say.
+    Cluster(ClusterArgs),
     /// Make or list accounts
     #[command(subcommand)]
     Account(AccountCommand),

@@ -8,6 +8,7 @@
 mod accounts;
 mod address;
 mod args;
+mod cluster;
 mod config;
 mod cron;
 mod dev;
@@ -54,6 +55,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Dev(settings) => dev::run(&settings.dev_sources()).await,
         Command::Serve(settings) => serve::run(&settings.sources()).await,
         Command::Migrate(settings) => migrate::run(&settings.sources()).await,
+        Command::Cluster(args) => cluster::run(&args).await,
         Command::Account(command) => accounts::run_account(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
         Command::Cron(args) => cron::run(&args),

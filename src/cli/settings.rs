@@ -34,7 +34,18 @@ pub struct StoreOnly;
 
 impl Selection for StoreOnly {
     fn takes(key: &str) -> bool {
-        matches!(key, "data_dir" | "store.url")
+        matches!(key, "data_dir" | "store.url" | "store.password_file")
+    }
+}
+
+/// Where the store, the queue and the cluster are.
+#[derive(Clone, Debug)]
+pub struct ServersOnly;
+
+impl Selection for ServersOnly {
+    fn takes(key: &str) -> bool {
+        let section = key.split('.').next().unwrap_or(key);
+        key == "data_dir" || matches!(section, "store" | "queue" | "cluster")
     }
 }
 

@@ -34,6 +34,10 @@ pub type Terms = BTreeMap<ShardId, Term>;
 pub struct Member {
     /// The name it gave itself.
     pub name: String,
+    /// The version of its binary.
+    pub version: String,
+    /// Whether it takes part in leading shards.
+    pub leads: bool,
     /// The shards it leads.
     pub shards: Vec<ShardId>,
 }

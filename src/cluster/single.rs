@@ -29,7 +29,8 @@ impl Cluster for SingleNode {
 
     async fn members(&self) -> Result<Vec<Member>, ClusterError> {
         let shards = self.terms.borrow().keys().copied().collect();
-        Ok(vec![Member { name: self.name.clone(), shards }])
+        let (name, version) = (self.name.clone(), env!("CARGO_PKG_VERSION").to_owned());
+        Ok(vec![Member { name, version, leads: true, shards }])
     }
 
     async fn leave(&self) {

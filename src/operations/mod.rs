@@ -1,7 +1,7 @@
 //! The operations listener: what operators and their machines ask, apart from the public API.
 //!
 //! A front door of its own, on an address that is not public: `/healthz` (the process lives),
-//! `/readyz` (it can serve), `/metrics` (Prometheus), `/echo` (answers with what it got: a target
+//! `/readyz` (it can serve, and which shards it leads), `/metrics` (Prometheus), `/echo` (answers with what it got: a target
 //! for the demo and for canaries). It needs no key, so nothing here tells more than that: no
 //! version, no address of a store, no error text.
 //!
@@ -18,7 +18,7 @@ use axum::http::StatusCode;
 use axum::routing::{any, get};
 
 pub use metrics::MetricsUpkeep;
-pub use readiness::Readiness;
+pub use readiness::{Readiness, Serving};
 
 use crate::telemetry::metrics::Exporter;
 

@@ -9,6 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::cluster::SharedCluster;
+use crate::domain::shard::ShardId;
 use crate::runtime::Clock;
 use crate::store::UpkeepStore;
 
@@ -28,21 +30,39 @@ pub struct Readiness {
 
 #[derive(Clone)]
 enum Phase {
-    Starting,
-    Serving(Arc<dyn UpkeepStore>),
+    /// Waiting for these servers.
+    Starting(Vec<&'static str>),
+    Serving(Serving),
     Draining,
+}
+
+/// What a replica that serves is asked for.
+#[derive(Clone)]
+pub struct Serving {
+    /// Where everything is kept.
+    pub store: Arc<dyn UpkeepStore>,
+    /// Which shards it leads.
+    pub cluster: SharedCluster,
+    /// What the others call it.
+    pub replica: String,
 }
 
 impl Readiness {
     /// A replica that has not found its stores yet.
     pub fn starting(clock: Clock) -> Arc<Self> {
-        let (phase, store) = (Mutex::new(Phase::Starting), tokio::sync::Mutex::default());
+        let (phase, store) =
+            (Mutex::new(Phase::Starting(Vec::new())), tokio::sync::Mutex::default());
         Arc::new(Self { clock, phase, store })
     }
 
-    /// From now on it serves, as long as `store` answers.
-    pub fn serving(&self, store: Arc<dyn UpkeepStore>) {
-        self.enter(Phase::Serving(store));
+    /// It still waits for these servers.
+    pub fn waiting_for(&self, servers: Vec<&'static str>) {
+        self.enter(Phase::Starting(servers));
+    }
+
+    /// From now on it serves, as long as the store answers.
+    pub fn serving(&self, serving: Serving) {
+        self.enter(Phase::Serving(serving));
     }
 
     /// From now on it wants no more requests, for good.
@@ -60,12 +80,25 @@ impl Readiness {
     async fn report(&self) -> Report {
         let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match phase {
-            Phase::Starting => Report { status: "starting", store: None },
-            Phase::Draining => Report { status: "draining", store: None },
-            Phase::Serving(store) => match self.answers(&*store).await {
-                true => Report { status: "ready", store: Some("ok") },
-                false => Report { status: "not ready", store: Some("unavailable") },
-            },
+            Phase::Starting(waiting_for) => Report { waiting_for, ..Report::new("starting") },
+            Phase::Draining => Report::new("draining"),
+            Phase::Serving(Serving { store, cluster, replica }) => {
+                let (status, store) = match self.answers(&*store).await {
+                    true => ("ready", "ok"),
+                    false => ("not ready", "unavailable"),
+                };
+                let now = self.clock.monotonic();
+                let terms = cluster.terms().borrow().clone();
+                let trusted = terms
+                    .into_iter()
+                    .filter(|(_, term)| term.trusted_until.is_none_or(|until| now < until));
+                Report {
+                    store: Some(store),
+                    replica: Some(replica),
+                    shards: Some(trusted.map(|(ShardId(shard), _)| shard).collect()),
+                    ..Report::new(status)
+                }
+            }
         }
     }
 
@@ -90,8 +123,21 @@ impl Readiness {
 #[derive(Serialize)]
 struct Report {
     status: &'static str,
+    #[serde(rename = "waitingFor", skip_serializing_if = "Vec::is_empty")]
+    waiting_for: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<String>,
+    /// The shards that it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<Vec<u16>>,
+}
+
+impl Report {
+    fn new(status: &'static str) -> Self {
+        Self { status, waiting_for: Vec::new(), store: None, replica: None, shards: None }
+    }
 }
 
 pub(super) async fn readyz(State(readiness): State<Arc<Readiness>>) -> Response {

@@ -9,10 +9,11 @@ use axum::extract::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{Readiness, router};
+use super::{Readiness, Serving, router};
+use crate::cluster::single::SingleNode;
 use crate::domain::Timestamp;
 use crate::runtime::Clock;
-use crate::store::{self, StoreError, StoreErrorKind, Upkeep, UpkeepStore};
+use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore};
 use crate::telemetry;
 
 /// A store that answers when told to, and counts how often it is asked.
@@ -40,6 +41,10 @@ impl UpkeepStore for Pinged {
 
     async fn prune(&self, _: Timestamp, _: u32) -> store::Result<Upkeep> {
         Ok(Upkeep::default())
+    }
+
+    async fn shard_records(&self, _: Timestamp) -> store::Result<Vec<ShardRecord>> {
+        Ok(Vec::new())
     }
 
     async fn unfinished(&self, _: u32) -> store::Result<u64> {
@@ -72,8 +77,17 @@ async fn readiness_follows_the_life_of_the_replica() {
 
     let store = Arc::new(Pinged::default());
     store.up.store(true, Ordering::SeqCst);
-    readiness.serving(store.clone());
-    let ready = (200, r#"{"status":"ready","store":"ok"}"#.to_owned());
+    let serving = Serving {
+        store: store.clone(),
+        cluster: Arc::new(SingleNode::new("here", 2)),
+        replica: "here".to_owned(),
+    };
+    readiness.waiting_for(vec!["queue"]);
+    let waiting = (503, r#"{"status":"starting","waitingFor":["queue"]}"#.to_owned());
+    assert_eq!(get(&ops, "/readyz").await, waiting);
+    readiness.serving(serving.clone());
+    let ready = r#"{"status":"ready","store":"ok","replica":"here","shards":[0,1]}"#;
+    let ready = (200, ready.to_owned());
     assert_eq!(get(&ops, "/readyz").await, ready);
 
     store.up.store(false, Ordering::SeqCst);
@@ -88,7 +102,7 @@ async fn readiness_follows_the_life_of_the_replica() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(get(&ops, "/readyz").await, ready);
     readiness.draining();
-    readiness.serving(store);
+    readiness.serving(serving);
     assert_eq!(get(&ops, "/readyz").await, (503, r#"{"status":"draining"}"#.into()));
 }
 

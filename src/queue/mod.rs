@@ -166,6 +166,9 @@ pub trait Queue: Send + Sync {
     /// Counts a request of `subject` in all windows, or in none if one is full.
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
 
+    /// Whether the queue takes writes.
+    async fn ping(&self) -> Result<()>;
+
     /// Notified when a due index or its hints may have changed.
     fn due_hint(&self) -> Arc<Notify>;
 

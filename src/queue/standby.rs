@@ -111,6 +111,10 @@ impl Queue for Standby {
         self.shared.count(subject, windows, now).await
     }
 
+    async fn ping(&self) -> Result<()> {
+        self.shared.ping().await
+    }
+
     fn due_hint(&self) -> Arc<Notify> {
         self.shared.due_hint()
     }

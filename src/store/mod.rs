@@ -48,7 +48,7 @@ pub use schedules::{
     Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
     ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
-pub use upkeep::{Upkeep, UpkeepStore};
+pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 
 use crate::domain::{AccountId, Timestamp};
 

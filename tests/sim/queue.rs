@@ -135,6 +135,10 @@ impl Queue for GatedQueue {
         gated!(self.count(subject, windows, now))
     }
 
+    async fn ping(&self) -> Result<()> {
+        gated!(self.ping())
+    }
+
     fn due_hint(&self) -> Arc<Notify> {
         self.inner.due_hint()
     }

@@ -13,8 +13,8 @@ use punctual::store::{
     Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claimed,
     Committed, Completion, DueEntry, ExpiredClaim, Fence, Fired, Firing, FiringStore, JobPage,
     JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Result, Retried, SchedulePage,
-    ScheduleQuery, ScheduleStore, SharedStore, SkipPage, SkipQuery, StoreError, StoreErrorKind,
-    Upkeep, UpkeepStore, Usage, Write,
+    ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreError,
+    StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::gate::Gate;
@@ -93,5 +93,6 @@ gated! { UpkeepStore:
     fn time(&self) -> Option<Timestamp>;
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
+    fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
 }

@@ -11,6 +11,7 @@
 
 mod failure;
 mod line;
+mod look;
 mod member;
 mod settings;
 mod trust;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, ClusterError, Terms};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
+pub use look::{Seen, look};
 use member::{Known, Member};
 pub use settings::{InvalidSettings, ServerSettings, Settings};
 use trust::Trust;
@@ -88,12 +90,7 @@ impl Cluster for EtcdCluster {
         let known = self.known.borrow().clone();
         let view =
             known.map_err(|why| ClusterError { operation: "members", source: why.into() })?;
-        let shards = |name: &str| {
-            let held = view.shards.iter().filter(|(_, holder)| holder.name == name);
-            held.map(|(shard, _)| *shard).collect()
-        };
-        let member = |name: &String| super::Member { name: name.clone(), shards: shards(name) };
-        Ok(view.members.keys().map(member).collect())
+        Ok(view.all_members())
     }
 
     async fn leave(&self) {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use etcd_client::{Event, EventType, KeyValue};
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::Member;
 use crate::domain::owners::owners;
 use crate::domain::shard::ShardId;
 
@@ -126,6 +127,21 @@ impl View {
             Some(holder) => self.shards.insert(shard, holder),
             None => self.shards.remove(&shard),
         };
+    }
+
+    /// All members, with the shards whose keys are theirs.
+    pub(super) fn all_members(&self) -> Vec<Member> {
+        let shards = |name: &str| {
+            let held = self.shards.iter().filter(|(_, holder)| holder.name == name);
+            held.map(|(shard, _)| *shard).collect()
+        };
+        let member = |(name, presence): (&String, &Presence)| Member {
+            name: name.clone(),
+            version: presence.version.clone(),
+            leads: presence.leads,
+            shards: shards(name),
+        };
+        self.members.iter().map(member).collect()
     }
 
     /// The shards whose keys are of a lease.

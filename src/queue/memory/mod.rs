@@ -123,6 +123,10 @@ impl Queue for MemoryQueue {
         Ok(lock(&self.counters).count(subject, windows, now))
     }
 
+    async fn ping(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn due_hint(&self) -> Arc<Notify> {
         self.due_hint.clone()
     }

@@ -2,11 +2,23 @@
 
 use redis::{InfoDict, Value};
 
+use super::keys::Keys;
 use super::server::{Lent, Server, answer};
 use crate::queue::Result;
 
 /// The oldest major version that is known to work.
 const OLDEST: u32 = 6;
+
+/// For how long what was written to try the server is kept.
+const PING_LIFE_MS: u64 = 10_000;
+
+/// Whether the server takes writes: a replica answers, and so does a server without room.
+pub(super) async fn ping(server: &Server, keys: &Keys) -> Result<()> {
+    let lent = server.connect("ping").await?;
+    let mut set = redis::cmd("SET");
+    set.arg(keys.ping()).arg(1).arg("PX").arg(PING_LIFE_MS);
+    answer("ping", set.query_async(&mut lent.link())).await
+}
 
 /// Says in the log what is wrong with the server's setup. Asked of one node of a cluster.
 pub(super) async fn check(server: &Server) {

@@ -66,6 +66,11 @@ impl Keys {
         format!("{}:count:{{{subject}}}:{}", self.prefix, span.as_secs())
     }
 
+    /// What is written to see whether the server takes writes.
+    pub(super) fn ping(&self) -> String {
+        format!("{}:ping", self.prefix)
+    }
+
     /// Where changed due indexes are announced.
     pub(super) fn due_channel(&self) -> String {
         format!("{}:due-hints", self.prefix)

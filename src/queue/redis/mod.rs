@@ -32,6 +32,7 @@ use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
+use check::ping;
 use due::{DueIndexes, millis};
 use hints::Hints;
 use keys::Keys;
@@ -74,6 +75,14 @@ impl RedisQueue {
         let count = Script::new(include_str!("scripts/count.lua"));
         Ok(Self { server, keys, random, indexes: DueIndexes::new(), run_queue, count, hints })
     }
+}
+
+/// Whether the server of these settings takes writes.
+///
+/// # Errors
+/// If it does not, with what to do about it.
+pub async fn ask(settings: &Settings) -> Result<()> {
+    ping(&Server::new(settings)?, &Keys::new(&settings.prefix)).await
 }
 
 #[async_trait]
@@ -151,6 +160,10 @@ impl Queue for RedisQueue {
             standings: standings.map(standing).collect(),
             allowed: told.first() == Some(&1),
         })
+    }
+
+    async fn ping(&self) -> Result<()> {
+        ping(&self.server, &self.keys).await
     }
 
     fn due_hint(&self) -> Arc<Notify> {

@@ -9,7 +9,29 @@ use super::partitions::days_around;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::Timestamp;
-use crate::store::{Result, StoreErrorKind, Upkeep, UpkeepStore};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::store::{LedBy, Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore};
+
+/// Number, leader, epoch and since when; the oldest due tick, the oldest waiting job.
+type RecordRow =
+    (ShardId, Option<String>, Option<i64>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>);
+
+const SHARD_RECORDS: &str = "
+    SELECT n.shard, s.replica, s.epoch, s.led_at, t.since, j.since
+    FROM generate_series(
+             0, (SELECT value::integer - 1 FROM meta WHERE name = 'shards')) AS n (shard)
+    LEFT JOIN shards AS s ON s.shard = n.shard
+    LEFT JOIN (SELECT shard, min(next_tick) AS since FROM schedule_state
+               WHERE next_tick <= $1 GROUP BY shard) AS t ON t.shard = n.shard
+    LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
+               WHERE status = 0 AND wake_at <= $1 GROUP BY shard) AS j ON j.shard = n.shard
+    ORDER BY n.shard";
+
+fn record((shard, replica, epoch, at, due_since, waiting_since): RecordRow) -> ShardRecord {
+    let led = replica.zip(epoch).zip(at);
+    let led = led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at });
+    ShardRecord { shard, led, due_since, waiting_since }
+}
 
 #[async_trait]
 impl UpkeepStore for PostgresStore {
@@ -50,6 +72,18 @@ impl UpkeepStore for PostgresStore {
 
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
         self.prune_history(before, limit).await.map_err(failed_in("prune"))
+    }
+
+    async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>> {
+        self.scheduler
+            .run("shard_records", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(SHARD_RECORDS).bind(now);
+                    let rows: Vec<RecordRow> = query.fetch_all(connection).await?;
+                    Ok(rows.into_iter().map(record).collect())
+                })
+            })
+            .await
     }
 
     async fn unfinished(&self, cap: u32) -> Result<u64> {

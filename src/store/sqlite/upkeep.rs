@@ -6,8 +6,34 @@ use sqlx::SqliteConnection;
 use super::error::Outcome;
 use super::values::{json_ids, key_from};
 use super::{SqliteStore, failed_in};
+use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{JobId, Timestamp};
-use crate::store::{Result, Upkeep, UpkeepStore};
+use crate::store::{LedBy, Result, ShardRecord, Upkeep, UpkeepStore};
+
+/// Number, leader, epoch and since when; the oldest due tick, the oldest waiting job.
+type RecordRow =
+    (ShardId, Option<String>, Option<i64>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>);
+
+const SHARD_RECORDS: &str = "
+    WITH RECURSIVE n (shard) AS (
+        SELECT 0 FROM meta WHERE name = 'shards'
+        UNION ALL
+        SELECT shard + 1 FROM n
+        WHERE shard + 1 < (SELECT value FROM meta WHERE name = 'shards'))
+    SELECT n.shard, s.replica, s.epoch, s.led_at, t.since, j.since
+    FROM n
+    LEFT JOIN shards AS s ON s.shard = n.shard
+    LEFT JOIN (SELECT shard, min(next_tick) AS since FROM schedule_state
+               WHERE next_tick <= ?1 GROUP BY shard) AS t ON t.shard = n.shard
+    LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
+               WHERE status = 0 AND wake_at <= ?1 GROUP BY shard) AS j ON j.shard = n.shard
+    ORDER BY n.shard";
+
+fn record((shard, replica, epoch, at, due_since, waiting_since): RecordRow) -> ShardRecord {
+    let led = replica.zip(epoch).zip(at);
+    let led = led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at });
+    ShardRecord { shard, led, due_since, waiting_since }
+}
 
 #[async_trait]
 impl UpkeepStore for SqliteStore {
@@ -29,6 +55,13 @@ impl UpkeepStore for SqliteStore {
             Box::pin(prune(connection, before, limit))
         })
         .await
+    }
+
+    async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>> {
+        let query = sqlx::query_as(SHARD_RECORDS).bind(now);
+        let rows = self.readers.all::<RecordRow>(query).await;
+        let rows = rows.map_err(failed_in("shard_records"))?;
+        Ok(rows.into_iter().map(record).collect())
     }
 
     async fn unfinished(&self, cap: u32) -> Result<u64> {

@@ -65,6 +65,10 @@ impl Queue for AwayQueue {
         away("count")
     }
 
+    async fn ping(&self) -> Result<()> {
+        away("ping")
+    }
+
     fn due_hint(&self) -> Arc<Notify> {
         self.0.clone()
     }

@@ -2,4 +2,4 @@
 
 mod cluster;
 mod queue;
-mod store;
+pub mod store;

@@ -2,6 +2,10 @@
 
 use super::world::*;
 
+pub async fn it_takes_writes(queue: &SharedQueue) {
+    queue.ping().await.expect("it does");
+}
+
 pub async fn requests_are_counted_in_all_windows_or_none(queue: &SharedQueue) {
     let minute = Window { span: Duration::from_secs(60), limit: 3 };
     let hour = Window { span: Duration::from_secs(3_600), limit: 4 };

@@ -50,6 +50,7 @@ macro_rules! every_case {
                 many_takers_get_each_ticket_once,
             }
             counting {
+                it_takes_writes,
                 requests_are_counted_in_all_windows_or_none,
                 a_window_without_room_counts_nothing,
                 no_more_are_let_through_at_once_than_the_limit,

@@ -54,6 +54,29 @@ async fn recovered(queue: &SharedQueue) {
     assert_eq!(take(queue, 0, &room(9)).await.len(), 1);
 }
 
+/// The user that the README says is enough.
+#[tokio::test]
+async fn a_user_with_few_rights_is_enough() {
+    let server = RedisServer::start(&[]).await;
+    let mut user = redis::cmd("ACL");
+    user.arg("SETUSER").arg("punctual").arg("on").arg(">secret").arg("~punctual:*");
+    user.arg("&punctual:*").arg("+@all").arg("-@dangerous").arg("+info");
+    let _: () = server.run(&user).await;
+    let url = format!("redis://punctual:secret@127.0.0.1:{}", server.port);
+    let (queue, _tasks) = queue_at(&url, "punctual");
+    queue.ping().await.expect("written");
+    let entries = [(schedule(1), at(1))];
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("built");
+    queue.set_due(SHARD, EPOCH, &[(schedule(2), Some(at(2)))]).await.expect("set");
+    let due = queue.due(SHARD, EPOCH, at(5), 9).await.expect("read");
+    assert!(matches!(due, Index::Own(due) if due.schedules.len() == 2));
+    queue.hint(SHARD, &[schedule(1)]).await.expect("hinted");
+    assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), [schedule(1)]);
+    let window = Window { span: Duration::from_secs(60), limit: 3 };
+    assert!(queue.count("key:1", &[window], at(1)).await.expect("counted").allowed);
+    recovered(&queue).await;
+}
+
 #[tokio::test]
 async fn wiped_it_is_foreign_until_it_is_rebuilt() {
     let (server, queue, _tasks) = own().await;

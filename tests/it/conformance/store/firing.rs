@@ -6,7 +6,8 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, ScheduleId, VersionId};
 use punctual::store::{
-    Candidate, Change, Fence, Fired, Firing, StoreErrorKind, TickJob, TickRange,
+    Candidate, Change, End, Fence, Fired, Firing, LedBy, ShardRecord, StoreErrorKind, TickJob,
+    TickRange,
 };
 
 use super::world::{HOST, SHARD, World, every_job, minute, soon};
@@ -31,6 +32,31 @@ pub async fn an_epoch_rises(w: &World) {
     let (a, b, other) = (raise(3).await, raise(3).await, raise(2).await);
     assert!(a < b);
     assert_eq!(a, other, "each shard counts for itself");
+}
+
+pub async fn the_shards_tell_their_leaders_and_what_waits(w: &World) {
+    let id = w.schedule().await;
+    let records = async |now| w.store.shard_records(now).await.expect("read");
+    let quiet = records(minute(0)).await;
+    let shards: Vec<_> = quiet.iter().map(|record| record.shard).collect();
+    assert_eq!(shards, [0, 1, 2, 3].map(ShardId));
+    let own = |records: &[ShardRecord]| {
+        records.iter().find(|record| record.shard == SHARD).cloned().expect("the shard")
+    };
+    let led = LedBy { replica: "replica".to_owned(), epoch: w.fence.epoch, at: minute(0) };
+    let nothing =
+        ShardRecord { shard: SHARD, led: Some(led), due_since: None, waiting_since: None };
+    assert_eq!(own(&quiet), nothing);
+    for other in quiet.iter().filter(|record| record.shard != SHARD) {
+        assert_eq!((&other.led, other.due_since, other.waiting_since), (&None, None, None));
+    }
+    assert_eq!(own(&records(minute(3)).await).due_since, Some(minute(1)));
+    w.fire_next(id).await;
+    let job = w.manual_job(id, minute(2)).await;
+    let late = own(&records(minute(3)).await);
+    assert_eq!((late.due_since, late.waiting_since), (Some(minute(2)), Some(soon(minute(1)))));
+    w.run(minute(2), job, End::Succeeded).await;
+    assert_eq!(own(&records(minute(0)).await).waiting_since, None, "not before it could start");
 }
 
 pub async fn a_tick_becomes_a_job_and_moves_on(w: &World) {
@@ -135,7 +161,7 @@ fn job_at(id: ScheduleId, n: i64) -> Vec<TickJob> {
 pub async fn a_job_that_exists_is_not_made_again(w: &World) {
     let id = w.schedule().await;
     let job = w.tick_job(id).await;
-    w.run(soon(minute(1)), job, punctual::store::End::Succeeded).await;
+    w.run(soon(minute(1)), job, End::Succeeded).await;
     // The same tick comes again, as after a clock that was set back.
     let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");

@@ -14,7 +14,7 @@ mod job_lists;
 mod jobs;
 mod overlap;
 mod policies;
-mod postgres;
+pub mod postgres;
 mod pruning;
 mod races;
 mod schedule_lists;
@@ -99,6 +99,7 @@ macro_rules! every_case {
                 the_shards_are_fixed_once,
                 the_installation_is_numbered_once,
                 an_epoch_rises,
+                the_shards_tell_their_leaders_and_what_waits,
                 a_tick_becomes_a_job_and_moves_on,
                 firing_again_changes_nothing,
                 an_older_epoch_changes_nothing,

@@ -1,6 +1,6 @@
 //! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
 
-mod database;
+pub mod database;
 mod faults;
 mod locks;
 mod partitions;

@@ -1,0 +1,44 @@
+//! Looking at the cluster from outside, without taking part.
+
+use etcd_client::GetOptions;
+
+use super::failure::Failure;
+use super::line::{answer, connect};
+use super::settings::ServerSettings;
+use super::view::{Keys, View};
+use crate::cluster::{ClusterError, Member};
+
+/// What is to be seen.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The identity of the store that the members share; absent before the first one has come.
+    pub installation: Option<String>,
+    /// The replicas that are alive.
+    pub members: Vec<Member>,
+}
+
+/// Asks one server after the other until one answers.
+///
+/// # Errors
+/// If none does, with what the last one said.
+pub async fn look(settings: &ServerSettings) -> Result<Seen, ClusterError> {
+    let mut failed = Failure::Ended;
+    for turn in 0..settings.endpoints.len() {
+        match look_from(settings, turn).await {
+            Ok(seen) => return Ok(seen),
+            Err(failure) => failed = failure,
+        }
+    }
+    Err(ClusterError { operation: "look", source: failed.into() })
+}
+
+async fn look_from(settings: &ServerSettings, turn: usize) -> Result<Seen, Failure> {
+    let keys = Keys::new(&settings.prefix);
+    let mut client = connect(settings, turn).await?;
+    let listed = client.get(keys.all(), Some(GetOptions::new().with_prefix()));
+    let listed = answer(listed).await?;
+    let installation = keys.installation();
+    let told = listed.kvs().iter().find(|entry| entry.key() == installation.as_bytes());
+    let installation = told.map(|told| String::from_utf8_lossy(told.value()).into_owned());
+    Ok(Seen { installation, members: View::of(&keys, listed.kvs()).all_members() })
+}
