@@ -28,7 +28,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The store cannot be used.
-    #[error("{0}")]
+    #[error("{0} (store.url)")]
     Store(#[from] StoreError),
     /// The HTTP client cannot be used.
     #[error("cannot set up outbound requests: {0}")]

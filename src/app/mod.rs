@@ -9,6 +9,7 @@
 //! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
 //! attempts finish or, when the grace period ends, are released; then everything else is dropped.
 
+mod copy;
 mod error;
 mod front;
 mod listen;
@@ -23,6 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use copy::{CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
 pub use overview::{Away, Overview, overview};
 pub use signals::Signals;

@@ -132,6 +132,9 @@ impl OpenStore {
         keeper: &mut TimeKeeper,
     ) -> Result<Ready> {
         self.update(config).await?;
+        if let Self::Postgres(store) = self {
+            store.take_into_use().await?;
+        }
         let store = self.shared();
         let shards = store.set_up_shards(config.shards).await?;
         let installation = store.installation(proposed).await?;

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::accounts::{AccountCommand, KeyCommand};
 use super::cluster::ClusterArgs;
+use super::copy::CopyArgs;
 use super::cron::CronArgs;
 use super::openapi::OpenapiArgs;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
@@ -34,6 +35,11 @@ Examples:
   punctual serve --config /etc/punctual.toml --log-format json
   PUNCTUAL_OUTBOUND_ALLOW=10.1.0.0/16 punctual serve";
 
+const COPY_HELP: &str = "\
+Example:
+  PUNCTUAL_STORE_PASSWORD_FILE=/etc/punctual/password punctual copy \\
+    --from sqlite:/var/lib/punctual/punctual.db --to postgres://punctual@db:5432/punctual";
+
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -55,6 +61,12 @@ pub enum Command {
     ///
     /// Exits with 1 if one of the servers does not answer, after showing what the others say.
     Cluster(ClusterArgs),
+    /// Copy an installation from one machine to the store of a cluster
+    ///
+    /// Everything: accounts, keys, schedules, jobs and their attempts, skips. Can be repeated, and
+    /// goes on where it was interrupted, until the first replica of the cluster has started.
+    #[command(after_help = COPY_HELP)]
+    Copy(CopyArgs),
     /// Make or list accounts
     #[command(subcommand)]
     Account(AccountCommand),

@@ -15,8 +15,13 @@ pub(super) fn load_part_and_warn(sources: &Sources) -> Result<Config, CliError> 
 
 fn warned(loaded: Result<Loaded, Mistakes>) -> Result<Loaded, CliError> {
     let loaded = loaded?;
-    for warning in &loaded.warnings {
+    warn(&loaded.warnings);
+    Ok(loaded)
+}
+
+/// Tells what should be known of a configuration, although it is no mistake.
+pub(super) fn warn(warnings: &[String]) {
+    for warning in warnings {
         output::complain(&format!("warning: {warning}"));
     }
-    Ok(loaded)
 }

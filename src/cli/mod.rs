@@ -10,6 +10,7 @@ mod address;
 mod args;
 mod cluster;
 mod config;
+mod copy;
 mod cron;
 mod dev;
 mod error;
@@ -56,6 +57,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Serve(settings) => serve::run(&settings.sources()).await,
         Command::Migrate(settings) => migrate::run(&settings.sources()).await,
         Command::Cluster(args) => cluster::run(&args).await,
+        Command::Copy(args) => copy::run(&args).await,
         Command::Account(command) => accounts::run_account(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
         Command::Cron(args) => cron::run(&args),

@@ -38,6 +38,16 @@ impl Selection for StoreOnly {
     }
 }
 
+/// How the store is reached that is copied into, and how many shards it gets.
+#[derive(Clone, Debug)]
+pub struct CopyTarget;
+
+impl Selection for CopyTarget {
+    fn takes(key: &str) -> bool {
+        matches!(key, "store.password_file" | "cluster.shards")
+    }
+}
+
 /// Where the store, the queue and the cluster are.
 #[derive(Clone, Debug)]
 pub struct ServersOnly;

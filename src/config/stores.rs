@@ -85,6 +85,8 @@ pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores 
         (Some(queue), Some(cluster)) => {
             (Peers::Cluster(Box::new(Shared { queue, cluster, lease_time })), SHARDS_SHARED)
         }
+        // A store of a cluster, for a command that needs no more.
+        _ if matches!(store, Store::Postgres(_)) => (Peers::Alone, SHARDS_SHARED),
         _ => (Peers::Alone, SHARDS_ALONE),
     };
     let shards = if shards == 0 { usual } else { shards };

@@ -23,6 +23,7 @@
 
 mod accounts;
 mod claims;
+mod copy;
 mod ending;
 mod error;
 mod firing;
@@ -41,6 +42,7 @@ pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
 pub use claims::{
     Claim, ClaimStore, Claimed, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
 };
+pub use copy::{Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};

@@ -13,4 +13,5 @@ mod crash;
 mod flow;
 mod harness;
 mod outbound;
+mod serve;
 mod server;

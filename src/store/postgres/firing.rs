@@ -144,12 +144,14 @@ async fn raise(
     Ok(Epoch(epoch))
 }
 
-async fn set_up(connection: &mut PgConnection, wanted: u16) -> Outcome<u16> {
+/// The number of shards: `wanted`, if the store has none yet.
+pub(super) async fn set_up(connection: &mut PgConnection, wanted: u16) -> Outcome<u16> {
     let shards = set_once(connection, "shards", wanted.into()).await?;
     if shards == i64::from(wanted) {
         return Ok(wanted);
     }
-    let message = format!("it was set up with {shards} shards, not {wanted}: configure {shards}");
+    let message =
+        format!("it was set up with {shards} shards, not {wanted}: set cluster.shards to {shards}");
     Err(Fault::new(StoreErrorKind::Incompatible, message))
 }
 

@@ -38,6 +38,7 @@ mod accounts;
 mod change;
 mod claims;
 mod commit;
+mod copy;
 mod definition;
 mod ending;
 mod error;

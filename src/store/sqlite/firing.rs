@@ -139,7 +139,8 @@ async fn set_up(connection: &mut SqliteConnection, wanted: u16) -> Outcome<u16> 
     if shards == i64::from(wanted) {
         return Ok(wanted);
     }
-    let message = format!("it was set up with {shards} shards, not {wanted}: configure {shards}");
+    let message =
+        format!("it was set up with {shards} shards, not {wanted}: set cluster.shards to {shards}");
     Err(Fault::new(StoreErrorKind::Incompatible, message))
 }
 

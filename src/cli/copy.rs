@@ -1,0 +1,113 @@
+//! `punctual copy`: moves an installation from one machine to a cluster.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::config::warn;
+use super::settings::{CopyTarget, SettingArgs};
+use super::{CliError, output};
+use crate::app::{CopiedTable, Progress, copy};
+use crate::config::{Loaded, load_part};
+use crate::runtime::{Clock, Random};
+
+/// How often a line is written where there is no terminal to draw on.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+const BAR: &str = "{msg:17} [{bar:40}] {pos}/{len} rows, {eta} left";
+
+/// What to copy, and where to.
+#[derive(Args, Debug)]
+pub struct CopyArgs {
+    /// The store to copy: sqlite:PATH; nobody may serve it meanwhile
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// The store to copy it into: postgres://USER@HOST:PORT/DATABASE
+    #[arg(long, value_name = "URL")]
+    to: String,
+    #[command(flatten)]
+    settings: SettingArgs<CopyTarget>,
+}
+
+pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
+    let (from, to) = (load_store(args, "--from", &args.from)?, load_store(args, "--to", &args.to)?);
+    // Both have the same ones.
+    warn(&to.warnings);
+    let (from, to) = (from.config, to.config);
+    let (clock, random) = (Clock::system(), Random::system());
+    let mut meter = Meter::new(clock.clone());
+    let copied = copy(&from, &to, &clock, &random, |progress| meter.show(progress)).await;
+    meter.clear();
+    let tables = copied.map_err(CliError::failed)?;
+    output::print(&summary(&tables))?;
+    let differing = tables.iter().filter(|table| table.source != table.target);
+    let differing: Vec<_> = differing.map(|table| table.table.name()).collect();
+    if !differing.is_empty() {
+        return Err(CliError::failed(format!(
+            "the numbers of rows differ in {}: copy again; replicas do not use {} before that",
+            differing.join(", "),
+            to.store
+        )));
+    }
+    output::print(&format!(
+        "\nEverything is in {}, with {} shards. Start the replicas on it, and do not serve {} \
+         again.\n",
+        to.store, to.shards, from.store
+    ))
+}
+
+/// The configuration, with the store at `url`.
+fn load_store(args: &CopyArgs, option: &str, url: &str) -> Result<Loaded, CliError> {
+    let mut sources = args.settings.sources();
+    sources.options.push(("store.url", url.to_owned()));
+    load_part(&sources).map_err(|mistakes| CliError::usage(format!("{option}: {mistakes}")))
+}
+
+fn summary(tables: &[CopiedTable]) -> String {
+    let row = |table: &CopiedTable| {
+        let CopiedTable { table, source, target, written } = table;
+        [table.name().to_owned(), source.to_string(), target.to_string(), written.to_string()]
+    };
+    let rows: Vec<_> = tables.iter().map(row).collect();
+    output::table(["TABLE", "SOURCE", "TARGET", "WRITTEN"], &rows)
+}
+
+/// Shows how far a copy is: as a bar, or as a line every so often.
+enum Meter {
+    Bar(ProgressBar),
+    Lines { clock: Clock, next: Duration },
+}
+
+impl Meter {
+    fn new(clock: Clock) -> Self {
+        if std::io::stderr().is_terminal() {
+            let style = ProgressStyle::with_template(BAR).expect("a template");
+            return Self::Bar(ProgressBar::new(0).with_style(style.progress_chars("=> ")));
+        }
+        let next = clock.monotonic() + LINE_EVERY;
+        Self::Lines { clock, next }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        let Progress { table, done, total } = progress;
+        match self {
+            Self::Bar(bar) => {
+                bar.set_length(total);
+                bar.set_message(table.name());
+                bar.set_position(done);
+            }
+            Self::Lines { clock, next } if clock.monotonic() >= *next => {
+                *next = clock.monotonic() + LINE_EVERY;
+                output::complain(&format!("{}: {done} of {total} rows", table.name()));
+            }
+            Self::Lines { .. } => {}
+        }
+    }
+
+    fn clear(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

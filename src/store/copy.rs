@@ -1,0 +1,316 @@
+//! Copying a store into one of another kind: its tables, and rows on their way.
+//!
+//! Each table is read in the order of its key and written page by page. A page replaces what the
+//! other store has between the end of the page before and its own end, so that a copy that is
+//! repeated adds what is new, changes what has changed, takes away what is gone, and touches
+//! nothing else.
+//!
+//! Not copied: `meta`, which is how a store is set up, and `shards`, whose epochs fence the leaders
+//! of one store from each other and mean nothing in another one. The number of shards may differ,
+//! so the shard of a schedule is worked out anew, from its id.
+
+use crate::domain::shard::ShardId;
+use crate::domain::{JobId, ScheduleId};
+
+/// How many rows are on their way at once, at most.
+pub(in crate::store) const PAGE_ROWS: usize = 1_000;
+/// How many bytes they have, give or take a row.
+pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
+
+/// How a column is written in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Form {
+    /// Numbers and texts as they are.
+    Plain,
+    /// An id, as 32 hexadecimal digits.
+    Id,
+    /// Other bytes, hexadecimal too, after a mark.
+    Bytes,
+}
+
+/// A table that is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Accounts.
+    Accounts,
+    /// Their keys.
+    ApiKeys,
+    /// What schedules are.
+    Schedules,
+    /// How they were defined.
+    Versions,
+    /// What firing and committing change.
+    States,
+    /// Jobs, with their last attempt.
+    Jobs,
+    /// The attempts before.
+    Attempts,
+    /// Ticks that became no jobs.
+    Skips,
+}
+
+impl Table {
+    /// All of them, in the order in which they are copied.
+    pub const ALL: [Self; 8] = [
+        Self::Accounts,
+        Self::ApiKeys,
+        Self::Schedules,
+        Self::Versions,
+        Self::States,
+        Self::Jobs,
+        Self::Attempts,
+        Self::Skips,
+    ];
+
+    /// Its name, in either kind of store.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accounts => "accounts",
+            Self::ApiKeys => "api_keys",
+            Self::Schedules => "schedules",
+            Self::Versions => "schedule_versions",
+            Self::States => "schedule_state",
+            Self::Jobs => "jobs",
+            Self::Attempts => "attempts",
+            Self::Skips => "skips",
+        }
+    }
+
+    /// The columns of its key, but for the shard.
+    pub(in crate::store) const fn key(self) -> &'static [&'static str] {
+        match self {
+            Self::States => &["schedule_id"],
+            Self::Attempts => &["job_id", "number"],
+            _ => &["id"],
+        }
+    }
+
+    /// The column that names the schedule, by which the shard is found; absent where there is no
+    /// shard.
+    pub(in crate::store) const fn sharded_by(self) -> Option<&'static str> {
+        match self {
+            Self::Schedules => Some("id"),
+            Self::States | Self::Jobs => Some("schedule_id"),
+            _ => None,
+        }
+    }
+
+    /// All columns but the shard.
+    pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
+        use Form::{Bytes, Id, Plain};
+        match self {
+            Self::Accounts => &[("id", Id), ("name", Plain), ("created_at", Plain)],
+            Self::ApiKeys => &[
+                ("id", Id),
+                ("account_id", Id),
+                ("name", Plain),
+                ("scope", Plain),
+                ("digest", Bytes),
+                ("created_at", Plain),
+                ("expires_at", Plain),
+                ("revoked_at", Plain),
+            ],
+            Self::Schedules => SCHEDULES,
+            Self::Versions => VERSIONS,
+            Self::States => STATES,
+            Self::Jobs => JOBS,
+            Self::Attempts => &[
+                ("job_id", Id),
+                ("number", Plain),
+                ("started_at", Plain),
+                ("completed_at", Plain),
+                ("duration_ms", Plain),
+                ("status_code", Plain),
+                ("error_code", Plain),
+                ("error_message", Plain),
+                ("timings", Plain),
+            ],
+            Self::Skips => &[
+                ("id", Plain),
+                ("account_id", Id),
+                ("schedule_id", Id),
+                ("first_tick", Plain),
+                ("last_tick", Plain),
+                ("count", Plain),
+                ("reason", Plain),
+            ],
+        }
+    }
+}
+
+const SCHEDULES: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("version_id", Form::Id),
+    ("name", Form::Plain),
+    ("description", Form::Plain),
+    ("is_enabled", Form::Plain),
+    ("overlap_policy", Form::Plain),
+    ("catch_up_policy", Form::Plain),
+    ("revision", Form::Plain),
+    ("created_at", Form::Plain),
+    ("updated_at", Form::Plain),
+];
+
+const VERSIONS: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("schedule_id", Form::Id),
+    ("host_key", Form::Plain),
+    ("cron_expression", Form::Plain),
+    ("timezone", Form::Plain),
+    ("endpoint", Form::Plain),
+    ("http_method", Form::Plain),
+    ("body", Form::Plain),
+    ("headers", Form::Plain),
+    ("max_retries", Form::Plain),
+    ("timeout_seconds", Form::Plain),
+    ("expected_status_codes", Form::Plain),
+    ("sign_requests", Form::Plain),
+    ("created_at", Form::Plain),
+    ("retired_at", Form::Plain),
+];
+
+/// With what the store of a cluster keeps beside the state: of the schedule and its version.
+const STATES: &[(&str, Form)] = &[
+    ("schedule_id", Form::Id),
+    ("account_id", Form::Id),
+    ("version_id", Form::Id),
+    ("host_key", Form::Plain),
+    ("max_attempts", Form::Plain),
+    ("overlap_policy", Form::Plain),
+    ("next_tick", Form::Plain),
+    ("last_run_at", Form::Plain),
+    ("last_job_status", Form::Plain),
+    ("consecutive_failures", Form::Plain),
+    ("active_job_id", Form::Id),
+    ("held_job_id", Form::Id),
+];
+
+const JOBS: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("schedule_id", Form::Id),
+    ("version_id", Form::Id),
+    ("status", Form::Plain),
+    ("trigger", Form::Plain),
+    ("attempt_number", Form::Plain),
+    ("max_attempts", Form::Plain),
+    ("wake_at", Form::Plain),
+    ("claimed_by", Form::Id),
+    ("stop", Form::Plain),
+    ("created_at", Form::Plain),
+    ("updated_at", Form::Plain),
+    ("started_at", Form::Plain),
+    ("completed_at", Form::Plain),
+    ("attempt_started_at", Form::Plain),
+    ("duration_ms", Form::Plain),
+    ("timings", Form::Plain),
+    ("status_code", Form::Plain),
+    ("error_code", Form::Plain),
+    ("error_message", Form::Plain),
+    ("response_truncated", Form::Plain),
+    ("response_headers", Form::Plain),
+    ("response", Form::Plain),
+];
+
+/// Where a row is in the order of its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowKey {
+    /// Its id, or the first part of its key.
+    pub(in crate::store) id: [u8; 16],
+    /// Its number, or the second part.
+    pub(in crate::store) number: i64,
+}
+
+impl RowKey {
+    /// Before all rows.
+    pub const LOWEST: Self = Self { id: [0; 16], number: i64::MIN };
+    /// After all rows.
+    pub const HIGHEST: Self = Self { id: [u8::MAX; 16], number: i64::MAX };
+
+    /// For a table of jobs or attempts: the job.
+    pub(in crate::store) fn job(self) -> JobId {
+        JobId::from_bytes(self.id)
+    }
+}
+
+/// A row on its way.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Where it is.
+    pub(in crate::store) key: RowKey,
+    /// By which its shard is found, where there is one.
+    pub(in crate::store) schedule: Option<ScheduleId>,
+    /// Its columns but the shard, as a JSON object.
+    pub(in crate::store) columns: String,
+}
+
+/// Rows that follow each other in the order of their table.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The end of the page before.
+    pub(in crate::store) after: RowKey,
+    /// The rows, some of those up to `until`.
+    pub(in crate::store) rows: Vec<Row>,
+    /// Its end.
+    pub(in crate::store) until: RowKey,
+}
+
+impl Page {
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Where to go on; nothing after the last page.
+    pub fn next(&self) -> Option<RowKey> {
+        (self.until != RowKey::HIGHEST).then_some(self.until)
+    }
+
+    /// Its rows as one JSON array, with the shards that they have where there are `shards`.
+    pub(in crate::store) fn json(&self, shards: u16) -> String {
+        let bytes = self.rows.iter().map(|row| row.columns.len() + 16).sum::<usize>();
+        let mut json = String::with_capacity(bytes + 2);
+        for row in &self.rows {
+            json.push(if json.is_empty() { '[' } else { ',' });
+            match row.schedule {
+                Some(schedule) => {
+                    let shard = ShardId::of(schedule, shards);
+                    json.push_str(&format!("{{\"shard\":{shard},"));
+                    json.push_str(row.columns.strip_prefix('{').unwrap_or(&row.columns));
+                }
+                None => json.push_str(&row.columns),
+            }
+        }
+        json.push_str(if json.is_empty() { "[]" } else { "]" });
+        json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_gets_the_shards_of_the_other_store() {
+        let row = |schedule: Option<u8>, columns: &str| Row {
+            key: RowKey::LOWEST,
+            schedule: schedule.map(|last| {
+                let mut bytes = [0; 16];
+                bytes[15] = last;
+                ScheduleId::from_bytes(bytes)
+            }),
+            columns: columns.to_owned(),
+        };
+        let page = |rows| Page { after: RowKey::LOWEST, rows, until: RowKey::HIGHEST };
+        assert_eq!(page(Vec::new()).json(4), "[]");
+        let rows = vec![row(Some(7), r#"{"a":1}"#), row(None, r#"{"b":"x"}"#)];
+        assert_eq!(page(rows).json(4), r#"[{"shard":3,"a":1},{"b":"x"}]"#);
+    }
+}

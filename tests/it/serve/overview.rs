@@ -1,0 +1,121 @@
+//! `punctual cluster`, and what replicas say of themselves.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::world::{SHARDS, World};
+use crate::conformance::store::postgres::database::run;
+use crate::harness::wait::until;
+
+/// What it prints as JSON, and its exit status.
+fn told(world: &World, options: &[&str]) -> (Option<i32>, Value, String) {
+    let mut command = world.command(&["cluster", "--json"]);
+    let command = command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.output().expect("it runs");
+    let json = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    (output.status.code(), json, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_shards_leaders_and_epochs_are_shown() {
+    let world = World::new(&[]).await;
+    let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
+    let api = world.replica(&[("PUNCTUAL_ROLES", "api")]).await;
+    let json = until("all shards are led by two", async || {
+        let (status, json, _) = told(&world, &[]);
+        assert_eq!(status, Some(0), "{json}");
+        let shards = json["shards"].as_array()?;
+        let led = shards.iter().filter(|shard| shard["held"] == true);
+        let led = led.filter(|shard| shard["epoch"].as_i64() > Some(0)).count();
+        (led == usize::from(SHARDS) && json["members"].as_array()?.len() == 3).then_some(json)
+    })
+    .await;
+    let servers: Vec<_> = ["store.url", "queue.url", "cluster.url"]
+        .map(|setting| json!({ "setting": setting, "status": "ok" }))
+        .into();
+    assert_eq!(json["servers"], Value::from(servers));
+    assert!(json["installation"].is_string(), "{json}");
+    for shard in json["shards"].as_array().expect("shards") {
+        assert_eq!((&shard["tickLagMs"], &shard["jobLagMs"]), (&json!(0), &json!(0)), "{json}");
+    }
+
+    // Each replica says the same of itself.
+    until("replicas and members agree", async || {
+        let (_, json, _) = told(&world, &[]);
+        let mut shards = Vec::new();
+        for replica in [&first, &second, &api] {
+            let own = replica.ask("/readyz").await.body;
+            let mut members = json["members"].as_array()?.iter();
+            let member = members.find(|member| member["name"] == own["replica"])?;
+            if member["shards"] != own["shards"] {
+                return None;
+            }
+            shards.extend(replica.shards().await);
+        }
+        shards.sort_unstable();
+        shards.into_iter().eq(0..u64::from(SHARDS)).then_some(())
+    })
+    .await;
+    assert!(api.shards().await.is_empty());
+
+    let table = world.run(&["cluster"]);
+    for part in ["SERVER", "MEMBER", "SHARD", "TICK LAG", "store.url", "0.000 s"] {
+        assert!(table.contains(part), "{table}");
+    }
+    let rows = table.lines().filter(|line| line.contains("0.000 s")).count();
+    assert_eq!(rows, usize::from(SHARDS), "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_does_is_late() {
+    let world = World::new(&[]).await;
+    // Sets the store up.
+    world.replica(&[]).await.stop().await;
+    run(
+        &mut world.beside().await,
+        "INSERT INTO schedule_state (shard, schedule_id, account_id, version_id, host_key,
+                                     max_attempts, overlap_policy, next_tick)
+         SELECT 3, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 1, 1, 'allow',
+                (extract(epoch FROM now()) * 1000)::bigint - 90000;
+         INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, created_at, updated_at, wake_at)
+         SELECT (lpad(to_hex(t.ms), 12, '0') || repeat('0', 20))::uuid, gen_random_uuid(),
+                gen_random_uuid(), gen_random_uuid(), 5, 0, 1, 1, t.ms, t.ms, t.ms - 40000
+         FROM (SELECT (extract(epoch FROM now()) * 1000)::bigint AS ms) AS t",
+    )
+    .await;
+    let (status, json, _) = told(&world, &[]);
+    assert_eq!(status, Some(0), "{json}");
+    assert_eq!(json["members"], json!([]));
+    let lag = |shard: usize, name: &str| json["shards"][shard][name].as_u64().expect("a number");
+    assert!((90_000..150_000).contains(&lag(3, "tickLagMs")), "{json}");
+    assert!((40_000..100_000).contains(&lag(5, "jobLagMs")), "{json}");
+    assert_eq!((lag(3, "jobLagMs"), lag(5, "tickLagMs"), lag(0, "tickLagMs")), (0, 0, 0));
+    // The last one that led it.
+    assert_eq!(json["shards"][0]["held"], false);
+    assert!(json["shards"][0]["leader"].is_string(), "{json}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_are_away_are_named() {
+    let world = World::new(&[]).await;
+    let replica = world.replica(&[]).await;
+    for (setting, option, url, left) in [
+        ("store.url", "--store-url", "postgres://u:hunter2@127.0.0.1:1/d", "members"),
+        ("queue.url", "--queue-url", "redis://:hunter2@127.0.0.1:1", "shards"),
+        ("cluster.url", "--cluster-url", "etcd://u:hunter2@127.0.0.1:1", "shards"),
+    ] {
+        let (status, json, said) = told(&world, &[option, url]);
+        assert_eq!(status, Some(1), "{json}");
+        assert!(said.contains(setting), "{said}");
+        assert!(!format!("{json}{said}").contains("hunter2"), "{json} {said}");
+        for server in json["servers"].as_array().expect("servers") {
+            let away = server["setting"] == setting;
+            assert_eq!(server["status"], if away { "away" } else { "ok" }, "{json}");
+            assert_eq!(server["error"].is_string(), away, "{json}");
+        }
+        assert!(!json[left].as_array().expect("a list").is_empty(), "{json}");
+    }
+    drop(replica);
+}

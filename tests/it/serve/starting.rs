@@ -1,0 +1,140 @@
+//! Servers that are not there yet, or not as they should be, when a replica starts (F83): it waits,
+//! alive but not ready, says which setting to look at, and becomes ready by itself.
+
+use serde_json::json;
+
+use super::relay::Relay;
+use super::world::World;
+use crate::harness::servers::{PASSWORD, RedisServer, shared};
+
+/// The host and port in a URL of one host, and the URL with another port.
+fn parts(url: &str) -> (String, impl Fn(u16) -> String + use<>) {
+    let (before, rest) = url.rsplit_once("127.0.0.1:").expect("loopback");
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (port, after) = rest.split_at(digits);
+    let (before, after) = (before.to_owned(), after.to_owned());
+    (format!("127.0.0.1:{port}"), move |port| format!("{before}127.0.0.1:{port}{after}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_may_come_later_in_any_order() {
+    let mut world = World::new(&[]).await;
+    let database = parts(&world.database.url());
+    let redis = parts(&shared("PUNCTUAL_TEST_REDIS"));
+    let (mut postgres, mut queue) = (Relay::to(&database.0), Relay::to(&redis.0));
+    let members = shared("PUNCTUAL_TEST_ETCD");
+    let member = members.trim_start_matches("etcd://").split(',').next().expect("a member");
+    let mut cluster = Relay::to(member);
+    world.set("PUNCTUAL_STORE_URL", database.1(postgres.port));
+    world.set("PUNCTUAL_QUEUE_URL", redis.1(queue.port));
+    let url = format!("etcd://127.0.0.1:{}/{}", cluster.port, world.prefix);
+    world.set("PUNCTUAL_CLUSTER_URL", url);
+
+    let mut replica = world.start(&[]).await;
+    replica.says("waiting for the store (store.url)").await;
+    assert_eq!(replica.ask("/readyz").await.body, json!({ "status": "starting" }));
+    assert_eq!(replica.ask("/readyz").await.status, 503);
+    postgres.open().await;
+    replica.waits_for(&json!(["queue", "cluster"])).await;
+    replica.says("waiting for the queue (queue.url)").await;
+    replica.says("waiting for the cluster (cluster.url)").await;
+    cluster.open().await;
+    replica.waits_for(&json!(["queue"])).await;
+    queue.open().await;
+    replica.ready().await;
+    replica.stop().await;
+}
+
+/// What was ready once stays ready without queue and cluster: the API goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_goes_away_later_does_not_take_readiness_along() {
+    let mut redis = RedisServer::start(&[]).await;
+    let mut world = World::new(&[]).await;
+    world.set("PUNCTUAL_QUEUE_URL", redis.url());
+    let key = world.key();
+    let replica = world.replica(&[]).await;
+    redis.kill();
+    let api = replica.client(&key);
+    assert_eq!(api.get("/v1/schedules").await.status, 200);
+    assert_eq!(replica.ask("/readyz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_another_password_is_told() {
+    let redis = RedisServer::start(&[]).await;
+    let mut world = World::new(&[]).await;
+    world.set("PUNCTUAL_QUEUE_URL", redis.url_with("wrong-one"));
+    let mut replica = world.start(&[]).await;
+    replica.waits_for(&json!(["queue"])).await;
+    replica.says("the password of PUNCTUAL_QUEUE_URL").await;
+    let said = replica.said();
+    assert!(!said.contains("wrong-one") && !said.contains(PASSWORD), "{said}");
+    replica.stop().await;
+}
+
+/// F25 at the start: it waits for room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_without_room_is_waited_for() {
+    let redis = RedisServer::start(&["--maxmemory", "100kb"]).await;
+    let mut world = World::new(&[]).await;
+    world.set("PUNCTUAL_QUEUE_URL", redis.url());
+    let mut replica = world.start(&[]).await;
+    replica.waits_for(&json!(["queue"])).await;
+    replica.says("has used up its maxmemory").await;
+    let mut more = redis::cmd("CONFIG");
+    let _: () = redis.run(more.arg("SET").arg("maxmemory").arg("0")).await;
+    replica.ready().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_only_reads_is_told() {
+    let redis = RedisServer::start(&["--replicaof", "127.0.0.1 1"]).await;
+    let mut world = World::new(&[]).await;
+    world.set("PUNCTUAL_QUEUE_URL", redis.url());
+    let mut replica = world.start(&[]).await;
+    replica.waits_for(&json!(["queue"])).await;
+    replica.says("PUNCTUAL_QUEUE_URL must name the primary").await;
+    let mut promote = redis::cmd("REPLICAOF");
+    let _: () = redis.run(promote.arg("NO").arg("ONE")).await;
+    replica.ready().await;
+}
+
+/// F26.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_throws_entries_away_is_warned_of() {
+    let redis = RedisServer::start(&["--maxmemory-policy", "allkeys-lru"]).await;
+    let mut world = World::new(&[]).await;
+    world.set("PUNCTUAL_QUEUE_URL", redis.url());
+    let replica = world.replica(&[]).await;
+    replica.says("set its maxmemory-policy to noeviction").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_refuses_the_user_is_told() {
+    let mut world = World::new(&[]).await;
+    let servers = shared("PUNCTUAL_TEST_ETCD");
+    let url = servers.replacen("etcd://", "etcd://me:hunter2@", 1);
+    world.set("PUNCTUAL_CLUSTER_URL", format!("{url}/{}", world.prefix));
+    let mut replica = world.start(&[]).await;
+    replica.waits_for(&json!(["cluster"])).await;
+    replica.says("the password of PUNCTUAL_CLUSTER_URL").await;
+    assert!(!replica.said().contains("hunter2"), "{}", replica.said());
+}
+
+/// The replicas of one installation do not lead under the prefix of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prefix_of_another_installation_is_told() {
+    let mut world = World::new(&[]).await;
+    let owner = world.replica(&[]).await;
+    let other = World::new(&[]).await;
+    let url = format!("{}/{}", shared("PUNCTUAL_TEST_ETCD"), other.prefix);
+    let theirs = url.replace(&other.prefix, &world.prefix);
+    let mut stranger = other.start(&[("PUNCTUAL_CLUSTER_URL", &theirs)]).await;
+    stranger.waits_for(&json!(["cluster"])).await;
+    stranger.says("give each installation a prefix of its own").await;
+    assert_eq!(owner.ask("/readyz").await.status, 200);
+    assert!(!owner.shards().await.is_empty());
+    stranger.stop().await;
+    world.set("PUNCTUAL_CLUSTER_URL", theirs);
+    world.replica(&[]).await;
+}

@@ -1,0 +1,208 @@
+//! A cluster of a test's own, and its replicas.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use punctual::runtime::Random;
+use serde_json::Value;
+use sqlx::PgConnection;
+use tempfile::TempDir;
+
+use crate::conformance::store::postgres::database::Database;
+use crate::harness::client::{ApiClient, Reply};
+use crate::harness::process::{binary, complaint};
+use crate::harness::servers::shared;
+use crate::harness::wait::{until, within};
+
+/// How long starting may take on a machine that is busy with other tests.
+const START: Duration = Duration::from_secs(30);
+/// Shards of a cluster under test, unless the test says otherwise.
+pub const SHARDS: u16 = 8;
+
+/// A database, a prefix, and what is written into a folder.
+pub struct World {
+    pub database: Database,
+    pub folder: TempDir,
+    pub prefix: String,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl World {
+    /// One on a database without tables; `settings` are variables over the usual ones.
+    pub async fn new(settings: &[(&'static str, &str)]) -> Self {
+        let prefix = format!("test-{:032x}", Random::system().bits());
+        let database = Database::empty().await;
+        let usual = [
+            ("PUNCTUAL_STORE_URL", database.url()),
+            ("PUNCTUAL_QUEUE_URL", shared("PUNCTUAL_TEST_REDIS")),
+            ("PUNCTUAL_QUEUE_PREFIX", prefix.clone()),
+            ("PUNCTUAL_CLUSTER_URL", format!("{}/{prefix}", shared("PUNCTUAL_TEST_ETCD"))),
+            ("PUNCTUAL_CLUSTER_SHARDS", SHARDS.to_string()),
+            ("PUNCTUAL_CLUSTER_LEASE_SECONDS", "2".to_owned()),
+        ];
+        let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let settings = usual.into_iter().chain(given).collect();
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { database, folder, prefix, settings }
+    }
+
+    /// Sets a variable for what is started from now on.
+    pub fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        self.settings.push((name, value.into()));
+    }
+
+    /// The binary with the settings of this cluster.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = binary(&self.folder.path().join("data"));
+        command.args(arguments);
+        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a command that succeeds; what it prints.
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let mut command = self.command(arguments);
+        let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    }
+
+    /// Makes an account and a key.
+    pub fn key(&self) -> String {
+        self.run(&["account", "create", "first"]);
+        self.run(&["key", "create", "--account", "first"])
+    }
+
+    /// What `serve` complains about with these settings over those of the cluster.
+    pub async fn refusal(&self, settings: &[(&str, &str)]) -> String {
+        let mut command = self.command(&["serve"]);
+        command.envs(settings.iter().copied());
+        let (status, said) = complaint(command).await;
+        assert!(matches!(status, Some(1 | 2)), "{status:?}: {said}");
+        assert!(said.contains("error: "), "{said}");
+        said
+    }
+
+    /// A connection to the database.
+    pub async fn beside(&self) -> PgConnection {
+        self.database.beside().await
+    }
+
+    /// Starts a replica, with these settings over those of the cluster, and waits until it can be
+    /// asked how it is.
+    pub async fn start(&self, settings: &[(&str, &str)]) -> Replica {
+        let number = Random::system().bits();
+        let log = self.folder.path().join(format!("log-{number:032x}"));
+        let operations = crate::harness::servers::free_port();
+        let mut command = self.command(&["serve"]);
+        command.env("PUNCTUAL_OPS_LISTEN", format!("127.0.0.1:{operations}"));
+        command.envs(settings.iter().copied());
+        let child = command.stderr(File::create(&log).expect("a log")).spawn().expect("it runs");
+        let operations = ApiClient::new(([127, 0, 0, 1], operations).into(), "");
+        let mut replica = Replica { child, log, operations };
+        within(START, "it is alive", async || {
+            replica.assert_alive();
+            let reply = replica.operations.call("GET", "/healthz", None).await.ok()?;
+            (reply.status == 200).then_some(())
+        })
+        .await;
+        replica
+    }
+
+    /// Starts a replica and waits until it is ready.
+    pub async fn replica(&self, settings: &[(&str, &str)]) -> Replica {
+        let mut replica = self.start(settings).await;
+        replica.ready().await;
+        replica
+    }
+}
+
+/// A running replica; killed when it is dropped.
+pub struct Replica {
+    child: Child,
+    log: std::path::PathBuf,
+    operations: ApiClient,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Replica {
+    fn assert_alive(&mut self) {
+        if let Some(status) = self.child.try_wait().expect("a child") {
+            panic!("it ended with {status}: {}", self.said());
+        }
+    }
+
+    /// All it has logged.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.log).expect("a log")
+    }
+
+    /// Waits until it has logged a text.
+    pub async fn says(&self, text: &str) {
+        let what = format!("it says {text:?}");
+        until(&what, async || self.said().contains(text).then_some(())).await;
+    }
+
+    /// What it answers on the operations listener.
+    pub async fn ask(&self, path: &str) -> Reply {
+        self.operations.get(path).await
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&mut self) {
+        within(START, "it is ready", async || {
+            self.assert_alive();
+            (self.ask("/readyz").await.status == 200).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until it is alive, not ready, and waits for these servers.
+    pub async fn waits_for(&mut self, servers: &Value) {
+        let what = format!("it waits for {servers}");
+        until(&what, async || {
+            self.assert_alive();
+            let reply = self.ask("/readyz").await;
+            assert_ne!(reply.status, 200, "ready too soon: {}", self.said());
+            (reply.body["waitingFor"] == *servers).then_some(())
+        })
+        .await;
+        assert_eq!(self.ask("/healthz").await.status, 200);
+    }
+
+    /// A client of its API.
+    pub fn client(&self, key: &str) -> ApiClient {
+        let lines = self.said();
+        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let line = lines.find(|line| line["message"] == "serving").expect("it serves");
+        let public: SocketAddr =
+            line["public"].as_str().expect("text").parse().expect("an address");
+        ApiClient::new(public, key)
+    }
+
+    /// The shards that it leads, as it says itself.
+    pub async fn shards(&self) -> Vec<u64> {
+        let reply = self.ask("/readyz").await;
+        let shards = reply.body["shards"].as_array().expect("shards");
+        shards.iter().filter_map(Value::as_u64).collect()
+    }
+
+    /// Asks it to stop and waits for its end.
+    pub async fn stop(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        let child = &mut self.child;
+        let status = within(START, "it ends", async || child.try_wait().expect("a child")).await;
+        assert_eq!(status.code(), Some(0), "{}", self.said());
+    }
+}
