@@ -3,6 +3,9 @@
 
 mod moving;
 mod overview;
+mod refusals;
 mod relay;
+mod roles;
 mod starting;
+mod versions;
 mod world;

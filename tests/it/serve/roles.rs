@@ -1,0 +1,115 @@
+//! Replicas with different roles, and what holds over all of them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::World;
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::{until, within};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_takes_the_calls_and_another_does_the_work() {
+    let target = Recorder::start().await;
+    let world = World::new(&[]).await;
+    let key = world.key();
+    let front = world.replica(&[("PUNCTUAL_ROLES", "api")]).await;
+    let api = front.client(&key);
+    let schedule = api.create(&target.url("/ok"), json!({})).await;
+    let waiting = api.trigger(&schedule).await;
+    assert_eq!(api.job(&waiting).await["status"], "PENDING");
+    let _scheduler = world.replica(&[("PUNCTUAL_ROLES", "scheduler")]).await;
+    let _executor = world.replica(&[("PUNCTUAL_ROLES", "executor")]).await;
+    // The sweep finds what was made before; what is made now is heard of at once.
+    assert_eq!(api.finished(&waiting).await["status"], "SUCCESS");
+    let job = api.trigger(&schedule).await;
+    assert_eq!(api.finished(&job).await["status"], "SUCCESS");
+    assert_eq!(target.count(), 2);
+    assert!(front.shards().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_has_made_another_shows_and_changes() {
+    let target = Recorder::start().await;
+    let world = World::new(&[]).await;
+    let key = world.key();
+    let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
+    let (first, second) = (first.client(&key), second.client(&key));
+    let schedule = first.create(&target.url("/ok"), json!({})).await;
+    let path = format!("/v1/schedules/{schedule}");
+    let seen = second.get(&path).await;
+    assert_eq!(seen.data(), first.get(&path).await.data());
+    let job = second.trigger(&schedule).await;
+    assert_eq!(first.finished(&job).await, second.job(&job).await);
+    let changed = second.call("PATCH", &path, Some(&json!({ "name": "other" }))).await;
+    changed.expect("an answer").data();
+    assert_eq!(first.get(&path).await.data()["name"], "other");
+    let gone = first.call("DELETE", &path, None).await;
+    assert_eq!(gone.expect("an answer").status, 200);
+    assert_eq!(second.get(&path).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_key_is_refused_by_all() {
+    let world = World::new(&[]).await;
+    let key = world.key();
+    let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
+    let clients = [first.client(&key), second.client(&key)];
+    for client in &clients {
+        assert_eq!(client.get("/v1/schedules").await.status, 200);
+    }
+    let list = world.run(&["key", "list", "--account", "first"]);
+    let id = list.split_whitespace().find(|word| word.starts_with("key_")).expect("an id");
+    world.run(&["key", "revoke", id]);
+    for client in &clients {
+        within(Duration::from_secs(8), "it is refused", async || {
+            (client.get("/v1/schedules").await.status == 401).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_counted_over_all() {
+    let world = World::new(&[("PUNCTUAL_RATE_PER_MINUTE", "20")]).await;
+    let key = world.key();
+    let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
+    let clients = [first.client(&key), second.client(&key)];
+    let mut allowed = 0;
+    let mut refused = 0;
+    for turn in 0..50 {
+        match clients[turn % 2].get("/v1/schedules").await.status {
+            200 => allowed += 1,
+            429 => refused += 1,
+            status => panic!("{status}"),
+        }
+    }
+    // A minute may have ended in between, and another one begun.
+    assert!(allowed == 20 || allowed == 40, "{allowed} allowed, {refused} refused");
+}
+
+/// TICK-4 and what the API says are the same whichever replica is asked, while one of them goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_stops_leaves_its_work_to_the_others() {
+    let target = Recorder::start().await;
+    let world = World::new(&[]).await;
+    let key = world.key();
+    let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
+    let api = second.client(&key);
+    let schedule = first.client(&key).create(&target.url("/slow/300"), json!({})).await;
+    let mut jobs = Vec::new();
+    for _ in 0..20 {
+        jobs.push(first.client(&key).trigger(&schedule).await);
+    }
+    first.stop().await;
+    for job in &jobs {
+        assert_eq!(api.finished(job).await["status"], "SUCCESS");
+        assert_eq!(target.hits_of(job).len(), 1);
+    }
+    until("the other leads all shards", async || {
+        let shards = second.ask("/readyz").await.body["shards"].clone();
+        (shards.as_array().map(Vec::len) == Some(usize::from(super::world::SHARDS))).then_some(())
+    })
+    .await;
+    assert_eq!(second.ask("/readyz").await.body["store"], Value::from("ok"));
+}

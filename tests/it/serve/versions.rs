@@ -1,0 +1,61 @@
+//! Two versions side by side (F39): a newer one has migrated the store, an older one goes on.
+
+use serde_json::json;
+
+use super::world::World;
+use crate::conformance::store::postgres::database::run;
+use crate::harness::recorder::Recorder;
+
+/// A migration of a release to come: it only adds, so `min_compatible` stays.
+const EXPANDING: &str = "
+    ALTER TABLE schedules ADD COLUMN note text;
+    ALTER TABLE schedule_versions ADD COLUMN color text NOT NULL DEFAULT 'none';
+    ALTER TABLE schedule_state ADD COLUMN weight integer NOT NULL DEFAULT 1;
+    ALTER TABLE jobs ADD COLUMN region text;
+    ALTER TABLE attempts ADD COLUMN region text;
+    ALTER TABLE accounts ADD COLUMN plan text NOT NULL DEFAULT 'free';
+    ALTER TABLE api_keys ADD COLUMN used_at bigint;
+    ALTER TABLE skips ADD COLUMN note text;
+    CREATE TABLE channels (id uuid PRIMARY KEY);
+    INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+    VALUES (9999, 'later', TRUE, '', 0);";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
+    let target = Recorder::start().await;
+    let world = World::new(&[]).await;
+    let key = world.key();
+    let old = world.replica(&[]).await;
+    let api = old.client(&key);
+    let schedule = api.create(&target.url("/seq/500,200"), json!({ "maxRetries": 2 })).await;
+    // So that all of its statements are prepared.
+    let warm = api.trigger(&schedule).await;
+    api.finished(&warm).await;
+    api.get("/v1/schedules").await.data();
+    run(&mut world.beside().await, EXPANDING).await;
+
+    let path = format!("/v1/schedules/{schedule}");
+    assert_eq!(api.get(&path).await.status, 200);
+    assert_eq!(api.get("/v1/schedules").await.status, 200);
+    assert_eq!(api.job(&warm).await["status"], "SUCCESS");
+    let changed = api.call("PATCH", &path, Some(&json!({ "isEnabled": false }))).await;
+    changed.expect("an answer").data();
+    let job = api.trigger(&schedule).await;
+    let ended = api.finished(&job).await;
+    assert_eq!((&ended["status"], &ended["attemptNumber"]), (&json!("SUCCESS"), &json!(2)));
+    api.create(&target.url("/ok"), json!({})).await;
+    world.run(&["key", "create", "--account", "first"]);
+    assert!(!old.said().contains("\"level\":\"ERROR\""), "{}", old.said());
+    // One of the same release comes beside it.
+    let another = world.replica(&[]).await;
+    let beside = another.client(&key);
+    let job = beside.trigger(&schedule).await;
+    assert_eq!(beside.finished(&job).await["status"], "SUCCESS");
+
+    // Once something was taken away, nobody of that release starts; who runs goes on.
+    run(&mut world.beside().await, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'")
+        .await;
+    let said = world.refusal(&[]).await;
+    assert!(said.contains("use a newer punctual"), "{said}");
+    assert_eq!(api.get("/v1/schedules").await.status, 200);
+}
