@@ -1,7 +1,8 @@
-//! What 100,000 schedules cost that have nothing to do: processor, memory, and the time from start
-//! to ready.
+//! What schedules cost that have nothing to do: processor, memory, and the time from start to ready
+//! of 100,000 in one process; of 1,000,000 over the three replicas of a cluster also the bytes in
+//! Redis and PostgreSQL, and the time until the shards of a replica that ends are led again.
 //!
-//! `cargo bench --bench idle` takes two minutes.
+//! `cargo bench --bench idle` takes two minutes, `tests/servers cargo bench --bench idle` five.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -11,28 +12,76 @@
 mod support;
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use support::cluster;
 use support::service::Service;
 
-const SCHEDULES: usize = 100_000;
 const SPAN: Duration = Duration::from_secs(30);
 const STARTS: usize = 3;
+/// Next due in years.
+const LEAP_DAY: &str = "0 0 29 2 *";
+const NOWHERE: &str = "http://127.0.0.1:9/";
 
 fn main() {
+    if cluster::is_there() { replicas() } else { one_process() }
+}
+
+fn one_process() {
     let mut service = Service::start(&[]);
     restart(&mut service, "empty store");
-    // Not due before the next leap day.
-    service.create(SCHEDULES, "0 0 29 2 *", "http://127.0.0.1:9/");
+    service.create(100_000, LEAP_DAY, NOWHERE);
     restart(&mut service, "100,000 schedules");
+    rest(&[service]);
+}
 
+fn replicas() {
+    const SCHEDULES: usize = 1_000_000;
+    let first = Service::start(&[]);
+    let mut all = vec![first.beside(), first.beside(), first];
+    led(&all);
+    let (redis, postgres) = (cluster::redis_bytes(), cluster::postgres_bytes());
+    let start = Instant::now();
+    all[0].create(SCHEDULES, LEAP_DAY, NOWHERE);
+    println!("1,000,000 schedules made in {:.0?}", start.elapsed());
+    // Hints are followed within moments.
+    thread::sleep(Duration::from_secs(10));
+    let each = |before: u64, now: u64| (now - before) as f64 / SCHEDULES as f64;
+    let (redis, postgres) =
+        (each(redis, cluster::redis_bytes()), each(postgres, cluster::postgres_bytes()));
+    println!("bytes per schedule: {redis:.0} in Redis, {postgres:.0} in PostgreSQL");
+    rest(&all);
+
+    for how in ["-KILL", "-TERM"] {
+        let mut ending = all.pop().expect("three replicas");
+        let start = Instant::now();
+        ending.signal(how);
+        led(&all);
+        println!("{how} of one replica: all shards led again after {:.1?}", start.elapsed());
+    }
+}
+
+/// Waits until the replicas lead all shards between them.
+fn led(replicas: &[Service]) {
+    let start = Instant::now();
+    let led = || replicas.iter().map(|one| one.metric("punctual_leader_shards", "")).sum::<f64>();
+    while led() < 64.0 {
+        assert!(start.elapsed() < Duration::from_secs(120), "not all shards are led");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What replicas cost that have nothing to do.
+fn rest(replicas: &[Service]) {
     // Let the work of the start end first.
     thread::sleep(Duration::from_secs(10));
-    let before = service.processor_time();
+    let before: Vec<_> = replicas.iter().map(Service::processor_time).collect();
     thread::sleep(SPAN);
-    let used = service.processor_time() - before;
-    let share = used.as_secs_f64() / SPAN.as_secs_f64() * 100.0;
-    println!("100,000 idle schedules: {share:.2} % of one core, {} MiB", service.resident_mib());
+    for (replica, before) in replicas.iter().zip(before) {
+        let used = replica.processor_time() - before;
+        let share = used.as_secs_f64() / SPAN.as_secs_f64() * 100.0;
+        println!("idle: {share:.2} % of one core, {} MiB", replica.resident_mib());
+    }
 }
 
 fn restart(service: &mut Service, what: &str) {

@@ -1,7 +1,9 @@
 //! The start lag: from the instant a job is scheduled for to its request's arrival at the target,
-//! at 200 jobs a second, by triggers spread evenly and by schedules due at the same minute.
+//! by triggers spread evenly and by schedules due at the same minute: 200 jobs a second, or 500 over
+//! the three replicas of a cluster.
 //!
-//! `cargo bench --bench lag` takes three minutes.
+//! `cargo bench --bench lag`, or `tests/servers cargo bench --bench lag` for the cluster, takes three
+//! minutes.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -12,39 +14,44 @@ mod support;
 
 use std::time::Duration;
 
+use support::cluster;
 use support::load;
 use support::numbers::summary;
 use support::service::Service;
 use support::target::Target;
 
-const PER_SECOND: usize = 200;
 const SECONDS: usize = 30;
 const PATIENCE: Duration = Duration::from_secs(70);
 
 fn main() {
     let target = Target::start();
-    let service = Service::start(&[]);
+    let mut replicas = vec![Service::start(&[])];
+    if cluster::is_there() {
+        replicas.extend([replicas[0].beside(), replicas[0].beside()]);
+    }
+    let (service, per_second) = (&replicas[0], if replicas.len() > 1 { 500 } else { 200 });
 
-    let (ids, _) = service.create(PER_SECOND, "0 0 1 1 *", &target.url());
-    trigger_evenly(&service, &ids);
-    target.wait_for(PER_SECOND * SECONDS, PATIENCE);
-    println!("{PER_SECOND} triggers a second for {SECONDS} s: lag {}", summary(target.take_lags()));
+    let (ids, _) = service.create(per_second, "0 0 1 1 *", &target.url());
+    trigger_evenly(&replicas, &ids);
+    target.wait_for(per_second * SECONDS, PATIENCE);
+    println!("{per_second} triggers a second for {SECONDS} s: lag {}", summary(target.take_lags()));
 
-    service.create(PER_SECOND, "* * * * *", &target.url());
+    service.create(per_second, "* * * * *", &target.url());
     for _ in 0..2 {
-        target.wait_for(PER_SECOND, PATIENCE);
-        println!("{PER_SECOND} due at one minute: lag {}", summary(target.take_lags()));
+        target.wait_for(per_second, PATIENCE);
+        println!("{per_second} due at one minute: lag {}", summary(target.take_lags()));
     }
 }
 
-/// Triggers one schedule after the other, without waiting for the answers.
-fn trigger_evenly(service: &Service, ids: &[String]) {
+/// Triggers all schedules once a second, one after the other, without waiting for the answers.
+fn trigger_evenly(replicas: &[Service], ids: &[String]) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     load::runtime().block_on(async {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let mut ticks = tokio::time::interval(Duration::from_secs(1) / 200);
+        let mut ticks = tokio::time::interval(Duration::from_secs(1).div_f64(ids.len() as f64));
         let mut calls = Vec::new();
-        for id in ids.iter().cycle().take(PER_SECOND * SECONDS) {
+        let all = ids.iter().cycle().zip(replicas.iter().cycle());
+        for (id, service) in all.take(ids.len() * SECONDS) {
             ticks.tick().await;
             let url = format!("http://{}/v1/schedules/{id}/trigger", service.public);
             let call = client.post(url).header("x-api-key", &service.key).send();

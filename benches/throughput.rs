@@ -1,7 +1,10 @@
-//! Finished jobs a second when 20,000 schedules are due at once, and its ratio to the requests a
-//! second of a bare reqwest loop of one thread against the same target.
+//! Finished jobs a second when 20,000 schedules are due at once, 50,000 on a cluster of one replica,
+//! and its ratio to the requests a second of a bare reqwest loop of one thread against the same
+//! target.
 //!
-//! `cargo bench --bench throughput` takes four minutes. The caps per account and per host are
+//! `cargo bench --bench throughput`, or `tests/servers cargo bench --bench throughput` for the
+//! cluster, takes four minutes; then BullMQ and graphile-worker, which take Node.js and npm, get as many
+//! jobs as the cluster. The caps per account and per host are
 //! raised, because here one account calls one host; everything else is as it comes.
 #![allow(
     clippy::disallowed_methods,
@@ -16,12 +19,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 use punctual::runtime::Clock;
+use support::cluster;
 use support::load;
 use support::numbers::{best, summary};
+use support::peers::Peers;
 use support::service::Service;
 use support::target::Target;
 
-const SCHEDULES: usize = 20_000;
 const ROUNDS: usize = 3;
 const BARE_REQUESTS: usize = 100_000;
 const IN_FLIGHT: &str = "1024";
@@ -29,16 +33,17 @@ const PATIENCE: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn main() {
+    let schedules = if cluster::is_there() { 50_000 } else { 20_000 };
     let target = Target::start();
     let bare = [64, 128, 256].map(|in_flight| bare_loop(&target, in_flight));
     println!("bare reqwest loop: {bare:.0?} requests a second with 64, 128, 256 in flight");
 
     let caps = ["SLOTS", "PER_ACCOUNT", "PER_HOST"].map(|cap| format!("PUNCTUAL_EXECUTOR_{cap}"));
     let caps: Vec<(&str, &str)> = caps.iter().map(|name| (name.as_str(), IN_FLIGHT)).collect();
-    let service = Service::start(&caps);
+    let mut service = Service::start(&caps);
     // All must be there before the minute they are first due in.
     wait_for_second(1..25);
-    let (_, bulk) = service.create(SCHEDULES, "* * * * *", &target.url());
+    let (_, bulk) = service.create(schedules, "* * * * *", &target.url());
     println!("bulk create of 1000: {}", summary(bulk));
 
     let mut rates = Vec::new();
@@ -48,14 +53,14 @@ fn main() {
         let left = MINUTE - since_minute(&clock);
         thread::sleep(left);
         let due = Instant::now();
-        target.wait_for(SCHEDULES, PATIENCE);
+        target.wait_for(schedules, PATIENCE);
         let sent = due.elapsed();
-        let expected = (round * SCHEDULES) as f64;
+        let expected = (round * schedules) as f64;
         while service.metric("punctual_jobs_finished_total", "SUCCESS") < expected {
             assert!(due.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
             thread::sleep(Duration::from_millis(2));
         }
-        let rate = SCHEDULES as f64 / due.elapsed().as_secs_f64();
+        let rate = schedules as f64 / due.elapsed().as_secs_f64();
         let lags = summary(target.take_lags());
         println!("round {round}: {rate:.0} jobs a second; sent after {sent:.2?}; lag {lags}");
         rates.push(rate);
@@ -63,6 +68,24 @@ fn main() {
     let bare = [bare.as_slice(), &[bare_loop(&target, 128)]].concat();
     let (rate, bare) = (best(&rates), best(&bare));
     println!("best: {rate:.0} jobs / {bare:.0} requests = {:.3}", rate / bare);
+    if cluster::is_there() {
+        service.stop();
+        compare(&target, schedules, bare);
+    }
+}
+
+/// What other queues make of as many jobs.
+fn compare(target: &Target, count: usize, bare: f64) {
+    let peers = Peers::install();
+    for _ in 0..2 {
+        let rates = [
+            ("BullMQ", peers.bullmq(&target.url(), count)),
+            ("graphile-worker", peers.graphile(&target.url(), count)),
+        ];
+        for (name, rate) in rates {
+            println!("{name}: {rate:.0} jobs / {bare:.0} requests = {:.3}", rate / bare);
+        }
+    }
 }
 
 /// Requests a second of reqwest on this thread.

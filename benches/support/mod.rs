@@ -2,8 +2,10 @@
 //! generator, and numbers made of measurements.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
+pub mod cluster;
 pub mod http;
 pub mod load;
 pub mod numbers;
+pub mod peers;
 pub mod service;
 pub mod target;

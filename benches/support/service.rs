@@ -1,4 +1,5 @@
-//! The real binary: `punctual serve` with everything embedded, in a folder of its own.
+//! The real binary: `punctual serve` in a folder of its own, with everything embedded or as replicas
+//! of a cluster.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::http;
+use super::{cluster, http};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ pub struct Service {
 
 impl Service {
     /// Starts a service with these settings beside those that every figure has: loopback targets
-    /// allowed, API rate limits far away.
+    /// allowed, API rate limits far away. Beside the servers of a cluster it is its first replica.
     pub fn start(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (public, operations) = (free_address(), free_address());
@@ -42,7 +43,8 @@ impl Service {
             ("PUNCTUAL_RATE_PER_HOUR", "1000000000".to_owned()),
             ("PUNCTUAL_LOG", "warn".to_owned()),
         ];
-        let base = base.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let base = base.into_iter().chain(cluster::settings());
+        let base = base.map(|(name, value)| (name.to_owned(), value));
         let own = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         let settings = base.chain(own).collect();
         let key = String::new();
@@ -51,6 +53,24 @@ impl Service {
         service.key = service.run(&["key", "create", "--account", "bench"]).trim().to_owned();
         service.launch();
         service
+    }
+
+    /// Starts another replica of the same cluster.
+    pub fn beside(&self) -> Self {
+        let (public, operations) = (free_address(), free_address());
+        let mut settings = self.settings.clone();
+        for (name, value) in &mut settings {
+            match name.as_str() {
+                "PUNCTUAL_HTTP_LISTEN" => *value = public.to_string(),
+                "PUNCTUAL_OPS_LISTEN" => *value = operations.to_string(),
+                _ => {}
+            }
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = self.key.clone();
+        let mut other = Self { folder, settings, process: None, public, operations, key };
+        other.launch();
+        other
     }
 
     /// Starts the process. Returns the time from then until it says that it is ready.
@@ -65,11 +85,17 @@ impl Service {
         start.elapsed()
     }
 
+    /// Sends the process a signal, such as `-KILL`.
+    pub fn signal(&mut self, name: &str) {
+        let Some(process) = &self.process else { return };
+        let sent = Command::new("kill").args([name, &process.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "cannot signal the process");
+    }
+
     /// Asks the process to stop and waits until it has.
     pub fn stop(&mut self) {
+        self.signal("-TERM");
         let Some(mut process) = self.process.take() else { return };
-        let asked = Command::new("kill").arg(process.id().to_string()).status();
-        assert!(asked.is_ok_and(|status| status.success()), "cannot signal the process");
         let status = process.wait().expect("it ends");
         assert!(status.success(), "{status}");
     }

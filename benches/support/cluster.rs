@@ -1,0 +1,56 @@
+//! The cluster's servers: those that `tests/servers` has started, if the bench runs beside them.
+
+use std::env;
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use url::Url;
+
+use super::load;
+
+/// Settings for a cluster of its own: a new database, and prefixes that nobody else has. Nothing
+/// without servers: then everything is embedded.
+pub fn settings() -> Vec<(&'static str, String)> {
+    let Ok(postgres) = env::var("PUNCTUAL_TEST_POSTGRES") else { return Vec::new() };
+    let other = |name| env::var(name).expect("tests/servers sets all three");
+    let name = format!("bench_{}", std::process::id());
+    let mut store: Url = postgres.parse().expect("a URL");
+    load::runtime().block_on(async {
+        let mut connection = PgConnection::connect(store.as_str()).await.expect("a connection");
+        let create = format!("CREATE DATABASE {name}");
+        connection.execute(AssertSqlSafe(create)).await.expect("a new database");
+    });
+    store.set_path(&name);
+    vec![
+        ("PUNCTUAL_STORE_URL", store.into()),
+        ("PUNCTUAL_QUEUE_URL", other("PUNCTUAL_TEST_REDIS")),
+        ("PUNCTUAL_QUEUE_PREFIX", name.clone()),
+        ("PUNCTUAL_CLUSTER_URL", format!("{}/{name}", other("PUNCTUAL_TEST_ETCD"))),
+    ]
+}
+
+/// Memory that Redis uses.
+pub fn redis_bytes() -> u64 {
+    let url = env::var("PUNCTUAL_TEST_REDIS").expect("tests/servers sets it");
+    let client = redis::Client::open(url).expect("a URL");
+    let mut connection = client.get_connection().expect("a connection");
+    let info: String = redis::cmd("INFO").arg("memory").query(&mut connection).expect("an answer");
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+    used.and_then(|used| used.trim().parse().ok()).expect("a number")
+}
+
+/// What the database of [`settings`] takes on the disk.
+pub fn postgres_bytes() -> u64 {
+    let url = env::var("PUNCTUAL_TEST_POSTGRES").expect("tests/servers sets it");
+    let size: i64 = load::runtime().block_on(async {
+        let mut connection = PgConnection::connect(&url).await.expect("a connection");
+        let name = format!("bench_{}", std::process::id());
+        let query = sqlx::query_scalar("SELECT pg_database_size($1)").bind(name);
+        query.fetch_one(&mut connection).await.expect("a size")
+    });
+    u64::try_from(size).expect("a size")
+}
+
+/// Whether the bench runs beside servers.
+pub fn is_there() -> bool {
+    env::var_os("PUNCTUAL_TEST_POSTGRES").is_some()
+}

@@ -1,0 +1,48 @@
+//! Other job queues with the same work, for comparison. Their packages come from the npm registry,
+//! by `benches/peers/package.json`.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use tempfile::TempDir;
+
+/// The other queues, installed in a folder that goes when this does.
+pub struct Peers(TempDir);
+
+impl Peers {
+    /// Fetches them.
+    pub fn install() -> Self {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers");
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in ["package.json", "run.mjs"] {
+            fs::copy(sources.join(file), folder.path().join(file)).expect("a copy");
+        }
+        let arguments = ["install", "--silent", "--no-audit", "--no-fund"];
+        let done = Command::new("npm").args(arguments).current_dir(folder.path()).status();
+        assert!(done.is_ok_and(|status| status.success()), "npm cannot install the other queues");
+        Self(folder)
+    }
+
+    /// Jobs a second of BullMQ on Redis.
+    pub fn bullmq(&self, target: &str, count: usize) -> f64 {
+        self.run("bullmq", "PUNCTUAL_TEST_REDIS", target, count)
+    }
+
+    /// Jobs a second of graphile-worker on PostgreSQL.
+    pub fn graphile(&self, target: &str, count: usize) -> f64 {
+        self.run("graphile", "PUNCTUAL_TEST_POSTGRES", target, count)
+    }
+
+    fn run(&self, name: &str, server: &str, target: &str, count: usize) -> f64 {
+        let url = env::var(server).expect("tests/servers sets it");
+        let output = Command::new("node")
+            .args(["run.mjs", name, &url, target, &count.to_string()])
+            .current_dir(self.0.path())
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("node is installed");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        printed.trim().parse().unwrap_or_else(|_| panic!("{name}: {printed}"))
+    }
+}
