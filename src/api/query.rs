@@ -38,6 +38,12 @@ impl Query {
         self.errors.add(name, message);
     }
 
+    /// Something that names an object, whatever it is made of.
+    pub(super) fn id(&mut self, name: &str) -> Option<String> {
+        let place = self.pairs.iter().rposition(|(given, _)| given == name)?;
+        Some(std::mem::take(&mut self.pairs[place].1)).filter(|text| !text.is_empty())
+    }
+
     /// A text.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         let place = self.pairs.iter().rposition(|(given, _)| given == name)?;

@@ -21,8 +21,8 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (app, signals) = start(&config).await?;
     let public = app.public_address().expect("a process that is alone has all roles");
     let ops_url = format!("http://{}", reachable(app.operations_address()));
-    let key = match seed(&app, &ops_url).await {
-        Ok(key) => key,
+    let (key, demo) = match seed(&app, &ops_url).await {
+        Ok(seeded) => seeded,
         Err(error) => {
             app.stop().await;
             return Err(CliError::failed(error));
@@ -34,23 +34,26 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
         ops_url: &ops_url,
         key: key.as_ref().map(ApiKey::reveal),
         store: &config.store.to_string(),
+        demo,
     }));
     finish(app, signals).await.and(said)
 }
 
-/// Makes an account, a key and a schedule if the store is empty.
-async fn seed(app: &App, ops_url: &str) -> Result<Option<ApiKey>, AccountError> {
+/// Makes an account, a key and a schedule if the store is empty. Returns the key, and whether the
+/// schedule was run.
+async fn seed(app: &App, ops_url: &str) -> Result<(Option<ApiKey>, bool), AccountError> {
     if !app.accounts().list().await?.is_empty() {
-        return Ok(None);
+        return Ok((None, false));
     }
     let account = app.accounts().create(NAME).await?;
     let request = KeyRequest { name: NAME.to_owned(), scope: Scope::Write, expires_in: None };
     let key = app.accounts().create_key(&account, &request).await?;
-    if let Err(error) = demonstrate(app, account.id, ops_url).await {
+    let shown = demonstrate(app, account.id, ops_url).await;
+    if let Err(error) = &shown {
         // Settings can forbid it; everything else works.
         tracing::warn!(%error, "no demo schedule");
     }
-    Ok(Some(key))
+    Ok((Some(key), shown.is_ok()))
 }
 
 /// Makes the schedule `demo`, whose target is this process, and runs it.

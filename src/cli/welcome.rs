@@ -11,13 +11,15 @@ pub struct Welcome<'a> {
     pub ops_url: &'a str,
     /// The key, if one was made: keys are not kept in a form that could be shown again.
     pub key: Option<&'a str>,
-    /// Where everything is kept.
+    /// The file that everything is kept in.
     pub store: &'a str,
+    /// Whether the demo schedule was run.
+    pub demo: bool,
 }
 
 /// The text: what runs where, the key, and one command that creates a schedule.
 pub fn welcome(welcome: &Welcome<'_>) -> String {
-    let Welcome { base_url, ops_url, key, store } = welcome;
+    let Welcome { base_url, ops_url, key, store, demo } = welcome;
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
@@ -36,7 +38,7 @@ Punctual is running.
         None => write!(
             text,
             "  API key      shown at the first start; this makes another:\n\
-             \x20              punctual key create --account dev\n"
+             \x20              punctual key create --account dev --store-url sqlite:{store}\n"
         ),
     };
     let _ = write!(
@@ -50,11 +52,16 @@ and see what its jobs brought:
 
   curl -s {base_url}/v1/jobs -H 'x-api-key: {}'
 
-The schedule \"demo\" was run just now; the log below shows how it went. Ctrl-C stops.
+{}Ctrl-C stops.
 
 ",
         curl(base_url, ops_url, key.unwrap_or("YOUR_KEY")),
         key.unwrap_or("YOUR_KEY"),
+        if *demo {
+            "The schedule \"demo\" was run just now; the log below shows how it went. "
+        } else {
+            ""
+        },
     );
     text
 }
@@ -79,6 +86,7 @@ mod tests {
             ops_url: "http://127.0.0.1:8081",
             key,
             store: "punctual-data/punctual.db",
+            demo: key.is_some(),
         })
     }
 
@@ -97,6 +105,9 @@ mod tests {
 
     #[test]
     fn says_how_to_get_a_key_where_it_has_none() {
-        assert!(text(None).contains("punctual key create --account dev"));
+        let text = text(None);
+        let hint = "punctual key create --account dev --store-url sqlite:punctual-data/punctual.db";
+        assert!(text.contains(hint), "{text}");
+        assert!(!text.contains("demo"), "nothing was run");
     }
 }

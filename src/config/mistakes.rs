@@ -38,9 +38,25 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// `url` with the password in it, if there is one, hidden.
+/// `url` with the passwords in it, if there are any, hidden.
 pub(super) fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let shown = without_login(url);
+    let Some((address, query)) = shown.split_once('?') else { return shown };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if name.to_ascii_lowercase().ends_with("password") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    });
+    format!("{address}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+fn without_login(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // Whatever is wrong with it, somebody may have meant a user and a password.
+        return match url.rfind('@').filter(|_| !url.starts_with("sqlite:")) {
+            Some(at) => format!("***{}", &url[at..]),
+            None => url.to_owned(),
+        };
+    };
     // The last @ before the path ends the user's part, whatever the password is made of.
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     let end = rest.rfind('@').filter(|at| *at < authority.len()).or_else(|| rest.rfind('@'));
@@ -61,6 +77,10 @@ mod tests {
             ("redis://:secret@host:6379", "redis://:***@host:6379"),
             ("postgres://me:se/c@ret@db/x", "postgres://me:***@db/x"),
             ("postgres://me@db/x", "postgres://me@db/x"),
+            ("postgres://me@db/x?a=b&password=se@cret&c", "postgres://me@db/x?a=b&password=***&c"),
+            ("postgres://me:secret@db?sslPassword=secret", "postgres://me:***@db?sslPassword=***"),
+            ("postgres:me:secret@db/x", "***@db/x"),
+            ("//me:secret@db/x", "***@db/x"),
             ("sqlite:/var/lib/a:b@c.db", "sqlite:/var/lib/a:b@c.db"),
             ("memory:", "memory:"),
         ] {

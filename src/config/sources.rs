@@ -189,8 +189,17 @@ fn read_file(path: &Path) -> Result<Dict, Mistake> {
 }
 
 fn read_toml(text: &str) -> Result<Dict, String> {
-    let mut data = Toml::string(text).data().map_err(|error| error.to_string())?;
+    let mut data = Toml::string(text).data().map_err(|error| unquoted(&error.to_string()))?;
     Ok(data.remove(&Profile::Default).unwrap_or_default())
+}
+
+/// An error of the TOML reader without the lines it quotes: a secret may be on them.
+fn unquoted(error: &str) -> String {
+    let quotes = |line: &&str| {
+        line.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ' ')
+            .starts_with('|')
+    };
+    error.lines().filter(|line| !quotes(line)).collect::<Vec<_>>().join(": ")
 }
 
 /// `http.listen` as `listen` within `http`.

@@ -186,6 +186,12 @@ fn files_that_cannot_be_used() {
     assert!(mistakes(&missing).contains("/nowhere/p.toml: the file cannot be read"));
     let (_folder, broken) = file("[http\n");
     assert!(mistakes(&broken).contains("the file is not TOML"));
+    for secret in ["url = \"postgres://u:hunter2@h/db\" x\n", "url = \"hunter2\n"] {
+        let (_folder, broken) = file(&format!("[store]\n{secret}"));
+        let said = mistakes(&broken);
+        assert!(said.contains("at line 2, column"), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
     let missing = sources(&[("PUNCTUAL_CONFIG", "/nowhere/q.toml")], &[]);
     assert!(mistakes(&missing).contains("/nowhere/q.toml: the file cannot be read"));
     let missing = sources(&[], &[("outbound.ca_files", "/nowhere/ca.pem")]);

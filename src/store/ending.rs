@@ -48,6 +48,8 @@ impl Ending {
         let Running { place, schedule, shard, max_attempts, stop, is_active, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
             End::Succeeded => (JobStatus::Success, None, None),
+            // It may have failed by itself before it was told to stop.
+            End::Failed(_) if stop == CANCELLED => (JobStatus::Failed, Some(cancelled(stop)), None),
             End::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),
             End::Retry(..) if stop > 0 => (JobStatus::Failed, Some(cancelled(stop)), None),
             // Whatever the caller thinks: there is none left (JOB-1), and waiting for it would
@@ -78,8 +80,11 @@ impl Ending {
     }
 }
 
+/// The column `stop` of a job that a user has cancelled.
+const CANCELLED: u8 = 2;
+
 /// Why a job has no further attempt, by its column `stop`.
 fn cancelled(stop: u8) -> Failure {
-    let why = if stop == 1 { "the schedule was deleted" } else { "the job was cancelled" };
+    let why = if stop == CANCELLED { "the job was cancelled" } else { "the schedule was deleted" };
     Failure { code: ErrorCode::Cancelled, message: why.to_owned(), retryable: false }
 }

@@ -86,7 +86,7 @@ pub(super) async fn list_jobs(
 /// names a schedule that does not exist.
 fn read(mut query: Query) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
-    let schedule = query.text("scheduleId").map(|text| text.parse::<ScheduleId>());
+    let schedule = query.id("scheduleId").map(|text| text.parse::<ScheduleId>());
     let after = cursor::job(&mut query);
     let asked = JobQuery {
         schedule: None,

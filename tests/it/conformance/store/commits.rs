@@ -254,6 +254,14 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
 pub async fn cancelled_jobs_count_nothing(w: &World) {
     let id = w.schedule().await;
     run_job(w, id, 1, End::Failed(failure())).await;
+    // It ends by itself before it is told to.
+    let job = w.manual_job(id, minute(2)).await;
+    let claimed = w.claim(minute(2), &[job]).await.remove(0);
+    w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
+    let end = w.completion(&claimed, None, End::Failed(failure()));
+    w.commit(minute(2).plus(Duration::from_secs(1)), &[end]).await;
+    assert_eq!(w.job(job).await.error_code, Some(ErrorCode::Cancelled));
+    assert_eq!(w.read(id).await.consecutive_failures, 1);
     let job = w.manual_job(id, minute(2)).await;
     let claimed = w.claim(minute(2), &[job]).await.remove(0);
     w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
