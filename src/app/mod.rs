@@ -124,7 +124,8 @@ impl App {
         };
         stages::keep_time(&context, tasks, keeper);
         let alone = matches!(config.peers, Peers::Alone);
-        if config.roles.scheduler {
+        // An executor's too: while the queue is away, its own sweep is what finds its jobs.
+        if config.roles.scheduler || config.roles.executor {
             stages::sweep(config, &context, tasks, &random, alone).await?;
         }
         let executor = config.roles.executor;

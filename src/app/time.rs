@@ -1,7 +1,9 @@
 //! The time that replicas share: the store's.
 //!
-//! Each asks the store for its time again and again and lets its own clock follow. An answer is as
-//! exact as its round trip is short, so of the last few the one with the shortest counts.
+//! Each asks the store for its time again and again and lets its own clock follow: the store's time
+//! is kept as a distance from the monotonic clock, which nobody sets. An answer is as exact as its
+//! round trip is short, so of the last few the one with the shortest counts; but not one that the
+//! newest contradicts, as after a machine was suspended.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::store::{Result, SharedStore};
 const EVERY: Duration = Duration::from_secs(5);
 /// For how long an answer is believed.
 const BELIEVED: Duration = Duration::from_secs(30);
+/// How far two clocks may drift apart while answers are compared, and the store's rounding.
+const DRIFT: Duration = Duration::from_millis(10);
 /// How many answers are compared.
 const COMPARED: usize = 6;
 
@@ -40,10 +44,11 @@ impl TimeKeeper {
 
     /// Asks the store once.
     pub(super) async fn ask(&mut self) -> Result<()> {
-        let (asked_us, asked) = (self.clock.machine_us(), self.clock.monotonic());
+        let asked = self.clock.monotonic();
         let Some(time) = self.store.time().await? else { return Ok(()) };
         let answered = self.clock.monotonic();
-        let sample = sample(asked_us, answered.saturating_sub(asked), time);
+        let sample = sample(asked, answered.saturating_sub(asked), time);
+        self.samples.retain(|older| older.agrees_with(&sample));
         if self.samples.len() == COMPARED {
             self.samples.pop_front();
         }
@@ -56,8 +61,17 @@ impl TimeKeeper {
     }
 }
 
+impl Sample {
+    /// Whether both can be right, and clocks that drift a little while they are compared.
+    fn agrees_with(&self, other: &Self) -> bool {
+        let apart = Duration::from_micros(self.behind_us.abs_diff(other.behind_us));
+        apart <= (self.round_trip + other.round_trip) / 2 + DRIFT
+    }
+}
+
 /// The store has told its time in the middle of the round trip, rounded down to a millisecond.
-fn sample(asked_us: i64, round_trip: Duration, time: Timestamp) -> Sample {
+fn sample(asked: Duration, round_trip: Duration, time: Timestamp) -> Sample {
+    let asked_us = i64::try_from(asked.as_micros()).unwrap_or(i64::MAX);
     let half = i64::try_from(round_trip.as_micros() / 2).unwrap_or(i64::MAX);
     let told_us = time.as_millis().saturating_mul(1_000).saturating_add(500);
     Sample { round_trip, behind_us: told_us.saturating_sub(asked_us.saturating_add(half)) }
@@ -78,7 +92,19 @@ mod tests {
     #[test]
     fn the_answer_is_of_the_middle_of_the_round_trip() {
         let time = Timestamp::from_millis(1_000);
-        let sample = sample(900_000, Duration::from_millis(20), time);
+        let asked = Duration::from_millis(900);
+        let sample = sample(asked, Duration::from_millis(20), time);
         assert_eq!(sample.behind_us, 1_000_500 - 910_000);
+    }
+
+    #[test]
+    fn an_answer_that_the_newest_contradicts_is_old() {
+        let sample = |round_trip, behind_us| Sample {
+            round_trip: Duration::from_millis(round_trip),
+            behind_us,
+        };
+        assert!(sample(1, 5_000).agrees_with(&sample(3, 10_000)));
+        assert!(sample(1, 5_000).agrees_with(&sample(200, 90_000)), "one that says little");
+        assert!(!sample(1, 5_000).agrees_with(&sample(1, 2_005_000)));
     }
 }

@@ -12,6 +12,7 @@ use super::slots::Slot;
 use crate::domain::Timestamp;
 use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
 use crate::domain::retry::parse_retry_after;
+use crate::runtime::faults::Point;
 use crate::store::{Claimed, Completion, End};
 use crate::telemetry::metrics::{ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING};
 
@@ -33,6 +34,7 @@ impl Attempt {
     pub(super) async fn run(mut self, outcomes: mpsc::Sender<Completion>) {
         let _held = ATTEMPTS_RUNNING.hold();
         let ended = self.send().await;
+        Point::AfterSend.reach();
         let completion = self.complete(ended);
         let room = outcomes.reserve().await;
         drop(self.slot);

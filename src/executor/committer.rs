@@ -8,8 +8,9 @@ use tokio::sync::{Semaphore, mpsc};
 use super::Shared;
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
+use crate::runtime::faults::Point;
 use crate::runtime::{TaskKind, Tasks};
-use crate::store::{Committed, Completion, End, Fate, StoreErrorKind};
+use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::{
     CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, FinalStatus, JOBS_FINISHED, RETRIES,
 };
@@ -20,6 +21,8 @@ const BATCH: usize = 500;
 /// for a while, because a commit costs far more than a row of it.
 const BUSY: usize = 32;
 const GATHER: Duration = Duration::from_millis(20);
+/// How often a commit is tried that fails for a reason that time does not mend.
+const HOPELESS_TRIES: u32 = 3;
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
@@ -106,11 +109,13 @@ impl Commit {
         }
     }
 
-    /// Commits a part, again and again while the store is away. `Err` if a row is refused. Claims
-    /// that end in the meantime make the commit a no-op: the sweep has closed their attempts.
+    /// Commits a part, again and again while the store is away. `Err` if a row is refused, or makes
+    /// the store fail each time. Claims that end in the meantime make the commit a no-op: the sweep
+    /// has closed their attempts.
     async fn try_commit(&self, part: &[Completion]) -> Result<Committed, ()> {
         let shared = &self.0;
         let mut pause = FASTEST_RETRY;
+        let mut hopeless = 0;
         loop {
             let began = shared.clock.monotonic();
             match shared.store.commit(shared.clock.now(), part).await {
@@ -120,11 +125,14 @@ impl Commit {
                     COMMIT_BATCH_SIZE.record_count(part.len());
                     return Ok(committed);
                 }
-                Err(error) if error.kind() == StoreErrorKind::Rejected => {
+                Err(error)
+                    if error.kind() == StoreErrorKind::Rejected || hopeless == HOPELESS_TRIES =>
+                {
                     tracing::warn!(%error, rows = part.len(), "store refused outcomes");
                     return Err(());
                 }
                 Err(error) => {
+                    hopeless += u32::from(is_hopeless(&error));
                     tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
                     shared.clock.sleep(pause).await;
                     pause = (pause * 2).min(SLOWEST_RETRY);
@@ -158,10 +166,16 @@ impl Commit {
         if committed.tickets.is_empty() {
             return;
         }
+        Point::AfterCommit.reach();
         if let Err(error) = self.0.queue.push(&committed.tickets).await {
             tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
         }
     }
+}
+
+/// Whether a row may be the cause, and not the state that the store is in.
+fn is_hopeless(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
 }
 
 fn log(part: &[Completion], committed: &Committed) {

@@ -14,6 +14,7 @@ use super::slots::Slot;
 use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
+use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::{Claim, Claimed, Completion, StoreError};
 use crate::telemetry::metrics::START_LAG_SECONDS;
@@ -44,7 +45,6 @@ struct Start {
     outcomes: mpsc::Sender<Completion>,
     tasks: Tasks,
     slots: HashMap<JobId, Slot>,
-    now: Timestamp,
 }
 
 /// How a claim ended.
@@ -60,14 +60,13 @@ impl Dispatcher {
     }
 
     /// Starts what the tickets are for. Their slots are held from here on.
-    fn start(&self, now: Timestamp, tickets: Vec<Ticket>) -> JoinHandle<Option<Claiming>> {
+    fn start(&self, tickets: Vec<Ticket>) -> JoinHandle<Option<Claiming>> {
         let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket)));
         let start = Start {
             slots: slots.collect(),
             shared: self.shared.clone(),
             outcomes: self.outcomes.clone(),
             tasks: self.tasks.clone(),
-            now,
         };
         self.tasks.spawn(TaskKind::Claim, start.run(tickets))
     }
@@ -86,11 +85,15 @@ impl Start {
     /// Claims the tickets' jobs and starts those that were claimed.
     async fn run(mut self, tickets: Vec<Ticket>) -> Claiming {
         let shared = &self.shared;
-        let asked = shared.clock.monotonic();
-        let until = self.now.plus(shared.settings.claim_time);
-        let claim = Claim { executor: shared.id, now: self.now, until };
+        // As late as can be: a claim must not be half over when it begins.
+        let (now, asked) = (shared.clock.now(), shared.clock.monotonic());
+        let until = shared.clock.after(now, shared.settings.claim_time);
+        let claim = Claim { executor: shared.id, now, until };
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
-        for claimed in shared.store.claim(&claim, &jobs).await? {
+        Point::AfterTake.reach();
+        let taken = shared.store.claim(&claim, &jobs).await?;
+        Point::AfterClaim.reach();
+        for claimed in taken {
             let Some(slot) = self.slots.remove(&claimed.job) else { continue };
             self.observe_lag(&claimed);
             let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
@@ -136,7 +139,7 @@ impl Worker for Dispatcher {
             return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
         }
         self.crowded = tickets.len() < BATCH && tickets.len() == room.total;
-        let next = self.start(now, tickets);
+        let next = self.start(tickets);
         let earlier = self.settle().await;
         self.claiming = Some(next);
         earlier?;

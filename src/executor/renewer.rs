@@ -57,7 +57,7 @@ impl Renewer {
             return;
         }
         let now = shared.clock.now();
-        let until = now.plus(shared.settings.claim_time);
+        let until = shared.clock.after(now, shared.settings.claim_time);
         let claim = Claim { executor: shared.id, now, until };
         match shared.store.renew(&claim, &shared.running.all()).await {
             Ok(_) => self.renewed = monotonic,

@@ -124,8 +124,8 @@ pub struct Verdict {
 /// The due index, the run queue, and counters that all replicas share.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Replaces a shard's due index by `entries` and makes it the epoch's. Changes nothing if the
-    /// index is of a higher epoch.
+    /// Replaces a shard's due index by `entries` and makes it the epoch's. `Foreign`, and nothing
+    /// is changed, if the index is of a higher epoch.
     async fn rebuild(
         &self,
         shard: ShardId,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+use super::lapse::Lapse;
 use crate::domain::Timestamp;
 
 /// Tells the time and waits for it. Clones share one source.
@@ -12,13 +13,14 @@ use crate::domain::Timestamp;
 /// The time never moves back. When the machine's clock is set back, this clock goes on at half
 /// speed until the machine's has caught up: no tick runs twice and none waits for the whole step.
 ///
-/// Where several machines share a store they share its time: the clock is told how far the
-/// machine's is from it ([`follow`](Self::follow)), and until when that is to be believed.
+/// Where several machines share a store they share its time: the clock is told how far it is from
+/// the monotonic one ([`follow`](Self::follow)), and until when that is to be believed. What happens
+/// to the machine's own calendar is of no matter then.
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);
 
 enum Source {
-    System { origin: Instant, state: Mutex<State> },
+    System { origin: Instant, state: Mutex<State>, lapse: Lapse },
     Manual { now: watch::Sender<Duration> },
 }
 
@@ -27,8 +29,9 @@ enum Source {
 struct State {
     last: Duration,
     slow_since: Option<(Duration, Duration)>,
-    /// How far the machine's clock is behind the time to tell, in microseconds.
-    behind_us: i64,
+    /// How far the monotonic clock is behind the time to tell, in microseconds; absent: it is the
+    /// machine's.
+    behind_us: Option<i64>,
     /// Until when, on the monotonic clock, that is to be believed; absent: for ever.
     believed_until: Option<Duration>,
 }
@@ -36,8 +39,10 @@ struct State {
 impl State {
     /// The time to tell, from the monotonic clock and the machine's wall clock.
     fn advance(&mut self, monotonic: Duration, wall: Duration) -> Duration {
-        let behind = Duration::from_micros(self.behind_us.unsigned_abs());
-        let wall = if self.behind_us < 0 { wall.saturating_sub(behind) } else { wall + behind };
+        let wall = match self.behind_us.map(u64::try_from) {
+            Some(behind_us) => monotonic + Duration::from_micros(behind_us.unwrap_or(0)),
+            None => wall,
+        };
         if wall >= self.last {
             self.slow_since = None;
             self.last = wall;
@@ -47,6 +52,14 @@ impl State {
         }
         self.last
     }
+
+    /// From now on the time is that of another. What the machine's clock may have shown before
+    /// counts for nothing: it may be far ahead.
+    fn follow(&mut self, behind_us: i64) {
+        if self.behind_us.replace(behind_us).is_none() {
+            (self.last, self.slow_since) = (Duration::ZERO, None);
+        }
+    }
 }
 
 impl Clock {
@@ -54,7 +67,8 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn system() -> Self {
         let state = Mutex::default();
-        Self(Arc::new(Source::System { origin: Instant::now(), state }))
+        let lapse = Lapse::of_process();
+        Self(Arc::new(Source::System { origin: Instant::now(), state, lapse }))
     }
 
     /// A clock that stands still until `advance` moves it; for tests.
@@ -90,22 +104,35 @@ impl Clock {
         }
     }
 
-    /// What the machine's clock shows, in microseconds since 1970.
+    /// What the machine's clock shows, in microseconds since 1970: it may be wrong, and
+    /// may be set.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn machine_us(&self) -> i64 {
         let wall = match &*self.0 {
-            Source::System { .. } => SystemTime::now().duration_since(UNIX_EPOCH),
-            Source::Manual { now } => Ok(*now.borrow()),
+            Source::System { lapse, .. } => {
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+                lapse.machine(wall.unwrap_or_default())
+            }
+            Source::Manual { now } => *now.borrow(),
         };
-        i64::try_from(wall.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+        i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// The time to tell is that of the machine and `behind_us` microseconds, to be believed until
-    /// the monotonic clock shows `until`. A manual clock follows nobody.
+    /// What this clock shows when a span of monotonic time has passed since it showed `from`.
+    pub fn after(&self, from: Timestamp, span: Duration) -> Timestamp {
+        match &*self.0 {
+            Source::System { lapse, .. } => from.plus(lapse.stretched(span)),
+            Source::Manual { .. } => from.plus(span),
+        }
+    }
+
+    /// The time to tell is what the monotonic clock shows and `behind_us` microseconds, to be
+    /// believed until it shows `until`. This may set the time back when it is first said, and never
+    /// later. A manual clock follows nobody.
     pub fn follow(&self, behind_us: i64, until: Duration) {
         if let Source::System { state, .. } = &*self.0 {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.behind_us = behind_us;
+            state.follow(behind_us);
             state.believed_until = Some(until);
         }
     }
@@ -139,6 +166,10 @@ impl Clock {
             if left.is_zero() {
                 return;
             }
+            let left = match &*self.0 {
+                Source::System { lapse, .. } => lapse.real(left),
+                Source::Manual { .. } => left,
+            };
             // A long wait is cut, so that a change of the machine's clock is noticed.
             self.sleep(left.min(Duration::from_secs(5))).await;
         }
@@ -147,11 +178,11 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     fn since_epoch(&self) -> Duration {
         match &*self.0 {
-            Source::System { state, .. } => {
+            Source::System { state, lapse, .. } => {
                 let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let monotonic = self.monotonic();
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                state.advance(monotonic, wall)
+                lapse.told(state.advance(monotonic, lapse.machine(wall)))
             }
             Source::Manual { now } => *now.borrow(),
         }
@@ -179,25 +210,44 @@ mod tests {
 
     #[test]
     fn the_time_of_another_is_followed_without_going_back() {
-        let mut state = State { behind_us: 5_000_000, ..State::default() };
+        let mut state = State { behind_us: Some(1_005_000_000), ..State::default() };
         assert_eq!(state.advance(s(0), s(1000)), s(1005));
-        state.behind_us = -5_000_000;
+        state.behind_us = Some(995_000_000);
         assert_eq!(state.advance(s(4), s(1004)), s(1005), "set back by 10 s");
         assert_eq!(state.advance(s(6), s(1006)), s(1006), "half speed");
         assert_eq!(state.advance(s(14), s(1014)), s(1009), "caught up");
     }
 
     #[test]
+    fn who_follows_another_does_not_jump_with_the_machine() {
+        let mut state = State { behind_us: Some(1_000_000_000), ..State::default() };
+        for (monotonic, wall) in [(1, 1001), (2, 4602), (3, 1003), (4, 3)] {
+            assert_eq!(state.advance(s(monotonic), s(wall)), s(1_000 + monotonic));
+        }
+    }
+
+    #[test]
+    fn a_machine_that_was_ahead_is_forgotten() {
+        let mut state = State::default();
+        assert_eq!(state.advance(s(0), s(1300)), s(1300));
+        state.follow(1_000_000_000);
+        assert_eq!(state.advance(s(1), s(1301)), s(1001));
+        state.follow(990_000_000);
+        assert_eq!(state.advance(s(2), s(1302)), s(1001), "later it does not go back");
+    }
+
+    #[test]
     fn what_is_told_of_the_time_is_believed_for_a_while() {
         let clock = Clock::system();
         assert!(clock.is_believed(), "nobody to follow");
-        clock.follow(0, clock.monotonic() + s(60));
+        let now = clock.now().as_millis();
+        clock.follow((now + 3_600_000) * 1_000, clock.monotonic() + s(60));
         assert!(clock.is_believed());
-        let machine = clock.machine_us() / 1_000;
-        assert!((clock.now().as_millis() - machine).abs() < 1_000);
-        clock.follow(3_600_000_000, clock.monotonic());
+        let ahead = clock.now().as_millis() - now;
+        assert!((3_600_000..3_660_000).contains(&ahead), "{ahead}");
+        clock.follow(now * 1_000, clock.monotonic());
         assert!(!clock.is_believed());
-        assert!(clock.now().as_millis() - machine >= 3_600_000);
+        assert!(clock.now().as_millis() >= now + 3_600_000);
     }
 
     #[tokio::test]

@@ -6,6 +6,8 @@
 
 mod clock;
 mod drive;
+pub mod faults;
+mod lapse;
 mod random;
 mod serve;
 mod tasks;

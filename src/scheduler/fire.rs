@@ -1,6 +1,7 @@
 //! Firing a batch of due schedules.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use quick_cache::sync::Cache;
 
@@ -8,8 +9,10 @@ use super::Context;
 use crate::domain::cron::Cadence;
 use crate::domain::firing::{Plan, plan};
 use crate::domain::schedule::SkipReason;
-use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::runtime::RunError;
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::runtime::faults::{Defect, Point};
+use crate::runtime::{Random, RunError};
 use crate::store::{Candidate, Fence, Fired, Firing, TickJob, TickRange};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
@@ -48,6 +51,10 @@ pub(super) async fn fire_batch(
     index.extend(ids.iter().filter(|id| !known.contains(*id)).map(|id| (*id, None)));
     let mut tickets = Vec::new();
     if !firings.is_empty() {
+        if Defect::EarlyTicket.is_there() {
+            push_early(context, fence, &firings, now).await?;
+        }
+        Point::BeforeFire.reach();
         let began = context.clock.monotonic();
         let fired = context.store.fire(fence, now, &firings).await?;
         FIRE_BATCH_SECONDS.record_span(context.clock.monotonic().saturating_sub(began));
@@ -59,16 +66,43 @@ pub(super) async fn fire_batch(
             }
             Fired::Done { tickets: made, advanced, .. } => {
                 count(&firings, &advanced, made.len());
-                tickets = made;
+                Point::AfterFire.reach();
+                if !Defect::EarlyTicket.is_there() {
+                    tickets = made;
+                }
                 index.extend(advanced);
             }
         }
     }
     // The tickets first: what is due starts before the index is moved on.
     let pushed = context.queue.push(&tickets).await;
+    Point::AfterPush.reach();
     context.queue.set_due(fence.shard, fence.epoch, &index).await?;
     pushed?;
     Ok(true)
+}
+
+/// Queues jobs that are not there yet: [`Defect::EarlyTicket`]. It waits until somebody has taken
+/// the tickets.
+async fn push_early(
+    context: &Context,
+    fence: Fence,
+    firings: &[Firing],
+    start: Timestamp,
+) -> Result<(), RunError> {
+    let jobs = firings.iter().flat_map(|firing| &firing.jobs);
+    let tickets: Vec<_> = jobs
+        .map(|job| Ticket {
+            job: job.id,
+            shard: fence.shard,
+            account: AccountId::from_bytes([0; 16]),
+            host: HostKey(0),
+            start,
+        })
+        .collect();
+    context.queue.push(&tickets).await?;
+    context.clock.sleep(Duration::from_millis(100)).await;
+    Ok(())
 }
 
 /// What shall be fired, and what the index shall say of schedules that are not due after all.
@@ -96,7 +130,13 @@ fn decide(
 }
 
 fn firing(candidate: &Candidate, plan: Plan) -> Firing {
-    let job = |(tick, trigger)| TickJob { id: JobId::of_tick(candidate.schedule, tick), trigger };
+    let id = |tick| {
+        if Defect::NoTickKey.is_there() {
+            return JobId::new(tick, Random::system().bits());
+        }
+        JobId::of_tick(candidate.schedule, tick)
+    };
+    let job = |(tick, trigger)| TickJob { id: id(tick), trigger };
     let skip = |(first, last, count)| (TickRange { first, last, count }, SkipReason::CatchUp);
     Firing {
         schedule: candidate.schedule,

@@ -13,7 +13,7 @@ pub(super) const BATCH: usize = 500;
 /// How many next ticks are read at once.
 const PAGE: u32 = 1_000;
 
-/// Builds the index anew, earliest ticks first; a newer leader's stays as it is.
+/// Builds the index anew, earliest ticks first. `Foreign` if a newer leader has.
 pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>, RunError> {
     let mut entries = Vec::new();
     let mut after = None;

@@ -14,17 +14,20 @@ use crate::cluster::{Term, Terms};
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::queue::Index;
+use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::Fence;
 use crate::telemetry::metrics::LEADER_SHARDS;
 
 /// How long the loop rests when nothing is due soon; bounds how late a lost hint is noticed.
 const LONGEST_REST: Duration = Duration::from_secs(5);
-/// The most shards served at once: each is a chain of short round trips, and few of the store's
-/// connections are the scheduler's.
-const AT_ONCE: usize = 8;
+/// The most shards served at once: each is a chain of short round trips, and the scheduler's few
+/// connections to the store have to do for the sweep and the time too.
+const AT_ONCE: usize = 6;
 /// How soon a shard that could not be served is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// How soon it is noticed that a term is renewed.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How often a page of each led shard's index is compared with the store.
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
@@ -34,6 +37,8 @@ pub struct Leader {
     cadences: Cadences,
     terms: watch::Receiver<Terms>,
     led: BTreeMap<ShardId, Led>,
+    /// Which of them is served first.
+    first: usize,
 }
 
 /// A shard that is this replica's to lead.
@@ -52,15 +57,39 @@ enum Hold {
     Coming,
     /// All there is to do.
     Taken(Fence),
-    /// Nothing any more, until its next term: a newer leader has fenced it.
-    Lost,
+    /// Nothing any more: a newer leader has the shard, or has raised the epoch by a term that had
+    /// ended. It says until when the own term was trusted then: whose term is renewed after that
+    /// leads by right, and takes the shard back.
+    Overtaken(Option<Duration>),
+}
+
+/// What all shards of a leader share.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    context: &'a Context,
+    cadences: &'a Cadences,
+    terms: &'a watch::Receiver<Terms>,
+}
+
+impl Parts<'_> {
+    fn is_trusted(&self, term: Term) -> bool {
+        let monotonic = self.context.clock.monotonic();
+        term.trusted_until.is_none_or(|until| monotonic < until)
+    }
+
+    /// Whether a term is still there, and trusted: serving shards takes a while, in which they can
+    /// go to others, and who raises an epoch then would put out the one who leads.
+    fn is_held(&self, shard: ShardId, term: Term) -> bool {
+        let held = self.terms.borrow().get(&shard).copied();
+        held.is_some_and(|held| held.number == term.number && self.is_trusted(held))
+    }
 }
 
 impl Leader {
     /// A leader of whatever shards the cluster gives it.
     pub fn new(context: Context) -> Self {
         let terms = context.cluster.terms();
-        Self { context, cadences: Cadences::new(), terms, led: BTreeMap::new() }
+        Self { context, cadences: Cadences::new(), terms, led: BTreeMap::new(), first: 0 }
     }
 
     /// Begins with the shards of new terms and lets go of those whose term has ended.
@@ -73,55 +102,66 @@ impl Leader {
                 Led { shard, term, hold: Hold::Coming, compare_at: now, compared_to: None };
             self.led.entry(shard).or_insert(coming).term = term;
         }
-        LEADER_SHARDS.set(self.led.len());
     }
 }
 
 impl Led {
-    /// Takes the shard over if that has not been done, and fires what is due in it; says when the
-    /// next tick is due.
+    /// Takes the shard over if that is to be done, or fires what is due in it; says when the next
+    /// tick is due.
     async fn serve(
         &mut self,
-        context: &Context,
-        cadences: &Cadences,
+        parts: Parts<'_>,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, RunError> {
-        let monotonic = context.clock.monotonic();
-        let trusted = self.term.trusted_until.is_none_or(|until| monotonic < until)
-            && context.clock.is_believed();
-        if !trusted {
-            return Ok(None);
+        // As it is by now: it may have been renewed, or have ended, while others were served.
+        if !parts.is_held(self.shard, self.term) || !parts.context.clock.is_believed() {
+            return Ok(Some(now.plus(LOOK_AGAIN)));
         }
         match self.hold {
-            Hold::Coming => self.take_over(context, now).await,
-            Hold::Taken(fence) => self.fire(context, cadences, fence, now).await,
-            Hold::Lost => Ok(None),
+            Hold::Overtaken(until) if until >= self.term.trusted_until => {
+                Ok(Some(now.plus(LOOK_AGAIN)))
+            }
+            Hold::Coming | Hold::Overtaken(_) => self.take_over(parts, now).await,
+            Hold::Taken(fence) => self.fire(parts, fence, now).await,
         }
     }
 
+    /// Leads the shard from now on, unless another one has begun to in the same moment.
     async fn take_over(
         &mut self,
-        context: &Context,
+        parts: Parts<'_>,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, RunError> {
-        let shard = self.shard;
+        let (shard, context) = (self.shard, parts.context);
+        if !parts.is_held(shard, self.term) {
+            return Ok(Some(now.plus(LOOK_AGAIN)));
+        }
+        Point::BeforeRaise.reach();
         let epoch = context.store.raise_epoch(shard, &context.replica, now).await?;
+        Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);
         self.compare_at = now.plus(COMPARE_EVERY);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
-        rebuild(context, fence).await?;
+        if rebuild(context, fence).await? == Index::Foreign {
+            self.step_down(fence);
+        }
         Ok(Some(now))
+    }
+
+    fn step_down(&mut self, fence: Fence) {
+        let (shard, epoch) = (fence.shard, fence.epoch.0);
+        tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
+        self.hold = Hold::Overtaken(self.term.trusted_until);
     }
 
     async fn fire(
         &mut self,
-        context: &Context,
-        cadences: &Cadences,
+        parts: Parts<'_>,
         fence: Fence,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, RunError> {
-        let shard = self.shard;
+        let (shard, context) = (self.shard, parts.context);
         apply_hints(context, fence).await?;
         if self.compare_at <= now {
             self.compared_to = compare_page(context, fence, self.compared_to).await?;
@@ -131,18 +171,18 @@ impl Led {
             Index::Own(due) => due,
             Index::Foreign => {
                 tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
-                let built = rebuild(context, fence).await?;
-                // A newer leader's index: this one's term is about to end.
-                return Ok(Some(if built == Index::Foreign { now.plus(RETRY) } else { now }));
+                if rebuild(context, fence).await? == Index::Foreign {
+                    self.step_down(fence);
+                }
+                return Ok(Some(now));
             }
         };
         if due.schedules.is_empty() {
             return Ok(due.next);
         }
         let ids: Vec<_> = due.schedules.iter().map(|(schedule, _)| *schedule).collect();
-        if !fire_batch(context, cadences, fence, now, &ids).await? {
-            tracing::warn!(%shard, epoch = fence.epoch.0, "a newer leader has the shard, stepping down");
-            self.hold = Hold::Lost;
+        if !fire_batch(context, parts.cadences, fence, now, &ids).await? {
+            self.step_down(fence);
         }
         // Whatever else is due by now, the advanced schedules included, is seen at once.
         Ok(Some(now))
@@ -153,10 +193,13 @@ impl Led {
 impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         self.follow_terms(now);
-        let (context, cadences) = (&self.context, &self.cadences);
-        let all: Vec<_> =
-            self.led.values_mut().map(|led| led.serve(context, cadences, now).boxed()).collect();
+        let parts = Parts { context: &self.context, cadences: &self.cadences, terms: &self.terms };
+        let mut all: Vec<_> =
+            self.led.values_mut().map(|led| led.serve(parts, now).boxed()).collect();
         let count = all.len();
+        // Not always the same ones last.
+        self.first = (self.first + AT_ONCE) % count.max(1);
+        all.rotate_left(self.first);
         let mut served = stream::iter(all).buffer_unordered(AT_ONCE);
         let mut wake = now.plus(LONGEST_REST);
         let mut failed = Vec::new();
@@ -166,6 +209,9 @@ impl Worker for Leader {
                 Err(error) => failed.push(error),
             }
         }
+        drop(served);
+        let taken = |led: &&Led| matches!(led.hold, Hold::Taken(_));
+        LEADER_SHARDS.set(self.led.values().filter(taken).count());
         if let Some(error) = failed.pop() {
             if failed.len() + 1 == count {
                 return Err(error);

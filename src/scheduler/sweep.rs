@@ -9,6 +9,7 @@ use crate::domain::Timestamp;
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
+use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
 use crate::store::{Completion, End, ExpiredClaim, Fate};
 use crate::telemetry::metrics::{FinalStatus, JOBS_FINISHED, SWEEP_TICKETS, WORKERS_LOST};
@@ -83,7 +84,7 @@ impl Sweeper {
 #[async_trait]
 impl Worker for Sweeper {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        if !self.context.clock.is_believed() {
+        if !self.context.clock.is_believed() || Defect::NoSweep.is_there() {
             return Ok(Pause::For(EVERY));
         }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };

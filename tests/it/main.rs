@@ -8,6 +8,7 @@
 
 mod api;
 mod cli;
+mod cluster;
 mod conformance;
 mod crash;
 mod flow;

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::cluster::{Term, Terms};
-use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::runtime::Clock;
 
@@ -109,10 +108,10 @@ impl Trust {
 
     /// Ends the terms when their trust ends.
     pub(super) async fn watch_over(&self) {
-        let mut last = (self.clock.now(), self.clock.monotonic());
+        let mut last = (self.clock.machine_us(), self.clock.monotonic());
         loop {
             self.clock.sleep(LOOK_EVERY).await;
-            let now = (self.clock.now(), self.clock.monotonic());
+            let now = (self.clock.machine_us(), self.clock.monotonic());
             if has_jumped(last, now) {
                 tracing::warn!(
                     "the machine's clock has jumped, trusting no term until the lease is renewed"
@@ -127,13 +126,16 @@ impl Trust {
     }
 }
 
-fn has_jumped(last: (Timestamp, Duration), now: (Timestamp, Duration)) -> bool {
-    now.0.since(last.0) > now.1.saturating_sub(last.1) + JUMP
+/// Instants of the machine's clock, in microseconds, and of the monotonic one.
+fn has_jumped(last: (i64, Duration), now: (i64, Duration)) -> bool {
+    let passed = u64::try_from(now.0.saturating_sub(last.0)).unwrap_or(0);
+    Duration::from_micros(passed) > now.1.saturating_sub(last.1) + JUMP
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Timestamp;
 
     fn shards(ids: &[u16]) -> BTreeSet<ShardId> {
         ids.iter().copied().map(ShardId).collect()
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_suspended_machine_is_noticed() {
-        let at = |wall, monotonic| (Timestamp::from_millis(wall), Duration::from_millis(monotonic));
+        let at = |wall_ms: i64, monotonic| (wall_ms * 1_000, Duration::from_millis(monotonic));
         assert!(!has_jumped(at(0, 0), at(200, 200)));
         assert!(!has_jumped(at(0, 0), at(60_000, 60_000)), "the process was only stopped");
         assert!(has_jumped(at(0, 0), at(60_000, 200)));

@@ -1,6 +1,7 @@
 //! The jobs whose attempts end, and the states of their schedules, locked.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
@@ -8,6 +9,7 @@ use sqlx::{FromRow, PgConnection, Row};
 use super::error::{Fault, Outcome};
 use super::values::{bounds, number};
 use crate::domain::{JobId, ScheduleId};
+use crate::runtime::faults::Defect;
 use crate::store::ending::{Ending, Running};
 use crate::store::{Completion, StoreErrorKind};
 
@@ -31,6 +33,16 @@ const RUNNING: &str = "
     WHERE j.id = ANY ($2) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
       AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
     ORDER BY j.id, c.place FOR NO KEY UPDATE OF j";
+
+/// The jobs whoever has them: [`Defect::NoClaimCheck`].
+static ANYBODYS: LazyLock<String> = LazyLock::new(|| {
+    let others = RUNNING.replace("AND j.status::integer = 1", "AND c.executor IS NOT NULL");
+    others.replace("AND j.attempt_number = c.attempt AND j.claimed_by = c.executor", "")
+});
+
+fn running() -> &'static str {
+    if Defect::NoClaimCheck.is_there() { &ANYBODYS } else { RUNNING }
+}
 
 impl FromRow<'_, PgRow> for Running {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
@@ -62,7 +74,7 @@ pub(super) async fn read(
         .fetch_all(&mut *connection)
         .await?;
     let active: HashMap<ScheduleId, Option<JobId>> = states.into_iter().collect();
-    let mut running: Vec<Running> = sqlx::query_as(RUNNING)
+    let mut running: Vec<Running> = sqlx::query_as(running())
         .bind((0_i64..).take(jobs.len()).collect::<Vec<_>>())
         .bind(&jobs)
         .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())

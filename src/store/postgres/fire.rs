@@ -14,7 +14,7 @@
 //! hold those of all.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use sqlx::{FromRow, PgConnection};
 
@@ -25,6 +25,7 @@ use crate::domain::job::Trigger;
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::faults::Defect;
 use crate::store::{Fence, Fired, Firing, TickRange};
 
 /// A row of the answer: a firing that took place, and one of the jobs that may start.
@@ -226,6 +227,26 @@ LEFT JOIN (advanced AS a
            LEFT JOIN made AS m ON m.schedule_id = a.schedule_id AND m.wake_at IS NOT NULL) ON true
 ORDER BY a.place, m.id";
 
+/// Without the epoch: [`Defect::NoEpochCheck`].
+static UNFENCED: LazyLock<String> =
+    LazyLock::new(|| FIRE.replace("AND epoch = $2 FOR SHARE", "AND $2::bigint > 0 FOR SHARE"));
+
+/// And without the tick: [`Defect::NoTickKey`].
+static UNCHECKED: LazyLock<String> = LazyLock::new(|| {
+    let by_any = UNFENCED.replace("AND s.next_tick = w.tick", "");
+    by_any.replace("AND s.next_tick <= $3", "")
+});
+
+fn statement() -> &'static str {
+    if Defect::NoTickKey.is_there() {
+        &UNCHECKED
+    } else if Defect::NoEpochCheck.is_there() {
+        &UNFENCED
+    } else {
+        FIRE
+    }
+}
+
 /// Fires a batch.
 pub(super) async fn fire(
     connection: &mut PgConnection,
@@ -235,7 +256,7 @@ pub(super) async fn fire(
 ) -> Outcome<Fired> {
     let batch = Batch::new(&firings);
     let (first, last) = bounds(batch.jobs.iter().copied());
-    let rows: Vec<Row> = sqlx::query_as(FIRE)
+    let rows: Vec<Row> = sqlx::query_as(statement())
         .bind(fence.shard)
         .bind(fence.epoch.0)
         .bind(now)

@@ -111,7 +111,7 @@ async fn killed_again_and_again_under_load_it_loses_and_doubles_nothing() {
 async fn killed_in_the_middle_of_a_bulk_create_it_has_all_or_nothing() {
     let dice = Random::seeded(seed());
     let mut installation = Installation::new(&[]);
-    let one = |place: usize| schedule("http://192.0.2.1/", json!({ "name": format!("{place}") }));
+    let one = |place: usize| schedule("http://example.com/", json!({ "name": format!("{place}") }));
     let batch = Value::Array((0..1_000).map(one).collect());
     let mut least = 0;
     for _ in 0..3 {

@@ -3,8 +3,11 @@
 pub mod app;
 pub mod certificates;
 pub mod client;
+pub mod database;
 pub mod dns;
 pub mod line;
+pub mod link;
+pub mod postgres;
 pub mod process;
 pub mod recorder;
 pub mod servers;

@@ -79,8 +79,9 @@ impl Installation {
         self.starter = starter.iter().map(|part| (*part).to_owned()).collect();
     }
 
-    fn server_command(&self) -> Command {
-        let serve = self.command(&["serve"]);
+    fn server_command(&self, further: &[(&str, String)]) -> Command {
+        let mut serve = self.command(&["serve"]);
+        serve.envs(further.iter().map(|(name, value)| (name, value)));
         let [program, arguments @ ..] = &self.starter[..] else { return serve };
         let mut starter = Command::new(program);
         starter.args(arguments).arg(serve.get_program()).args(serve.get_args());
@@ -99,19 +100,18 @@ impl Installation {
 
     /// Starts a server and waits until it is ready.
     pub async fn serve(&mut self) -> Server {
+        let mut server = self.launch(&[]);
+        server.ready().await;
+        server
+    }
+
+    /// Starts a server with variables over its settings, and waits for nothing.
+    pub fn launch(&mut self, further: &[(&str, String)]) -> Server {
         self.lives += 1;
         let log = self.folder.path().join(format!("log-{}", self.lives));
-        let child = self.server_command().stderr(File::create(&log).expect("a log")).spawn();
-        let mut server = Server { child: child.expect("it runs"), log, public: None };
-        let (public, operations) = within(START, "serving", async || server.addresses()).await;
-        server.public = Some(public);
-        let ready = ApiClient::new(operations, "");
-        until("ready", async || {
-            let reply = ready.call("GET", "/readyz", None).await.ok()?;
-            (reply.status == 200).then_some(())
-        })
-        .await;
-        server
+        let mut command = self.server_command(further);
+        let child = command.stderr(File::create(&log).expect("a log")).spawn();
+        Server { child: child.expect("it runs"), log, public: None, operations: None }
     }
 
     /// A client of a server.
@@ -152,6 +152,7 @@ pub struct Server {
     child: Child,
     log: PathBuf,
     public: Option<SocketAddr>,
+    operations: Option<SocketAddr>,
 }
 
 impl Drop for Server {
@@ -169,6 +170,18 @@ impl Server {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
+    /// Waits until it is ready.
+    pub async fn ready(&mut self) {
+        let (public, operations) = within(START, "serving", async || self.addresses()).await;
+        (self.public, self.operations) = (Some(public), Some(operations));
+        until("ready", async || self.is_ready().await.then_some(())).await;
+    }
+
+    /// Whether it says that it is ready.
+    pub async fn is_ready(&self) -> bool {
+        self.operations("/readyz").await == Some(200)
+    }
+
     fn addresses(&mut self) -> Option<(SocketAddr, SocketAddr)> {
         if let Some(status) = self.child.try_wait().expect("a child") {
             panic!("it ended with {status}: {}", fs::read_to_string(&self.log).expect("a log"));
@@ -176,6 +189,18 @@ impl Server {
         let line = self.log().into_iter().find(|line| line["message"] == "serving")?;
         let address = |name: &str| line[name].as_str()?.parse().ok();
         Some((address("public")?, address("operations")?))
+    }
+
+    /// Where it serves the API, once it does.
+    pub fn public(&self) -> Option<SocketAddr> {
+        self.public
+    }
+
+    /// A look at its operations listener, once it has one.
+    pub async fn operations(&self, path: &str) -> Option<u16> {
+        let address = self.operations?;
+        let reply = ApiClient::new(address, "").call("GET", path, None).await;
+        reply.ok().map(|reply| reply.status)
     }
 
     /// Its process id.
@@ -191,8 +216,18 @@ impl Server {
 
     /// Asks it to stop.
     pub fn terminate(&self) {
-        let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        self.signal("-TERM");
+    }
+
+    /// Sends it a signal, such as `-STOP`.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.pid().to_string()]).status();
         assert!(status.expect("kill runs").success());
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
     }
 
     /// Waits for its end.

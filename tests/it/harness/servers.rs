@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -55,9 +56,16 @@ impl Process {
         Self { child: command.spawn().expect("the server is installed, see tests/servers") }
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends it a signal, such as `-QUIT`.
+    pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status();
         assert!(status.expect("kill runs").success());
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) {
+        let ended = async || self.child.try_wait().expect("a child").map(drop);
+        until("the server ends", ended).await;
     }
 
     /// Stops it from doing anything, while its connections stay open.
@@ -144,6 +152,11 @@ impl RedisServer {
     }
 }
 
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args(["-a", "-T"]).arg(from).arg(to).status();
+    assert!(copied.expect("cp runs").success());
+}
+
 /// An etcd of one or three members.
 pub struct EtcdServers {
     pub clients: Vec<u16>,
@@ -195,7 +208,7 @@ impl EtcdServers {
         command.args(["--name", &name(member), "--initial-cluster", &cluster]);
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.arg("--data-dir").arg(folder.path().join("data")).args(["--logger", "zap"]);
+        command.arg("--data-dir").arg(self.data(member)).args(["--logger", "zap"]);
         self.processes[member] = Some(Process::start(command, folder));
     }
 
@@ -220,6 +233,28 @@ impl EtcdServers {
     /// Starts a member that was killed.
     pub fn restart(&mut self, member: usize) {
         self.launch(member);
+    }
+
+    /// A copy of what a member knows that was killed.
+    pub fn copy(&self, member: usize) -> TempDir {
+        let copy = tempfile::tempdir().expect("a folder");
+        copy_folder(&self.data(member), copy.path());
+        copy
+    }
+
+    /// Lets a member that was killed forget everything.
+    pub fn wipe(&self, member: usize) {
+        std::fs::remove_dir_all(self.data(member)).expect("removed");
+    }
+
+    /// Gives a member that was killed what a copy knows.
+    pub fn replace(&self, member: usize, copy: &TempDir) {
+        self.wipe(member);
+        copy_folder(copy.path(), &self.data(member));
+    }
+
+    fn data(&self, member: usize) -> PathBuf {
+        self.folders[member].path().join("data")
     }
 
     /// The process of a member.

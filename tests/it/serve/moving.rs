@@ -9,8 +9,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, SqliteConnection};
 
 use super::world::{SHARDS, World};
-use crate::conformance::store::postgres::database::run;
 use crate::harness::client::{ApiClient, schedule};
+use crate::harness::database::run;
 use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::world::{SHARDS, World};
-use crate::conformance::store::postgres::database::run;
+use crate::harness::database::run;
 use crate::harness::wait::until;
 
 /// What it prints as JSON, and its exit status.

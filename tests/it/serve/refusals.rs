@@ -2,7 +2,7 @@
 //! nothing half done.
 
 use super::world::{SHARDS, World};
-use crate::conformance::store::postgres::database::run;
+use crate::harness::database::run;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn urls_that_are_none_are_told_all_at_once() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::World;
-use crate::conformance::store::postgres::database::run;
+use crate::harness::database::run;
 use crate::harness::recorder::Recorder;
 
 /// A migration of a release to come: it only adds, so `min_compatible` stays.

@@ -10,8 +10,8 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use tempfile::TempDir;
 
-use crate::conformance::store::postgres::database::Database;
 use crate::harness::client::{ApiClient, Reply};
+use crate::harness::database::Database;
 use crate::harness::process::{binary, complaint};
 use crate::harness::servers::shared;
 use crate::harness::wait::{until, within};

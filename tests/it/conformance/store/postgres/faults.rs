@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::super::world::{World, answered, every_job, every_schedule, minute, soon};
-use super::database::{Database, run};
 use super::world;
+use crate::harness::database::{Database, run};
 
 /// What a line to the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
 use super::super::world::{World, every_job, minute, soon};
-use super::database::{Database, run};
 use super::world;
+use crate::harness::database::{Database, run};
 
 /// Waits until a session of the store waits for a lock.
 async fn until_one_waits(beside: &mut PgConnection) {

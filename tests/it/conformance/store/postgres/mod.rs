@@ -1,6 +1,5 @@
 //! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
 
-pub mod database;
 mod faults;
 mod locks;
 mod partitions;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use punctual::store::SharedStore;
 
 use super::world::{Home, World};
-use database::Database;
+use crate::harness::database::Database;
 
 /// A migrated store in a database of its own.
 pub async fn open() -> (SharedStore, Home) {

@@ -9,7 +9,7 @@ use punctual::store::{End, Firing, TickJob, UpkeepStore};
 use sqlx::PgConnection;
 
 use super::super::world::{World, every_job, minute, soon};
-use super::database::{Database, run};
+use crate::harness::database::{Database, run};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -2,7 +2,7 @@
 
 use punctual::store::StoreErrorKind;
 
-use super::database::{Database, run};
+use crate::harness::database::{Database, run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn migrating_again_or_at_the_same_time_is_fine() {

@@ -1,0 +1,59 @@
+//! A record of what leaders write, kept by the database itself: which life of which replica has
+//! raised an epoch or made a tick's job, and under which epoch; and who has claimed which job.
+//!
+//! It is exact. A trigger runs within the writer's transaction and sees the epoch as it is then; and
+//! who fires holds the epoch's row, so that it cannot change in between.
+
+use sqlx::{Connection, Executor, PgConnection, Row};
+
+use super::history::Written;
+
+const SET_UP: &str = "
+    CREATE TABLE audit (place bigserial PRIMARY KEY, kind text, shard integer, epoch bigint,
+                        life text, job uuid);
+    CREATE FUNCTION audit_epoch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO audit (kind, shard, epoch, life)
+        VALUES ('epoch', NEW.shard, NEW.epoch, current_setting('test.life', true));
+        RETURN NULL;
+    END $$;
+    CREATE FUNCTION audit_job() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO audit (kind, shard, epoch, life, job)
+        SELECT 'job', NEW.shard, s.epoch, current_setting('test.life', true), NEW.id
+        FROM shards AS s WHERE s.shard = NEW.shard;
+        RETURN NULL;
+    END $$;
+    CREATE FUNCTION audit_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO audit (kind, life, job)
+        VALUES ('claim', current_setting('test.life', true), NEW.id);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER audit_claim AFTER UPDATE OF claimed_by ON jobs
+        FOR EACH ROW WHEN (NEW.claimed_by IS NOT NULL) EXECUTE FUNCTION audit_claim();
+    CREATE TRIGGER audit AFTER INSERT OR UPDATE OF epoch ON shards
+        FOR EACH ROW EXECUTE FUNCTION audit_epoch();
+    CREATE TRIGGER audit AFTER INSERT ON jobs
+        FOR EACH ROW WHEN (NEW.trigger IN (0, 2)) EXECUTE FUNCTION audit_job();";
+
+/// Begins the record, in a store that is migrated.
+pub async fn begin(mut connection: PgConnection) {
+    connection.execute(SET_UP).await.expect("set up");
+    connection.close().await.expect("closed");
+}
+
+/// The record, in the order of the writes to each shard.
+pub async fn read(mut connection: PgConnection) -> Vec<Written> {
+    let rows = sqlx::query(
+        "SELECT kind, shard, epoch, life FROM audit WHERE kind <> 'claim' ORDER BY place",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .expect("read");
+    let read = |row: &sqlx::postgres::PgRow| {
+        let (shard, epoch, life) = (row.get("shard"), row.get("epoch"), row.get("life"));
+        match row.get::<&str, _>("kind") {
+            "epoch" => Written::Epoch { shard, epoch, life },
+            _ => Written::Job { shard, epoch, life },
+        }
+    };
+    rows.iter().map(read).collect()
+}

@@ -1,0 +1,109 @@
+//! etcd goes, comes back, and forgets. None of it is an excuse for a call that fails, so nothing
+//! here is announced as trouble.
+
+use std::time::Duration;
+
+use super::stores::{LEASE, To};
+use super::world::{Plan, USUAL, World};
+use crate::harness::link::Mood;
+use crate::harness::wait::{live_for, within};
+
+/// How soon shards are led after etcd is back, and a busy machine's share.
+const LED_AGAIN: Duration = Duration::from_secs(3 + 10 + 5);
+
+impl World {
+    fn etcd(&mut self) -> &mut crate::harness::servers::EtcdServers {
+        self.stores.etcd.as_mut().expect("the test's own")
+    }
+
+    /// Waits until a tick is fired that was not due yet when this was called.
+    async fn ticks_again(&self) {
+        let now = self.lapse.now();
+        within(LED_AGAIN, "all schedules tick again", async || {
+            let mut store = self.stores.store.beside().await;
+            let behind: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM schedule_state WHERE next_tick <= $1")
+                    .bind(now)
+                    .fetch_one(&mut store)
+                    .await
+                    .expect("counted");
+            (behind == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+/// F09.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
+    let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
+    world.latest_ms = Some(7_000);
+    for member in 0..3 {
+        world.etcd().kill(member);
+        world.minutes(0.6).await;
+        world.etcd().restart(member);
+        world.etcd().ready().await;
+    }
+    // Changes are still heard of, in all shards.
+    let late = super::load::kinds(&world.users, &world.target.url(""), 16, 1);
+    world.users.create(0, 1, late).await;
+    world.minutes(1.5).await;
+    world.holds().await;
+}
+
+/// F10.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_quorum_of_etcd_ticks_wait_and_users_do_not() {
+    let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
+    world.etcd().kill(0);
+    world.etcd().kill(1);
+    live_for(LEASE * 3).await;
+    world.etcd().restart(0);
+    world.etcd().restart(1);
+    world.etcd().ready().await;
+    world.ticks_again().await;
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F11.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_loses_etcd_loses_its_shards_and_serves_on() {
+    let mut world = World::start(USUAL).await;
+    world.latest_ms = Some(7_000);
+    let leader = world.leader_of(0).await;
+    world.replicas[leader].links.set(To::Etcd, Mood::Silent);
+    world.led_without(leader).await;
+    world.minutes(1.0).await;
+    assert!(world.replicas[leader].process().is_ready().await, "it serves users");
+    world.replicas[leader].links.set(To::Etcd, Mood::Open);
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F12, F13: epochs come from the store, so that nobody is shut out for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_that_has_forgotten_everything_or_a_part_is_led_by_again() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.etcd().kill(0);
+    let old = world.etcd().copy(0);
+    world.etcd().restart(0);
+    world.etcd().ready().await;
+    world.ticks_again().await;
+    world.minutes(0.5).await;
+
+    world.etcd().kill(0);
+    world.etcd().wipe(0);
+    world.etcd().restart(0);
+    world.etcd().ready().await;
+    world.ticks_again().await;
+    world.minutes(0.5).await;
+
+    world.etcd().kill(0);
+    world.etcd().replace(0, &old);
+    world.etcd().restart(0);
+    world.etcd().ready().await;
+    world.ticks_again().await;
+    world.minutes(1.0).await;
+    world.holds().await;
+}

@@ -1,0 +1,237 @@
+//! A steady load: schedules that tick each minute, and users who trigger, create, read and pry.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punctual::runtime::Random;
+use serde_json::{Value, json};
+
+use super::history::{Answer, Call, Job, Probe, What};
+use super::lapse::machine;
+use super::read;
+use super::replica::Doors;
+use crate::harness::client::{ApiClient, Reply, schedule};
+use crate::harness::wait::live_for;
+
+/// How long a user waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// What users have seen so far.
+#[derive(Default)]
+pub struct Tape {
+    pub calls: Vec<Call>,
+    pub seen: Vec<Job>,
+    pub probes: Vec<Probe>,
+}
+
+/// Users of the two accounts, who know every replica. Clones share everything.
+#[derive(Clone)]
+pub struct Users {
+    pub doors: Doors,
+    /// The keys of the accounts.
+    pub keys: [String; 2],
+    pub tape: Arc<Mutex<Tape>>,
+    pub dice: Random,
+    names: Arc<AtomicUsize>,
+    gone: Arc<AtomicBool>,
+}
+
+impl Users {
+    pub fn new(doors: Doors, keys: [String; 2], dice: Random) -> Self {
+        Self {
+            doors,
+            keys,
+            tape: Arc::default(),
+            dice,
+            names: Arc::default(),
+            gone: Arc::default(),
+        }
+    }
+
+    fn tape(&self) -> std::sync::MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has been recorded, which is then forgotten.
+    pub fn take_tape(&self) -> Tape {
+        std::mem::take(&mut *self.tape())
+    }
+
+    /// A new name for a schedule.
+    pub fn name(&self) -> String {
+        format!("schedule {}", self.names.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A number below `bound`.
+    pub fn below(&self, bound: usize) -> usize {
+        usize::try_from(self.dice.bits() % bound as u128).expect("small")
+    }
+
+    /// A replica that is there, as far as anybody knows.
+    pub fn door(&self) -> Option<SocketAddr> {
+        let doors = self.doors.open();
+        (!doors.is_empty()).then(|| doors[self.below(doors.len())])
+    }
+
+    /// A call of an account to a replica; nothing if there is no answer in time.
+    pub async fn call(
+        &self,
+        door: SocketAddr,
+        account: usize,
+        (method, path): (&str, &str),
+        body: Option<&Value>,
+    ) -> Option<Reply> {
+        let api = ApiClient::new(door, &self.keys[account]);
+        let call = api.call(method, path, body);
+        tokio::time::timeout(PATIENCE, call).await.ok()?.ok()
+    }
+
+    /// A call of the first account to a replica, recorded.
+    pub async fn ask_at(
+        &self,
+        door: SocketAddr,
+        account: usize,
+        what: What,
+        body: Option<&Value>,
+    ) -> Answer {
+        let begun_at = machine();
+        let (method, path) = request(&what);
+        let reply = self.call(door, account, (method, &path), body).await;
+        let answer = reply.map_or(Answer::Lost, |reply| answer(&reply));
+        let call = Call { what, begun_at, ended_at: machine(), answer: answer.clone() };
+        self.tape().calls.push(call);
+        answer
+    }
+
+    /// The same to any replica.
+    pub async fn ask(&self, what: What, body: Option<&Value>) -> Answer {
+        match self.door() {
+            Some(door) => self.ask_at(door, 0, what, body).await,
+            None => Answer::Lost,
+        }
+    }
+
+    /// Creates schedules in one call; their ids.
+    pub async fn create(&self, account: usize, minutes: i64, batch: Vec<Value>) -> Vec<String> {
+        let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
+        let names = batch.iter().map(name).collect();
+        let door = self.door().expect("a replica");
+        let what = What::Create { names, minutes };
+        match self.ask_at(door, account, what, Some(&batch.into())).await {
+            Answer::Done(ids) => ids,
+            other => panic!("not created: {other:?}"),
+        }
+    }
+
+    /// Triggers a schedule at one replica, and looks for the job at another.
+    async fn trigger(&self, schedule: &str) {
+        let what = What::Trigger { schedule: schedule.to_owned() };
+        if let Answer::Done(ids) = self.ask(what, None).await {
+            for job in ids {
+                self.ask(What::Read { job }, None).await;
+            }
+        }
+    }
+
+    /// Creates a schedule that does not tick while the test runs.
+    async fn create_one(&self) {
+        let name = self.name();
+        let body = json!([schedule("http://example.com/", json!({ "name": name }))]);
+        self.ask(What::Create { names: vec![name], minutes: 0 }, Some(&body)).await;
+    }
+
+    /// Asks as the second account for an object of the first, and for one of nobody.
+    async fn pry(&self, schedule: &str) {
+        let Some(door) = self.door() else { return };
+        let last = schedule.len() - 6;
+        let nobodys = format!("{}ZZZZZZ", &schedule[..last]);
+        let ask = async |id: &str| {
+            let path = format!("/v1/schedules/{id}");
+            let reply = self.call(door, 1, ("GET", &path), None).await;
+            reply.map_or((0, String::new()), |reply| (reply.status, reply.body.to_string()))
+        };
+        let probe = Probe { of_other: ask(schedule).await, of_nobody: ask(&nobodys).await };
+        self.tape().probes.push(probe);
+    }
+
+    /// Looks at the newest jobs.
+    pub async fn look(&self) {
+        let Some(door) = self.door() else { return };
+        let reply = self.call(door, 0, ("GET", "/v1/jobs?pageSize=100"), None).await;
+        let Some(reply) = reply.filter(|reply| reply.status == 200) else { return };
+        let jobs = reply.body["data"]["jobs"].as_array().expect("jobs").iter().map(read::job);
+        self.tape().seen.extend(jobs.filter(Job::is_final));
+    }
+
+    /// Looks at all jobs.
+    pub async fn look_at_all(&self) {
+        let door = self.door().expect("a replica");
+        let jobs = ApiClient::new(door, &self.keys[0]).jobs("").await;
+        let seen = jobs.iter().map(read::job).filter(Job::is_final);
+        self.tape().seen.extend(seen);
+    }
+
+    /// Lets all of them end what they are about, and begin nothing more.
+    pub fn go_home(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// One of them goes on doing this and that.
+    pub async fn live(self, schedules: Arc<Vec<String>>) {
+        while !self.gone.load(Ordering::Relaxed) {
+            let pause = 0.1 + 0.3 * self.dice.unit();
+            live_for(Duration::from_secs_f64(pause)).await;
+            let any = &schedules[self.below(schedules.len())];
+            match self.below(10) {
+                0 => self.create_one().await,
+                1 => self.pry(any).await,
+                2 => self.look().await,
+                _ => self.trigger(any).await,
+            }
+        }
+    }
+}
+
+fn request(what: &What) -> (&'static str, String) {
+    match what {
+        What::Create { .. } | What::Other => ("POST", "/v1/schedules/bulk".to_owned()),
+        What::Trigger { schedule } => ("POST", format!("/v1/schedules/{schedule}/trigger")),
+        What::Switch { schedule, .. } => ("PATCH", format!("/v1/schedules/{schedule}/toggle")),
+        What::Change { schedule, .. } => ("PATCH", format!("/v1/schedules/{schedule}")),
+        What::Delete { schedule } => ("DELETE", format!("/v1/schedules/{schedule}")),
+        What::Read { job } => ("GET", format!("/v1/jobs/{job}")),
+    }
+}
+
+fn answer(reply: &Reply) -> Answer {
+    if !(200..300).contains(&reply.status) {
+        let code = reply.body["error"]["code"].as_str().unwrap_or_default().to_owned();
+        return Answer::Refused { status: reply.status, code };
+    }
+    let data = &reply.body["data"];
+    let id = |value: &Value| value.as_str().map(str::to_owned);
+    let batch = data["schedules"].as_array().into_iter().flatten();
+    let ids = batch.filter_map(|one| id(&one["id"]));
+    Answer::Done(ids.chain(id(data)).collect())
+}
+
+/// Schedules that tick every so many minutes, of many kinds.
+pub fn kinds(users: &Users, url: &str, count: usize, minutes: i64) -> Vec<Value> {
+    const PATHS: [&str; 5] = ["/ok", "/slow/60", "/seq/500,200", "/ok", "/seq/0,200"];
+    const OVERLAP: [&str; 5] = ["allow", "allow", "skip", "allow", "queue_one"];
+    const CATCH_UP: [&str; 3] = ["last", "all", "skip"];
+    let one = |place: usize| {
+        let fields = json!({
+            "name": users.name(),
+            "cronExpression": format!("*/{minutes} * * * *"),
+            "maxRetries": 3,
+            "overlapPolicy": OVERLAP[place / 5 % 5],
+            "catchUpPolicy": CATCH_UP[place % 3],
+            "body": format!("{place}"),
+        });
+        schedule(&format!("{url}{}/{place}", PATHS[place % 5]), fields)
+    };
+    (0..count).map(one).collect()
+}

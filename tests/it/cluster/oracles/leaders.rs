@@ -1,0 +1,29 @@
+//! Leaders: one at a time for each shard.
+
+use std::collections::BTreeMap;
+
+use super::super::history::{History, Written};
+use super::{Violation, violation};
+
+/// I10. A job of a tick is made by whoever has raised the shard's epoch last.
+pub fn each_write_is_by_the_newest_leader(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut raised: BTreeMap<(i32, i64), &str> = BTreeMap::new();
+    let mut newest: BTreeMap<i32, i64> = BTreeMap::new();
+    for write in &history.writes {
+        match write {
+            Written::Epoch { shard, epoch, life } => {
+                if newest.insert(*shard, *epoch).is_some_and(|before| before >= *epoch) {
+                    found.push(violation("I10", format!("epoch {epoch} of {shard} is not newer")));
+                }
+                raised.insert((*shard, *epoch), life);
+            }
+            Written::Job { shard, epoch, life } => {
+                if raised.get(&(*shard, *epoch)).is_none_or(|leader| leader != life) {
+                    found.push(violation("I10", format!("not the leader's write: {write:?}")));
+                }
+            }
+        }
+    }
+    found
+}

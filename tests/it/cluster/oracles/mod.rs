@@ -1,0 +1,69 @@
+//! What must hold of every history: functions from a history to what is wrong with it.
+//!
+//! I1 no tick lost; I2 none doubled; I3 attempts; I4 no job stuck; I5 ends are final; I6 store and
+//! target agree; I7 what was answered stays; I8 never early; I9 accounts do not see each other; I10
+//! one leader a shard; I11 the next tick lies ahead; I12 nothing leaks.
+
+mod attempts;
+mod leaders;
+mod promises;
+mod tests;
+mod ticks;
+mod upkeep;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::history::History;
+pub use ticks::{lags, lateness};
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Of which invariant.
+    pub of: &'static str,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.of, self.what)
+    }
+}
+
+fn violation(of: &'static str, what: impl Into<String>) -> Violation {
+    Violation { of, what: what.into() }
+}
+
+/// Everything that is wrong with a run.
+pub fn judge(history: &History) -> Vec<Violation> {
+    let oracles = [
+        ticks::each_tick_is_a_job_or_a_skip,
+        ticks::no_tick_is_doubled,
+        ticks::nothing_is_early,
+        ticks::nothing_is_very_late,
+        ticks::the_next_tick_lies_ahead,
+        attempts::attempts_are_numbered_and_bounded,
+        attempts::all_jobs_end,
+        attempts::ends_are_final,
+        attempts::store_and_target_agree,
+        promises::what_was_answered_stays,
+        promises::refusals_have_their_reasons,
+        promises::accounts_do_not_see_each_other,
+        leaders::each_write_is_by_the_newest_leader,
+        upkeep::nothing_leaks,
+    ];
+    oracles.iter().flat_map(|oracle| oracle(history)).collect()
+}
+
+/// Which invariants are violated.
+pub fn names(violations: &[Violation]) -> BTreeSet<&'static str> {
+    violations.iter().map(|violation| violation.of).collect()
+}
+
+/// Some of the violations, for people.
+pub fn told(violations: &[Violation]) -> String {
+    let mut lines: Vec<_> = violations.iter().take(30).map(ToString::to_string).collect();
+    lines.push(format!("{} in all", violations.len()));
+    lines.join("\n")
+}

@@ -1,0 +1,122 @@
+//! What users were told: it stays, refusals have reasons, and nobody hears of others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::history::{Answer, Call, History, What};
+use super::{Violation, violation};
+
+/// I7, and I2 for triggers: one job for each that was accepted.
+pub fn what_was_answered_stays(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
+    let deleted: BTreeSet<_> = history.calls.iter().filter_map(deleted).collect();
+    let there: BTreeMap<_, _> =
+        history.schedules.iter().map(|schedule| (schedule.id.as_str(), schedule)).collect();
+    let (mut promised, mut unanswered) = (BTreeSet::new(), 0);
+    for call in &history.calls {
+        match (&call.what, &call.answer) {
+            (What::Create { names, .. }, Answer::Done(ids)) => {
+                let lost = ids.iter().filter(|id| {
+                    !there.contains_key(id.as_str()) && !deleted.contains(id.as_str())
+                });
+                let lost: Vec<_> = lost.collect();
+                if !lost.is_empty() || ids.len() != names.len() {
+                    found.push(violation("I7", format!("created and gone: {lost:?} of {names:?}")));
+                }
+            }
+            (What::Create { names, .. }, _) => found.extend(half(history, names)),
+            (What::Trigger { .. }, Answer::Done(ids)) => {
+                for id in ids {
+                    promised.insert(id.as_str());
+                    if jobs.get(id.as_str()).is_none_or(|job| job.trigger != "manual") {
+                        found.push(violation("I7", format!("the job {id} was promised")));
+                    }
+                }
+            }
+            (What::Trigger { .. }, _) => unanswered += 1,
+            (What::Delete { schedule }, Answer::Done(_))
+                if there.contains_key(schedule.as_str()) =>
+            {
+                found.push(violation("I7", format!("{schedule} was deleted and is there")));
+            }
+            (What::Read { job }, Answer::Refused { status: 404, .. }) => {
+                found.push(violation("I7", format!("the promised job {job} is not found")));
+            }
+            _ => {}
+        }
+    }
+    let extra = history.jobs.iter().filter(|job| job.trigger == "manual");
+    let extra = extra.filter(|job| !promised.contains(job.id.as_str())).count();
+    if extra > unanswered {
+        found.push(violation("I2", format!("{extra} jobs by hand, of {unanswered} unanswered")));
+    }
+    found.extend(switched(history));
+    found
+}
+
+fn deleted(call: &Call) -> Option<&str> {
+    match &call.what {
+        What::Delete { schedule } => Some(schedule),
+        _ => None,
+    }
+}
+
+/// A batch that was not answered for is there as a whole, or not at all.
+fn half(history: &History, names: &[String]) -> Option<Violation> {
+    let there = names.iter().filter(|name| history.schedules.iter().any(|s| s.name == **name));
+    let there = there.count();
+    let what = format!("{there} of a batch of {}", names.len());
+    (there != 0 && there != names.len()).then(|| violation("I7", what))
+}
+
+/// The last answered switch of each schedule holds, unless a later one was not answered.
+fn switched(history: &History) -> Vec<Violation> {
+    let mut last: BTreeMap<&str, (&Answer, bool)> = BTreeMap::new();
+    for call in &history.calls {
+        if let What::Switch { schedule, on } = &call.what {
+            last.insert(schedule, (&call.answer, *on));
+        }
+    }
+    let wrong = history.schedules.iter().filter(|schedule| {
+        let last = last.get(schedule.id.as_str());
+        last.is_some_and(|(answer, on)| {
+            matches!(answer, Answer::Done(_)) && *on != schedule.enabled
+        })
+    });
+    wrong
+        .map(|schedule| violation("I7", format!("switched and switched back: {schedule:?}")))
+        .collect()
+}
+
+/// I7: a call fails only while something is wrong, and then says so in the one form there is.
+pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for call in &history.calls {
+        let excused = history.is_troubled(call.begun_at, call.ended_at);
+        let fine = match &call.answer {
+            Answer::Done(_) => true,
+            Answer::Lost => excused,
+            Answer::Refused { status: 503, code } => excused && code == "SERVICE_UNAVAILABLE",
+            Answer::Refused { status: 400, code } => {
+                matches!(call.what, What::Other) && code == "VALIDATION_ERROR"
+            }
+            // The oracle of promises speaks of reads.
+            Answer::Refused { status: 404, .. } => matches!(call.what, What::Read { .. }),
+            Answer::Refused { .. } => false,
+        };
+        if !fine {
+            found.push(violation("I7", format!("it was not done: {call:?}")));
+        }
+    }
+    found
+}
+
+/// I9.
+pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
+    let answered = |answer: &(u16, String)| answer.0 != 0 && answer.0 < 500;
+    let told = history.probes.iter().filter(|probe| {
+        let both = answered(&probe.of_other) && answered(&probe.of_nobody);
+        both && probe.of_other != probe.of_nobody
+    });
+    told.map(|probe| violation("I9", format!("a stranger can tell: {probe:?}"))).collect()
+}

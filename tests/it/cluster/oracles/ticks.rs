@@ -1,0 +1,225 @@
+//! Ticks: none lost, none doubled, none early.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::history::{Answer, History, Job, What};
+use super::super::lapse::MINUTE;
+use super::{Violation, violation};
+
+/// How early a hit may seem, in real milliseconds: two clocks round.
+const EARLY_MS: i64 = 50;
+/// How far the clocks of replicas may be apart, in real milliseconds.
+const APART_MS: i64 = 20;
+/// How long before a change a tick may have been due and not fired, in real milliseconds.
+const LET_GO_MS: i64 = 10_000;
+/// How late a job may start half of the time after it was made, in real milliseconds, while nothing
+/// is wrong.
+const USUAL_LAG_MS: i64 = 350;
+
+/// A time in which it is certain how a schedule ticks, by the service's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    from: i64,
+    to: i64,
+    /// 0: not at all.
+    minutes: i64,
+    /// Whether a change follows, before which a late tick may have been let go.
+    is_followed: bool,
+}
+
+impl Segment {
+    fn ticks(&self, to: i64) -> impl Iterator<Item = i64> {
+        let step = self.minutes * MINUTE;
+        let first = if step == 0 { i64::MAX } else { (self.from / step + 1) * step };
+        let count = if first > to { 0 } else { (to - first) / step + 1 };
+        (0..count).map(move |n| first + n * step)
+    }
+}
+
+/// What is asked of a schedule: from when and until when, whether it is certain, and how it ticks
+/// then. `None`: as before it was switched off.
+type Change = (i64, i64, bool, Option<i64>);
+
+/// How each schedule was to tick, from what users asked and were told.
+fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
+    let lapse = history.lapse;
+    let mut changes: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
+    for call in &history.calls {
+        let (begun, ended) = (lapse.told(call.begun_at), lapse.told(call.ended_at));
+        let done = matches!(call.answer, Answer::Done(_));
+        let mut change = |id, minutes| {
+            changes.entry(id).or_default().push((begun, ended, done, minutes));
+        };
+        match &call.what {
+            What::Create { minutes, .. } => {
+                let Answer::Done(ids) = &call.answer else { continue };
+                ids.iter().for_each(|id| change(id, Some(*minutes)));
+            }
+            What::Switch { schedule, on: true } => change(schedule, None),
+            What::Switch { schedule, on: false } | What::Delete { schedule } => {
+                change(schedule, Some(0));
+            }
+            What::Change { schedule, minutes } => change(schedule, Some(*minutes)),
+            What::Trigger { .. } | What::Read { .. } | What::Other => {}
+        }
+    }
+    let sorted = changes.into_iter().map(|(id, mut changes)| {
+        changes.sort_unstable();
+        (id.to_owned(), of_one(&changes))
+    });
+    sorted.collect()
+}
+
+fn of_one(changes: &[Change]) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut usual = 0;
+    for (place, (_, ended, done, minutes)) in changes.iter().enumerate() {
+        usual = minutes.filter(|minutes| *minutes > 0).unwrap_or(usual);
+        let next = changes.get(place + 1);
+        // After an unanswered call nothing is certain until the next answer.
+        if *done {
+            segments.push(Segment {
+                from: *ended,
+                to: next.map_or(i64::MAX, |next| next.0),
+                minutes: minutes.unwrap_or(usual),
+                is_followed: next.is_some(),
+            });
+        }
+    }
+    segments
+}
+
+/// I1.
+pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
+    let let_go = LET_GO_MS * history.lapse.factor;
+    let jobs = ticks_of_jobs(history);
+    let mut found = Vec::new();
+    for (schedule, segments) in segments(history) {
+        for segment in segments {
+            let is_open = segment.to > history.cut || !segment.is_followed;
+            let end = if is_open { history.cut } else { segment.to - let_go };
+            for tick in segment.ticks(end) {
+                let is_job = jobs.contains_key(&(schedule.as_str(), tick));
+                if !is_job && !is_skipped(history, &schedule, tick) {
+                    found.push(violation("I1", format!("{schedule} has lost the tick {tick}")));
+                }
+            }
+            let own = history.skips.iter().filter(|skip| skip.schedule == schedule);
+            let within = own.filter(|skip| segment.from < skip.first && skip.last < segment.to);
+            for skip in within.filter(|_| segment.minutes > 0) {
+                if skip.count != (skip.last - skip.first) / (segment.minutes * MINUTE) + 1 {
+                    found.push(violation("I1", format!("it counts wrong: {skip:?}")));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn is_skipped(history: &History, schedule: &str, tick: i64) -> bool {
+    let mut skips = history.skips.iter().filter(|skip| skip.schedule == schedule);
+    skips.any(|skip| (skip.first..=skip.last).contains(&tick))
+}
+
+fn ticks_of_jobs(history: &History) -> BTreeMap<(&str, i64), Vec<&Job>> {
+    let mut ticks: BTreeMap<_, Vec<&Job>> = BTreeMap::new();
+    for job in history.jobs.iter().filter(|job| job.is_of_tick()) {
+        ticks.entry((job.schedule.as_str(), job.tick)).or_default().push(job);
+    }
+    ticks
+}
+
+/// I2, and what shall not be a job at all (TICK-4).
+pub fn no_tick_is_doubled(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for ((schedule, tick), jobs) in ticks_of_jobs(history) {
+        if jobs.len() > 1 {
+            let ids: Vec<_> = jobs.iter().map(|job| &job.id).collect();
+            found.push(violation("I2", format!("{schedule} has {tick} as {ids:?}")));
+        }
+        if is_skipped(history, schedule, tick) {
+            let what = format!("{schedule} has {tick} as a job and in a skip");
+            found.push(violation("I2", what));
+        }
+    }
+    for (schedule, segments) in segments(history) {
+        for job in history.jobs.iter().filter(|job| job.schedule == schedule && job.is_of_tick()) {
+            let apart = APART_MS * history.lapse.factor;
+            let within = |s: &&Segment, at: i64| s.from + apart < at && at < s.to - apart;
+            if segments.iter().any(|s| s.minutes == 0 && within(&s, job.created)) {
+                found.push(violation("I2", format!("{} was made of a tick while off", job.id)));
+            }
+            let stray = |s: &Segment| {
+                s.minutes > 0 && within(&s, job.tick) && job.tick % (s.minutes * MINUTE) != 0
+            };
+            if segments.iter().any(stray) {
+                found.push(violation("I2", format!("{} is of no tick of {schedule}", job.id)));
+            }
+        }
+    }
+    let mut ids = BTreeSet::new();
+    let twice = history.jobs.iter().filter(|job| !ids.insert(&job.id));
+    found.extend(twice.map(|job| violation("I2", format!("{} is listed twice", job.id))));
+    found
+}
+
+/// I8.
+pub fn nothing_is_early(history: &History) -> Vec<Violation> {
+    let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
+    let early = |hit: &&super::super::history::Hit| {
+        let allowed = history.lapse.told(hit.at + EARLY_MS);
+        jobs.get(hit.job.as_str()).is_some_and(|job| allowed < job.tick)
+    };
+    let early = history.hits.iter().filter(early);
+    early.map(|hit| violation("I8", format!("{} was sent before its tick", hit.job))).collect()
+}
+
+/// How late jobs of ticks were made, in real milliseconds, sorted.
+pub fn lateness(history: &History) -> Vec<i64> {
+    let ticked = history.jobs.iter().filter(|job| job.is_of_tick());
+    let mut late: Vec<_> = ticked.map(|job| history.lapse.real(job.created - job.tick)).collect();
+    late.sort_unstable();
+    late
+}
+
+/// How long jobs waited for their first request, in real milliseconds, sorted.
+pub fn lags(history: &History) -> Vec<i64> {
+    let created: BTreeMap<_, _> =
+        history.jobs.iter().map(|job| (job.id.as_str(), job.created)).collect();
+    let first = history.hits.iter().filter(|hit| hit.attempt == 1);
+    let lag = |hit: &super::super::history::Hit| {
+        let created = created.get(hit.job.as_str())?;
+        Some(history.lapse.real(history.lapse.told(hit.at) - created))
+    };
+    let mut lags: Vec<_> = first.filter_map(lag).collect();
+    lags.sort_unstable();
+    lags
+}
+
+/// I8: within the bound of the run, and prompt when nothing is wrong.
+pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if let (Some(bound), Some(latest)) = (history.latest_ms, lateness(history).last())
+        && *latest > bound
+    {
+        found.push(violation("I8", format!("a tick was fired {latest} ms late, not {bound}")));
+    }
+    let lags = lags(history);
+    if let Some(median) = lags.get(lags.len() / 2)
+        && history.prompt
+        && *median > USUAL_LAG_MS
+    {
+        found.push(violation("I8", format!("half of the jobs wait {median} ms for their start")));
+    }
+    found
+}
+
+/// I11.
+pub fn the_next_tick_lies_ahead(history: &History) -> Vec<Violation> {
+    let stuck = history.schedules.iter().filter(|schedule| {
+        let ahead = schedule.next.is_some_and(|next| next + MINUTE > history.read);
+        schedule.enabled && !ahead
+    });
+    let what = |id: &str, next| format!("{id} stands at {next:?} at {}", history.read);
+    stuck.map(|schedule| violation("I11", what(&schedule.id, schedule.next))).collect()
+}

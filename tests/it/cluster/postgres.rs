@@ -1,0 +1,186 @@
+//! PostgreSQL goes, comes back, falls silent, and answers into nowhere.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::Connection;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::history::What;
+use super::stores::{Store, To};
+use super::world::{Plan, USUAL, World};
+use crate::harness::client::schedule;
+use crate::harness::link::Mood;
+use crate::harness::postgres::{PostgresServer, Stop};
+use crate::harness::wait::{live_for, until, within};
+
+const OWN: Plan = Plan { own_store: true, ..USUAL };
+
+impl World {
+    fn postgres(&mut self) -> &mut PostgresServer {
+        match &mut self.stores.store {
+            Store::Own(server) => server,
+            Store::Shared(_) => panic!("the server is not the test's own"),
+        }
+    }
+
+    /// Waits until all replicas are ready by themselves.
+    async fn all_ready(&self, bound: Duration) {
+        within(bound, "all are ready", async || {
+            for replica in &self.replicas {
+                if !replica.process().is_ready().await {
+                    return None;
+                }
+            }
+            Some(())
+        })
+        .await;
+    }
+}
+
+/// F30.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_restarted_has_forgotten_nothing_that_was_answered() {
+    let mut world = World::start(OWN).await;
+    for (stop, away) in [(Stop::Fast, 0), (Stop::Immediate, 0), (Stop::Immediate, 6)] {
+        world.trouble();
+        world.postgres().stop(stop).await;
+        live_for(Duration::from_secs(away)).await;
+        world.postgres().restart().await;
+        world.healed();
+        world.all_ready(Duration::from_secs(10)).await;
+        world.minutes(0.8).await;
+    }
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F31.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_whose_answers_are_lost_are_not_done_twice() {
+    let mut world = World::start(USUAL).await;
+    world.trouble();
+    for _ in 0..3 {
+        for replica in &world.replicas {
+            replica.links.store.lose_answer_to("COMMIT");
+        }
+        until("answers are lost", async || {
+            world.replicas.iter().all(|replica| !replica.links.store.is_to_lose()).then_some(())
+        })
+        .await;
+        world.minutes(0.4).await;
+    }
+    world.healed();
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F33: the others are not in its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_schedule_holds_up_no_other() {
+    let mut world = World::start(USUAL).await;
+    // Users do not go near it.
+    let url = world.target.url("");
+    let batch = super::load::kinds(&world.users, &url, 1, 1);
+    let locked = world.users.create(0, 1, batch).await.remove(0);
+    let id: punctual::domain::ScheduleId = locked.parse().expect("an id");
+    let mut other = world.stores.store.beside().await;
+    let mut lock = other.begin().await.expect("begun");
+    for table in ["schedules WHERE id", "schedule_versions WHERE schedule_id"] {
+        let lock_it = format!("SELECT FROM {table} = $1 FOR UPDATE");
+        sqlx::query(sqlx::AssertSqlSafe(lock_it))
+            .bind(uuid(id))
+            .execute(&mut *lock)
+            .await
+            .expect("locked");
+    }
+    world.latest_ms = Some(2_000);
+    live_for(Duration::from_secs(12)).await;
+    lock.rollback().await.expect("released");
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+fn uuid(id: punctual::domain::ScheduleId) -> sqlx::types::Uuid {
+    sqlx::types::Uuid::from_bytes(id.to_bytes())
+}
+
+/// F34, F45: outcomes are kept meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
+    let mut world = World::start(USUAL).await;
+    world.trouble();
+    world.replicas[1].links.set(To::Store, Mood::Silent);
+    live_for(Duration::from_secs(12)).await;
+    world.replicas[1].links.set(To::Store, Mood::Open);
+    world.healed();
+    world.all_ready(Duration::from_secs(15)).await;
+    world.minutes(1.0).await;
+    world.trouble();
+    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
+    live_for(Duration::from_secs(12)).await;
+    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
+    world.healed();
+    world.all_ready(Duration::from_secs(15)).await;
+    world.minutes(1.5).await;
+    world.holds().await;
+}
+
+/// F45.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcomes_outlive_a_store_that_is_away_when_they_come() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { schedules: 30, settings, ..USUAL }).await;
+    let jobs = world.hanging(9, &[3]).await;
+    world.trouble();
+    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Cut));
+    world.target.release();
+    until("all are answered", async || {
+        let hits = world.target.hits();
+        let mut own = hits.iter().filter(|hit| jobs.contains(&hit.job));
+        own.all(|hit| hit.answered == Some(200)).then_some(())
+    })
+    .await;
+    live_for(Duration::from_secs(4)).await;
+    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
+    world.healed();
+    world.minutes(1.0).await;
+    let history = world.holds().await;
+    for job in history.jobs.iter().filter(|job| jobs.contains(&job.id)) {
+        assert_eq!((job.status.as_str(), job.number), ("SUCCESS", 1), "sent once: {job:?}");
+    }
+}
+
+/// F35.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_who_hang_up_leave_nothing_behind() {
+    let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
+    let batch: Vec<_> = (0..20)
+        .map(|_| schedule("http://example.com/", json!({ "name": "left behind" })))
+        .collect();
+    let body = serde_json::Value::from(batch).to_string();
+    for place in 0..1_000 {
+        let Some(door) = world.users.door() else { continue };
+        let mut stream = TcpStream::connect(door).await.expect("it listens");
+        let head = format!(
+            "POST /v1/schedules/bulk HTTP/1.1\r\nhost: test\r\nx-api-key: {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            world.users.keys[1],
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        // Some leave before they have said everything, the others at any time after that.
+        let said = if place % 3 == 0 { body.len() / 2 } else { body.len() };
+        stream.write_all(&body.as_bytes()[..said]).await.expect("sent");
+        if place % 3 == 1 {
+            live_for(Duration::from_secs_f64(0.03 * world.users.dice.unit())).await;
+        }
+    }
+    world.minutes(1.0).await;
+    let history = world.holds().await;
+    let whole = history.schedules.iter().filter(|schedule| schedule.name == "left behind").count();
+    assert_eq!(whole % 20, 0, "all of a batch or nothing");
+    let answered = world.users.ask(What::Other, Some(&json!([]))).await;
+    assert!(matches!(answered, super::history::Answer::Refused { status: 400, .. }));
+}

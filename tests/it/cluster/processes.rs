@@ -1,0 +1,281 @@
+//! Leaders that die, sleep and leave.
+
+use std::time::{Duration, Instant};
+
+use punctual::runtime::faults::Point;
+use sqlx::Connection;
+
+use super::history::Written;
+use super::stores::LEASE;
+use super::world::{Plan, USUAL, World};
+use crate::harness::wait::{live_for, until};
+
+/// How late ticks may be fired after a leader has gone without a word, and a busy machine's share.
+const REPLACED: Duration = Duration::from_millis(5_000 + 2_000);
+
+impl World {
+    /// Ticks are fired within the time in which a leader is replaced.
+    fn fires_on(&mut self, within: Duration) {
+        self.latest_ms = i64::try_from(within.as_millis()).ok();
+    }
+
+    async fn epochs(&self) -> Vec<Written> {
+        let writes = super::audit::read(self.stores.store.beside().await).await;
+        writes.into_iter().filter(|write| matches!(write, Written::Epoch { .. })).collect()
+    }
+}
+
+/// F01.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaders_killed_at_any_time_are_replaced() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(REPLACED);
+    for shard in [0, 5] {
+        let part = world.users.dice.unit();
+        world.part_of_minute(part).await;
+        let leader = world.leader_of(shard).await;
+        world.trouble();
+        world.replicas[leader].kill();
+        world.led_without(leader).await;
+        world.restart(leader).await;
+        world.healed();
+        world.minutes(0.5).await;
+    }
+    world.holds().await;
+}
+
+/// F02, F04.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(REPLACED);
+    for point in [Point::BeforeFire, Point::AfterFire, Point::AfterPush] {
+        let leader = world.leader_of(0).await;
+        world.trouble();
+        world.replicas[leader].at(point, "die");
+        world.replicas[leader].died().await;
+        world.led_without(leader).await;
+        world.restart(leader).await;
+        world.healed();
+    }
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F04: in the middle of the statement that makes the jobs and moves the ticks on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
+    let mut world = World::start(USUAL).await;
+    let leader = world.leader_of(0).await;
+    world.part_of_minute(0.7).await;
+    world.trouble();
+    let mut other = world.stores.store.beside().await;
+    let mut lock = other.begin().await.expect("begun");
+    sqlx::query(
+        "SELECT FROM schedule_state WHERE shard = 0 ORDER BY schedule_id DESC LIMIT 1 FOR UPDATE",
+    )
+    .execute(&mut *lock)
+    .await
+    .expect("locked");
+    let mut beside = world.stores.store.beside().await;
+    until("the leader waits for the lock", async || {
+        let waits: bool = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+                            AND datname = current_database()
+                            AND application_name = 'punctual scheduler')",
+        )
+        .fetch_one(&mut beside)
+        .await
+        .expect("asked");
+        waits.then_some(())
+    })
+    .await;
+    world.replicas[leader].kill();
+    lock.rollback().await.expect("released");
+    world.led_without(leader).await;
+    world.restart(leader).await;
+    world.healed();
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F05.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(REPLACED);
+    for shard in [0, 5] {
+        let part = world.users.dice.unit();
+        world.part_of_minute(part).await;
+        let leader = world.leader_of(shard).await;
+        world.trouble();
+        world.replicas[leader].close_door();
+        world.replicas[leader].pause();
+        live_for(LEASE + Duration::from_secs(5)).await;
+        world.led_without(leader).await;
+        world.replicas[leader].resume();
+        world.replicas[leader].ready().await;
+        world.healed();
+        world.minutes(0.7).await;
+    }
+    assert!(world.replicas.iter_mut().all(|replica| !replica.has_ended()), "nobody has crashed");
+    world.holds().await;
+}
+
+impl World {
+    /// A leader is put to sleep between its look at the term and its write, and wakes when its
+    /// successor has raised the epoch and not fired yet.
+    pub async fn wake_a_leader_into_anothers_term(&mut self) {
+        let stale = self.leader_of(0).await;
+        self.part_of_minute(0.6).await;
+        self.trouble();
+        self.replicas[stale].at(Point::BeforeFire, "stop");
+        self.replicas[stale].paused().await;
+        // It goes through its shards in turn, so this is the one that it was about to write to.
+        let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == stale);
+        let shard = led.map(|(shard, _)| shard).min().expect("it leads some");
+        let others: Vec<_> = (0..self.replicas.len()).filter(|place| *place != stale).collect();
+        others.iter().for_each(|place| self.replicas[*place].at(Point::AfterRaise, "stop"));
+        let successor = until("another one raises the epoch", async || {
+            let leader = self.leader_of(shard).await;
+            (leader != stale).then_some(leader)
+        })
+        .await;
+        self.replicas[successor].paused().await;
+        self.replicas[stale].resume();
+        // The stale leader comes back and does what it was about to do.
+        live_for(Duration::from_secs(2)).await;
+        others.iter().for_each(|place| self.replicas[*place].resume());
+        for place in others {
+            self.replicas[place].at_no_point();
+            self.replicas[place].resume();
+        }
+        self.healed();
+        self.minutes(1.0).await;
+    }
+}
+
+impl World {
+    /// The leader of shard 0 is put to sleep between its look at the term and its write, and wakes
+    /// when its successor has fired what it was about to fire.
+    pub async fn wake_a_leader_after_another_has_fired(&mut self) {
+        let stale = self.leader_of(0).await;
+        self.part_of_minute(0.6).await;
+        self.trouble();
+        self.replicas[stale].at(Point::BeforeFire, "stop");
+        self.replicas[stale].paused().await;
+        self.replicas[stale].close_door();
+        self.led_without(stale).await;
+        self.minutes(0.4).await;
+        self.replicas[stale].resume();
+        self.replicas[stale].ready().await;
+        self.healed();
+        self.minutes(1.0).await;
+    }
+}
+
+/// F06: what only the store's own check can refuse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_slept_between_check_and_write_is_fenced() {
+    let mut world = World::start(USUAL).await;
+    world.wake_a_leader_into_anothers_term().await;
+    world.wake_a_leader_after_another_has_fired().await;
+    world.holds().await;
+}
+
+/// F07.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
+    let mut world = World::start(USUAL).await;
+    let leader = world.leader_of(0).await;
+    let before = world.leaders().await;
+    world.trouble();
+    for _ in 0..3 {
+        world.replicas[leader].pause();
+        live_for(LEASE / 2).await;
+        world.replicas[leader].resume();
+        world.minutes(0.5).await;
+    }
+    world.healed();
+    assert_eq!(world.leaders().await, before, "nobody else has led: {:?}", world.epochs().await);
+    world.holds().await;
+}
+
+/// F08: it sleeps when it has won and not begun yet, and others get what it has won.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead() {
+    let mut world =
+        World::start(Plan { settings: &[("PUNCTUAL_CLUSTER_SHARDS", "24")], ..USUAL }).await;
+    world.fires_on(REPLACED * 2);
+    let leader = world.leader_of(0).await;
+    let candidate = (leader + 1) % world.replicas.len();
+    world.trouble();
+    world.replicas[candidate].at(Point::BeforeRaise, "stop");
+    world.replicas[leader].kill();
+    world.replicas[candidate].paused().await;
+    world.replicas[candidate].close_door();
+    // Another member: what the candidate has won is shared out otherwise.
+    world.restart(leader).await;
+    world.led_without(candidate).await;
+    world.minutes(0.3).await;
+    world.replicas[candidate].resume();
+    world.replicas[candidate].ready().await;
+    world.healed();
+    world.minutes(3.0).await;
+    world.holds().await;
+}
+
+/// F17, F77: no call fails, no attempt is repeated, no tick is later than a hand-over takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_in_good_order_one_after_the_other_nothing_is_felt() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(Duration::from_millis(2_000 + 1_500));
+    world.calm = true;
+    for place in 0..world.replicas.len() {
+        // As a load balancer does. Calls that are under way end by themselves.
+        world.replicas[place].close_door();
+        live_for(Duration::from_millis(500)).await;
+        let asked = Instant::now();
+        world.replicas[place].process().terminate();
+        world.led_without(place).await;
+        let took = asked.elapsed();
+        assert!(took < Duration::from_millis(2_000 + 1_000), "handed over after {took:?}");
+        let status = world.replicas[place].ended(Duration::from_secs(15)).await;
+        assert_eq!(status.code(), Some(0), "a clean stop");
+        world.restart(place).await;
+        world.minutes(0.3).await;
+    }
+    world.holds().await;
+}
+
+/// F65: what was missed meanwhile is caught up with as the policy says, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_ten_minutes_without_anybody_the_policies_decide() {
+    let mut world = World::start(Plan { factor: 60, schedules: 18, users: 0, ..USUAL }).await;
+    world.trouble();
+    let begun = world.lapse.now();
+    world.replicas.iter_mut().for_each(super::replica::Replica::kill);
+    world.minutes(10.0).await;
+    let ended = world.lapse.now();
+    for place in 0..world.replicas.len() {
+        world.launch(place);
+    }
+    for replica in &mut world.replicas {
+        replica.ready().await;
+    }
+    world.healed();
+    world.minutes(4.0).await;
+    let history = world.holds().await;
+    let missed = |tick: i64| begun < tick && tick < ended - super::lapse::MINUTE;
+    for (place, schedule) in world.schedules.iter().enumerate() {
+        let jobs = history.jobs.iter().filter(|job| job.schedule == *schedule && missed(job.tick));
+        let skips = history.skips.iter().filter(|skip| skip.schedule == *schedule);
+        let skipped = skips.filter(|skip| skip.reason == "catch_up").count();
+        let (jobs, overlaps) = (jobs.count(), place / 5 % 5 == 2 || place / 5 % 5 == 4);
+        match place % 3 {
+            0 => assert!(jobs <= 1 && skipped > 0, "last: {jobs}"),
+            1 => assert!((jobs >= 8 || overlaps) && skipped == 0, "all: {jobs}"),
+            _ => assert!(jobs == 0 && skipped > 0, "skip: {jobs}"),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading what the API shows in the end.
+
+use std::sync::Arc;
+
+use punctual::domain::Timestamp;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::history::{Attempt, Job, Schedule, Skip};
+use crate::harness::client::ApiClient;
+
+fn text(record: &Value, name: &str) -> String {
+    record[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn number(record: &Value, name: &str) -> u32 {
+    let number = record[name].as_u64().unwrap_or_else(|| panic!("no {name} in {record}"));
+    number.try_into().expect("small")
+}
+
+fn instant_if(record: &Value, name: &str) -> Option<i64> {
+    let instant: Timestamp = record[name].as_str()?.parse().expect("an instant");
+    Some(instant.as_millis())
+}
+
+fn instant(record: &Value, name: &str) -> i64 {
+    instant_if(record, name).unwrap_or_else(|| panic!("no {name} in {record}"))
+}
+
+/// A job of a list, or on its own.
+pub fn job(record: &Value) -> Job {
+    let attempts = record["attempts"].as_array().into_iter().flatten();
+    Job {
+        id: text(record, "id"),
+        schedule: text(record, "scheduleId"),
+        status: text(record, "status"),
+        trigger: text(record, "trigger"),
+        tick: instant(record, "scheduledRunAtUtc"),
+        created: instant(record, "createdAt"),
+        started: instant_if(record, "startedAtUtc"),
+        completed: instant_if(record, "completedAtUtc"),
+        updated: instant(record, "updatedAt"),
+        number: number(record, "attemptNumber"),
+        most: number(record, "maxAttempts"),
+        error: record["errorCode"].as_str().map(str::to_owned),
+        endpoint: text(record, "endpoint"),
+        body: text(record, "body"),
+        attempts: attempts.map(attempt).collect(),
+    }
+}
+
+fn attempt(record: &Value) -> Attempt {
+    Attempt {
+        number: number(record, "number"),
+        status: record["statusCode"].as_u64().map(|status| status.try_into().expect("small")),
+        error: record["errorCode"].as_str().map(str::to_owned),
+    }
+}
+
+/// All jobs of an account up to a tick, with their attempts.
+pub async fn jobs(api: &ApiClient, cut: i64) -> Vec<Job> {
+    let listed = api.jobs(&format!("to={}", Timestamp::from_millis(cut))).await;
+    let mut jobs = Vec::with_capacity(listed.len());
+    let mut asked = JoinSet::new();
+    let rooms = Arc::new(tokio::sync::Semaphore::new(6));
+    for record in listed {
+        let mut listed = job(&record);
+        if listed.number == 1 && listed.status == "SUCCESS" {
+            // Its last attempt is the only one, and is in the list.
+            listed.attempts = vec![attempt(&with_number(&record))];
+            jobs.push(listed);
+            continue;
+        }
+        let (api, rooms) = (api.clone(), rooms.clone());
+        asked.spawn(async move {
+            let _room = rooms.acquire().await.expect("open");
+            job(&api.job(&listed.id).await)
+        });
+    }
+    jobs.extend(asked.join_all().await);
+    jobs
+}
+
+fn with_number(record: &Value) -> Value {
+    let mut attempt = record.clone();
+    attempt["number"] = 1.into();
+    attempt
+}
+
+/// All schedules of an account.
+pub async fn schedules(api: &ApiClient) -> Vec<Schedule> {
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let reply = api.get(&format!("/v1/schedules?pageSize=1000{cursor}")).await;
+        let page = reply.data().as_array().expect("schedules");
+        all.extend(page.iter().map(|record| Schedule {
+            id: text(record, "id"),
+            name: text(record, "name"),
+            enabled: record["isEnabled"] == true,
+            next: instant_if(record, "nextRunAtUtc"),
+        }));
+        match reply.body["pagination"]["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return all,
+        }
+    }
+}
+
+/// What a schedule has skipped.
+pub async fn skips(api: &ApiClient, schedule: &str) -> Vec<Skip> {
+    let reply = api.get(&format!("/v1/schedules/{schedule}/skips?pageSize=1000")).await;
+    let skips = reply.data()["skips"].as_array().expect("skips").clone();
+    let read = |record: &Value| Skip {
+        schedule: schedule.to_owned(),
+        first: instant(record, "firstUtc"),
+        last: instant(record, "lastUtc"),
+        count: number(record, "count").into(),
+        reason: text(record, "reason"),
+    };
+    skips.iter().map(read).collect()
+}

@@ -1,0 +1,33 @@
+//! The calendar as it is, for some minutes.
+
+use std::time::{Duration, Instant};
+
+use super::world::{Plan, USUAL, World};
+use crate::harness::wait::live_for;
+
+/// How long it takes.
+const LONG: Duration = Duration::from_secs(190);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn minutes_as_they_are_with_a_death_every_half_of_them() {
+    let mut world = World::start(Plan { factor: 1, schedules: 120, ..USUAL }).await;
+    world.latest_ms = Some(7_000);
+    let begun = Instant::now();
+    let mut deaths = 0;
+    while begun.elapsed() < LONG {
+        // Every other one is at the full minute.
+        if deaths % 2 == 0 {
+            world.part_of_minute(0.999 + 0.002 * world.users.dice.unit()).await;
+        }
+        let victim = world.users.below(world.replicas.len());
+        world.trouble();
+        world.replicas[victim].kill();
+        world.led_without(victim).await;
+        world.restart(victim).await;
+        world.healed();
+        deaths += 1;
+        live_for(Duration::from_secs(20)).await;
+    }
+    println!("{deaths} deaths");
+    world.holds().await;
+}

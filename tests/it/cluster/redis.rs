@@ -1,0 +1,89 @@
+//! Redis goes, comes back, forgets, and is slow or full. None of it is an excuse for a call that
+//! fails, so nothing here is announced as trouble.
+
+use std::time::Duration;
+
+use redis::cmd;
+
+use super::stores::To;
+use super::world::{USUAL, World};
+use crate::harness::link::Mood;
+use crate::harness::wait::live_for;
+
+impl World {
+    fn all_links(&self, mood: Mood) {
+        self.replicas.iter().for_each(|replica| replica.links.set(To::Redis, mood));
+    }
+}
+
+/// F20, F21, F27.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_wiped_is_filled_again() {
+    let mut world = World::start(USUAL).await;
+    world.latest_ms = Some(10_000);
+    world.part_of_minute(0.5).await;
+    let _: () = world.stores.redis.run(&cmd("FLUSHALL")).await;
+    world.minutes(1.2).await;
+    let _: () = world.stores.redis.run(cmd("SCRIPT").arg("FLUSH")).await;
+    world.minutes(1.0).await;
+    world.stores.redis.restart().await;
+    world.minutes(1.5).await;
+    world.holds().await;
+}
+
+/// F22: what a server lost that had been promoted before it knew the last writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() {
+    let mut world = World::start(USUAL).await;
+    world.latest_ms = Some(10_000);
+    for part in [0.9, 0.1] {
+        world.part_of_minute(part).await;
+        let _: () = world.stores.redis.run(&cmd("SAVE")).await;
+        live_for(Duration::from_secs(1)).await;
+        world.stores.redis.restart().await;
+        world.minutes(1.0).await;
+    }
+    world.holds().await;
+}
+
+/// F23.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_queue_users_are_served_and_ticks_wait() {
+    let mut world = World::start(USUAL).await;
+    let away = Duration::from_secs(12);
+    world.latest_ms = Some(12_000 + 10_000);
+    world.stores.redis.kill();
+    live_for(away).await;
+    world.stores.redis.restart().await;
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
+/// F24.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_answers_late_doubles_and_loses_nothing() {
+    let mut world = World::start(USUAL).await;
+    for slow in [600, 1_500] {
+        world.all_links(Mood::Slow(Duration::from_millis(slow)));
+        world.minutes(1.5).await;
+        world.all_links(Mood::Open);
+        world.minutes(1.0).await;
+    }
+    world.holds().await;
+}
+
+/// F25.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_full_is_still_emptied() {
+    let mut world = World::start(USUAL).await;
+    let limit = |bytes: &str| {
+        let mut set = cmd("CONFIG");
+        set.arg("SET").arg("maxmemory").arg(bytes);
+        set
+    };
+    let _: () = world.stores.redis.run(&limit("1")).await;
+    world.minutes(2.0).await;
+    let _: () = world.stores.redis.run(&limit("0")).await;
+    world.minutes(1.5).await;
+    world.holds().await;
+}

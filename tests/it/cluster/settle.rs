@@ -1,0 +1,233 @@
+//! The end of a run: everything is healed and left alone, then it is all read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use punctual::domain::JobId;
+use sqlx::Connection;
+
+use super::history::{History, Hit, Use};
+use super::lapse::machine;
+use super::oracles::{Violation, judge, told};
+use super::replica::Replica;
+use super::world::World;
+use super::{audit, oracles, read};
+use crate::harness::client::ApiClient;
+use crate::harness::recorder;
+use crate::harness::wait::live_for;
+
+/// How long everything may take to come to its end; what has not by then never does.
+const TO_THE_END: Duration = Duration::from_secs(40);
+
+/// What a life of a replica uses.
+pub struct Usage {
+    life: String,
+    place: usize,
+    files: u64,
+    bytes: u64,
+}
+
+impl Usage {
+    /// Of those that run.
+    pub fn of(replicas: &[Replica]) -> Vec<Self> {
+        let running = replicas.iter().filter(|replica| replica.server.is_some());
+        let used = running.map(|replica| {
+            let process = format!("/proc/{}", replica.process().pid());
+            let files = fs::read_dir(format!("{process}/fd")).map_or(0, Iterator::count);
+            let statm = fs::read_to_string(format!("{process}/statm")).unwrap_or_default();
+            let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+            let bytes = pages.unwrap_or(0_u64) * 4_096;
+            Self { life: replica.life(), place: replica.place, files: files as u64, bytes }
+        });
+        used.collect()
+    }
+}
+
+impl World {
+    /// Heals everything, waits until it has come to its end, and reads it.
+    pub async fn settle(&mut self) -> History {
+        self.users.go_home();
+        for place in 0..self.replicas.len() {
+            self.replicas[place].links.open();
+            self.replicas[place].at_no_point();
+            if self.replicas[place].server.is_some() {
+                self.replicas[place].resume();
+            } else {
+                self.launch(place);
+            }
+        }
+        self.target.release();
+        for replica in &mut self.replicas {
+            replica.ready().await;
+        }
+        while let Some(user) = self.living.join_next().await {
+            user.expect("no panic");
+        }
+        let begun = Instant::now();
+        let cut = self.lapse.now();
+        while !self.is_over(cut).await && begun.elapsed() < TO_THE_END {
+            live_for(Duration::from_millis(100)).await;
+        }
+        println!("everything is over after {:?}", begun.elapsed());
+        self.read(cut).await
+    }
+
+    /// Whether nothing up to this tick is left to be done.
+    async fn is_over(&self, cut: i64) -> bool {
+        let mut store = self.stores.store.beside().await;
+        let left: i64 = sqlx::query_scalar(
+            "SELECT (SELECT count(*) FROM schedule_state WHERE next_tick <= $1)
+                  + (SELECT count(*) FROM jobs WHERE status < 2
+                     AND ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint <= $1)",
+        )
+        .bind(cut)
+        .fetch_one(&mut store)
+        .await
+        .expect("counted");
+        store.close().await.expect("closed");
+        left == 0
+    }
+
+    async fn read(&mut self, cut: i64) -> History {
+        let tape = self.users.take_tape();
+        let door = self.users.door().expect("a replica");
+        let (mut jobs, mut schedules, mut skips) = (Vec::new(), Vec::new(), Vec::new());
+        let mut read_at = 0;
+        for key in &self.users.keys {
+            let api = ApiClient::new(door, key);
+            jobs.extend(read::jobs(&api, cut).await);
+            if read_at == 0 {
+                // The earliest: what is read later has only gone on.
+                read_at = self.lapse.now();
+            }
+            let own = read::schedules(&api).await;
+            for schedule in own.iter().filter(|schedule| schedule.next.is_some()) {
+                skips.extend(read::skips(&api, &schedule.id).await);
+            }
+            schedules.extend(own);
+        }
+        let hits = self.target.hits().into_iter().map(hit);
+        let is_later =
+            |job: &str| job.parse::<JobId>().is_ok_and(|job| job.timestamp().as_millis() > cut);
+        History {
+            lapse: self.lapse,
+            calls: tape.calls,
+            hits: hits.filter(|hit| !is_later(&hit.job)).collect(),
+            seen: tape.seen.into_iter().filter(|job| job.tick <= cut).collect(),
+            jobs,
+            skips,
+            schedules,
+            writes: audit::read(self.stores.store.beside().await).await,
+            troubles: self.troubles.clone(),
+            uses: self.uses().await,
+            probes: tape.probes,
+            cut,
+            read: read_at,
+            latest_ms: self.latest_ms,
+            calm: self.calm,
+            prompt: self.prompt,
+        }
+    }
+
+    /// What replicas use that have lived all the time, and what is left open in the store.
+    async fn uses(&self) -> Vec<Use> {
+        let now = Usage::of(&self.replicas);
+        let mut uses = Vec::new();
+        for before in &self.usage {
+            let Some(after) = now.iter().find(|now| now.life == before.life) else { continue };
+            let place = before.place;
+            uses.push(Use {
+                what: format!("files of replica {place}"),
+                before: before.files,
+                after: after.files,
+                most: before.files + 60,
+            });
+            uses.push(Use {
+                what: format!("bytes of replica {place}"),
+                before: before.bytes,
+                after: after.bytes,
+                most: before.bytes * 2 + (64 << 20),
+            });
+        }
+        let open: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+             AND state LIKE 'idle in transaction%' AND state_change < now() - interval '3 s'",
+        )
+        .fetch_one(&mut self.stores.store.beside().await)
+        .await
+        .expect("counted");
+        let after = open.unsigned_abs();
+        uses.push(Use { what: "open transactions".to_owned(), before: 0, after, most: 0 });
+        uses
+    }
+
+    /// Settles, and says what is wrong.
+    pub async fn violations(&mut self) -> Vec<Violation> {
+        let history = self.settle().await;
+        report(&history);
+        judge(&history)
+    }
+
+    /// Settles, and makes sure that nothing is wrong.
+    pub async fn holds(&mut self) -> History {
+        let history = self.settle().await;
+        report(&history);
+        self.show_warnings();
+        let violations = judge(&history);
+        assert!(violations.is_empty(), "{}", told(&violations));
+        history
+    }
+
+    /// Prints what replicas have warned of in their last lives, and how often.
+    fn show_warnings(&self) {
+        let mut warnings: BTreeMap<String, usize> = BTreeMap::new();
+        for replica in self.replicas.iter().filter(|replica| replica.server.is_some()) {
+            for line in replica.process().log().iter().filter(|line| {
+                // The variables of the tests are no settings, as it says.
+                let of_tests = line["message"].as_str().is_some_and(|said| said.contains("_TEST_"));
+                line["level"] != "INFO" && !of_tests
+            }) {
+                let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+                let (what, error) = (text("message"), text("error"));
+                *warnings.entry(format!("{} {what} {error}", replica.life())).or_default() += 1;
+            }
+        }
+        for (warning, times) in warnings {
+            println!("warned {times} times: {warning}");
+        }
+    }
+}
+
+fn hit(hit: recorder::Hit) -> Hit {
+    Hit {
+        job: hit.job,
+        attempt: hit.attempt,
+        path: hit.path,
+        body: String::from_utf8_lossy(&hit.body).into_owned(),
+        at: hit.wall_ms,
+        answered: hit.answered,
+    }
+}
+
+fn report(history: &History) {
+    let (late, lags) = (oracles::lateness(history), oracles::lags(history));
+    let part = |sorted: &[i64], part: usize| sorted.get(sorted.len() * part / 100).copied();
+    let refused =
+        history.calls.iter().filter(|call| !matches!(call.answer, super::history::Answer::Done(_)));
+    println!(
+        "{} calls, {} of them not done; {} jobs, {} hits, {} skips; fired late by {:?}, {:?}, {:?} ms \
+         (half, 99 %, all); started after {:?}, {:?} ms; at {}",
+        history.calls.len(),
+        refused.count(),
+        history.jobs.len(),
+        history.hits.len(),
+        history.skips.len(),
+        part(&late, 50),
+        part(&late, 99),
+        late.last(),
+        part(&lags, 50),
+        part(&lags, 99),
+        machine(),
+    );
+}

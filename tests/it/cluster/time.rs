@@ -1,0 +1,57 @@
+//! Clocks that are wrong, and that jump.
+
+use std::time::Duration;
+
+use super::lapse::machine;
+use super::world::{USUAL, World};
+use crate::harness::wait::{live_for, until};
+
+const HOUR: i64 = 3_600_000;
+
+impl World {
+    /// One whose replicas' clocks are wrong by so much from some instants on.
+    async fn with_clocks(wrong: [Option<(i64, i64)>; 3]) -> Self {
+        let mut world = Self::prepare(USUAL).await;
+        for (place, wrong) in wrong.into_iter().enumerate() {
+            world.replicas[place].settings =
+                vec![("PUNCTUAL_TEST_CLOCK", world.lapse.variable(wrong))];
+            world.launch(place);
+        }
+        for replica in &mut world.replicas {
+            replica.ready().await;
+        }
+        world.load().await;
+        world
+    }
+}
+
+/// F60.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_that_are_wrong_by_minutes_change_nothing() {
+    let mut world = World::with_clocks([Some((300_000, 0)), Some((-300_000, 0)), None]).await;
+    world.latest_ms = Some(2_000);
+    world.minutes(3.0).await;
+    world.holds().await;
+}
+
+/// F61.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_jumps_fires_nothing_early_and_nothing_twice() {
+    let from = machine() + 30_000;
+    let jumps = [Some((HOUR, from)), Some((-HOUR, from)), Some((3_000, from + 6_000))];
+    let world = World::with_clocks(jumps).await;
+    let mut world = world;
+    until("all of them lead", async || {
+        let leaders = world.leaders().await;
+        (0..3).all(|place| leaders.iter().any(|(_, leader)| *leader == place)).then_some(())
+    })
+    .await;
+    // A replica that does not know the time any more refuses users until it does.
+    world.trouble();
+    let left = u64::try_from(from + 6_000 - machine()).unwrap_or(0);
+    live_for(Duration::from_millis(left)).await;
+    world.minutes(2.0).await;
+    world.healed();
+    world.minutes(1.0).await;
+    world.holds().await;
+}

@@ -1,0 +1,262 @@
+//! What users do while schedules are due, on all replicas at once.
+
+use std::time::Duration;
+
+use punctual::domain::Timestamp;
+use punctual::queue::Queue;
+use punctual::queue::redis::{RedisQueue, Settings};
+use punctual::runtime::{Clock, Random, Tasks};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::history::{Answer, What};
+use super::lapse::MINUTE;
+use super::load::kinds;
+use super::world::{Plan, USUAL, World};
+use crate::harness::client::schedule;
+use crate::harness::wait::{live_for, within};
+
+const ONE_AT_A_TIME: Plan = Plan { schedules: 30, ..USUAL };
+
+impl World {
+    /// Has something asked of each of new schedules around their tick, of all replicas at once.
+    async fn around_the_tick(
+        &mut self,
+        count: usize,
+        ask: fn(usize, String) -> (What, Option<Value>),
+    ) {
+        let url = self.target.url("");
+        let created = self.users.create(0, 1, kinds(&self.users, &url, count, 1)).await;
+        self.part_of_minute(0.5).await;
+        let half = MINUTE.unsigned_abs() / 2 / self.lapse.factor.unsigned_abs();
+        let mut asking = JoinSet::new();
+        for (place, schedule) in created.into_iter().enumerate() {
+            let users = self.users.clone();
+            asking.spawn(async move {
+                let wait = half as f64 - 150.0 + 300.0 * users.dice.unit();
+                live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
+                let (what, body) = ask(place, schedule);
+                users.ask(what, body.as_ref()).await;
+            });
+        }
+        asking.join_all().await;
+    }
+}
+
+/// F71.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_delete_is_answered_no_tick_makes_a_job() {
+    let mut world = World::start(ONE_AT_A_TIME).await;
+    for _ in 0..2 {
+        world.around_the_tick(40, |_, schedule| (What::Delete { schedule }, None)).await;
+    }
+    world.minutes(1.5).await;
+    let history = world.holds().await;
+    let cancelled = history.jobs.iter().filter(|job| job.error.as_deref() == Some("CANCELLED"));
+    for job in cancelled {
+        let hits = history.hits_of(&job.id).count();
+        assert_eq!(hits, job.number as usize, "nothing is sent for what is cancelled: {job:?}");
+    }
+}
+
+/// F72: a job has a path and a body of the same version, which the oracle of hits sees to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
+    let mut world = World::start(ONE_AT_A_TIME).await;
+    let url = world.target.url("");
+    let changed: Vec<_> = world.schedules.iter().take(15).cloned().collect();
+    for round in 0..2 {
+        let half = 2_400;
+        world.part_of_minute(0.5).await;
+        let mut asking = JoinSet::new();
+        for (place, schedule) in changed.iter().cloned().enumerate() {
+            let (users, url) = (world.users.clone(), url.clone());
+            asking.spawn(async move {
+                let wait = f64::from(half) - 150.0 + 500.0 * users.dice.unit();
+                live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
+                let version = 1_000 * (round + 1) + place;
+                let body = json!({
+                    "endpoint": format!("{url}/ok/{version}"),
+                    "body": version.to_string(),
+                    "cronExpression": format!("*/{} * * * *", round % 2 + 1),
+                });
+                let minutes = i64::try_from(round % 2 + 1).expect("small");
+                users.ask(What::Change { schedule, minutes }, Some(&body)).await;
+            });
+        }
+        asking.join_all().await;
+        world.minutes(1.0).await;
+    }
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
+/// F73.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn switched_off_at_its_tick_a_schedule_rests_until_it_is_switched_on() {
+    let mut world = World::start(ONE_AT_A_TIME).await;
+    let switched: Vec<_> = world.schedules.iter().take(15).cloned().collect();
+    for _ in 0..2 {
+        world.part_of_minute(0.9).await;
+        for on in [false, true] {
+            let body = json!({ "enabled": on });
+            let mut asking = JoinSet::new();
+            for schedule in switched.clone() {
+                let (users, body) = (world.users.clone(), body.clone());
+                asking.spawn(async move {
+                    live_for(Duration::from_secs_f64(users.dice.unit())).await;
+                    users.ask(What::Switch { schedule, on }, Some(&body)).await;
+                });
+            }
+            asking.join_all().await;
+            world.minutes(0.9).await;
+        }
+    }
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F74.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_triggers_at_once_make_a_hundred_jobs() {
+    let mut world = World::start(ONE_AT_A_TIME).await;
+    let schedule = world.schedules[0].clone();
+    let mut asking = JoinSet::new();
+    for _ in 0..100 {
+        let (users, schedule) = (world.users.clone(), schedule.clone());
+        asking.spawn(async move {
+            let made = users.ask(What::Trigger { schedule }, None).await;
+            let Answer::Done(ids) = made else { panic!("not triggered: {made:?}") };
+            for door in users.doors.open() {
+                users.ask_at(door, 0, What::Read { job: ids[0].clone() }, None).await;
+            }
+            ids
+        });
+    }
+    let ids: std::collections::BTreeSet<_> =
+        asking.join_all().await.into_iter().flatten().collect();
+    assert_eq!(ids.len(), 100);
+    world.holds().await;
+}
+
+/// F75.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_created_as_a_whole_or_not_at_all() {
+    let mut world = World::start(ONE_AT_A_TIME).await;
+    let one = |name: String| schedule("http://example.com/", json!({ "name": name }));
+    let mut batch: Vec<_> = (0..1_000).map(|place| one(format!("bad {place}"))).collect();
+    batch[999]["cronExpression"] = "never".into();
+    let answer = world.users.ask(What::Other, Some(&batch.into())).await;
+    assert!(matches!(answer, Answer::Refused { status: 400, .. }), "{answer:?}");
+    for round in 0..3 {
+        let names: Vec<_> = (0..1_000).map(|place| format!("batch {round} {place}")).collect();
+        let batch: Vec<_> = names.iter().cloned().map(one).collect();
+        let door = world.replicas[round].process().public().expect("it serves");
+        let users = world.users.clone();
+        world.trouble();
+        let call = tokio::spawn(async move {
+            let what = What::Create { names, minutes: 0 };
+            users.ask_at(door, 0, what, Some(&batch.into())).await
+        });
+        live_for(Duration::from_secs_f64(0.05 + 0.6 * world.users.dice.unit())).await;
+        world.replicas[round].kill();
+        println!("the batch: {:?}", call.await.map(|answer| answer == Answer::Lost));
+        world.restart(round).await;
+        world.healed();
+    }
+    let history = world.holds().await;
+    assert!(history.schedules.iter().all(|schedule| !schedule.name.starts_with("bad ")));
+}
+
+/// F44.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tickets_that_come_again_and_again_run_nothing_twice() {
+    let mut world = World::start(ONE_AT_A_TIME).await;
+    let tasks = Tasks::new();
+    let settings = Settings::parse(&world.stores.redis.url(), "punctual", None, None);
+    let settings = settings.expect("settings");
+    let queue = RedisQueue::start(settings, 8, Clock::system(), Random::seeded(1), &tasks);
+    let queue = queue.expect("a queue");
+    let begun = std::time::Instant::now();
+    let mut pushed = 0;
+    let mut store = world.stores.store.beside().await;
+    while begun.elapsed() < Duration::from_secs(10) {
+        let newest: Vec<(sqlx::types::Uuid, i32, sqlx::types::Uuid, i64)> = sqlx::query_as(
+            "SELECT j.id, j.shard, j.account_id, v.host_key
+             FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+             ORDER BY j.id DESC LIMIT 40",
+        )
+        .fetch_all(&mut store)
+        .await
+        .expect("read");
+        let now = Timestamp::from_millis(world.lapse.now());
+        let tickets: Vec<_> = newest.into_iter().map(|row| ticket(row, now)).collect();
+        queue.push(&tickets).await.expect("pushed");
+        pushed += tickets.len();
+        live_for(Duration::from_millis(30)).await;
+    }
+    assert!(pushed > 1_000, "{pushed}");
+    // Attempts that were needed, and no other.
+    world.calm = true;
+    world.holds().await;
+    tasks.finish(Duration::from_secs(1)).await;
+}
+
+fn ticket(
+    (job, shard, account, host): (sqlx::types::Uuid, i32, sqlx::types::Uuid, i64),
+    start: Timestamp,
+) -> punctual::domain::ticket::Ticket {
+    punctual::domain::ticket::Ticket {
+        job: punctual::domain::JobId::from_bytes(job.into_bytes()),
+        shard: punctual::domain::shard::ShardId(shard.try_into().expect("small")),
+        account: punctual::domain::AccountId::from_bytes(account.into_bytes()),
+        host: punctual::domain::ticket::HostKey(host.cast_unsigned()),
+        start,
+    }
+}
+
+/// F66.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_due_at_once_all_run_and_users_are_served_meanwhile() {
+    let settings =
+        &[("PUNCTUAL_EXECUTOR_PER_ACCOUNT", "1024"), ("PUNCTUAL_EXECUTOR_PER_HOST", "1024")];
+    let mut world = World::start(Plan { schedules: 12, settings, ..USUAL }).await;
+    // So that there is time to create them before they are due.
+    let due = |now: i64| now.rem_euclid(10 * MINUTE);
+    within(Duration::from_secs(60), "the last time is over", async || {
+        (due(world.lapse.now()) < 2 * MINUTE).then_some(())
+    })
+    .await;
+    let begun = world.lapse.now();
+    for account in [0, 1] {
+        for _ in 0..3 {
+            let batch: Vec<_> = (0..833)
+                .map(|_| {
+                    let name = world.users.name();
+                    let fields = json!({ "name": name, "cronExpression": "*/10 * * * *" });
+                    schedule(&world.target.url("/ok"), fields)
+                })
+                .collect();
+            world.users.create(account, 10, batch).await;
+        }
+    }
+    assert!(world.lapse.now() - begun < 7 * MINUTE, "created before they are due");
+    let before = world.target.count();
+    within(Duration::from_secs(90), "all have run", async || {
+        (world.target.count() > before + 6 * 833).then_some(())
+    })
+    .await;
+    let mut calls: Vec<_> = {
+        let tape = world.users.tape.lock().expect("not poisoned");
+        let single = tape.calls.iter().filter(|call| matches!(call.what, What::Trigger { .. }));
+        single.map(|call| call.ended_at - call.begun_at).collect()
+    };
+    calls.sort_unstable();
+    println!("calls took {:?} ms at most, of {}", calls.last(), calls.len());
+    // Twice the second that they may take, for a build that is not optimized.
+    assert!(calls[calls.len() * 99 / 100] < 2_000, "{calls:?}");
+    world.latest_ms = Some(20_000);
+    let history = world.holds().await;
+    let burst = history.jobs.iter().filter(|job| job.tick % (10 * MINUTE) == 0);
+    assert!(burst.filter(|job| job.is_of_tick()).count() >= 6 * 833);
+}

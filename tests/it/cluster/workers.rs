@@ -1,0 +1,229 @@
+//! Executors that die, sleep and stop in the middle of attempts.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use punctual::runtime::faults::Point;
+use serde_json::json;
+
+use super::history::{Answer, History, Job, What};
+use super::world::{Plan, USUAL, World};
+use crate::harness::client::schedule;
+use crate::harness::wait::{live_for, until, within};
+
+/// How long an executor's job waits until another goes on with it: the claim, a sweep, and a busy
+/// machine's share.
+const TAKEN_OVER: Duration = Duration::from_secs(5 + 2 + 10);
+
+impl World {
+    /// Jobs whose requests hang, so many of each schedule with so many attempts, all under way.
+    pub async fn hanging(&mut self, count: usize, attempts: &[u32]) -> BTreeSet<String> {
+        let mut jobs = BTreeSet::new();
+        for most in attempts {
+            let name = self.users.name();
+            let fields = json!({ "name": name, "maxRetries": most, "timeoutSeconds": 300 });
+            let one = schedule(&self.target.url("/hang"), fields);
+            let created = self.users.create(0, 0, vec![one]).await;
+            for _ in 0..count {
+                let what = What::Trigger { schedule: created[0].clone() };
+                if let Answer::Done(ids) = self.users.ask(what, None).await {
+                    jobs.extend(ids);
+                }
+            }
+        }
+        until("all of them are under way", async || {
+            jobs.iter().all(|job| !self.target.hits_of(job).is_empty()).then_some(())
+        })
+        .await;
+        jobs
+    }
+
+    /// The replica that runs most of the requests that hang.
+    async fn holder(&self) -> usize {
+        let life: String = sqlx::query_scalar(
+            "SELECT a.life FROM audit AS a JOIN jobs AS j ON j.id = a.job
+             JOIN schedule_versions AS v ON v.id = j.version_id
+             WHERE a.kind = 'claim' AND j.status = 1 AND v.endpoint LIKE '%/hang'
+             GROUP BY a.life ORDER BY count(*) DESC LIMIT 1",
+        )
+        .fetch_one(&mut self.stores.store.beside().await)
+        .await
+        .expect("somebody runs them");
+        life.split('.').next().and_then(|place| place.parse().ok()).expect("a life")
+    }
+
+    /// Waits until jobs are final.
+    async fn final_within(&self, bound: Duration, jobs: &BTreeSet<String>) {
+        within(bound, "the jobs end", async || {
+            let mut store = self.stores.store.beside().await;
+            let left: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+                 WHERE status < 2 AND v.endpoint LIKE '%/hang'",
+            )
+            .fetch_one(&mut store)
+            .await
+            .expect("counted");
+            sqlx::Connection::close(store).await.expect("closed");
+            (left == 0).then_some(())
+        })
+        .await;
+        assert!(!jobs.is_empty());
+    }
+}
+
+fn of(history: &History, jobs: &BTreeSet<String>) -> Vec<Job> {
+    history.jobs.iter().filter(|job| jobs.contains(&job.id)).cloned().collect()
+}
+
+/// How many of the jobs have lost a worker.
+fn lost(jobs: &[Job]) -> usize {
+    let is_lost = |job: &&Job| {
+        job.attempts.iter().any(|attempt| attempt.error.as_deref() == Some("WORKER_LOST"))
+    };
+    jobs.iter().filter(is_lost).count()
+}
+
+/// F40, F41.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jobs_of_a_killed_executor_go_on_or_have_failed() {
+    let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
+    let jobs = world.hanging(9, &[1, 3]).await;
+    let victim = world.holder().await;
+    world.trouble();
+    world.replicas[victim].kill();
+    world.target.release();
+    world.final_within(TAKEN_OVER, &jobs).await;
+    world.restart(victim).await;
+    world.healed();
+    let history = world.holds().await;
+    let jobs = of(&history, &jobs);
+    assert!(lost(&jobs) > 0, "it had some of them");
+    for job in &jobs {
+        let hits = history.hits_of(&job.id).count();
+        match (job.most, lost(std::slice::from_ref(job))) {
+            (1, 1) => {
+                assert_eq!((job.error.as_deref(), hits), (Some("WORKER_LOST"), 1), "{job:?}");
+            }
+            (_, lost) => assert_eq!((job.status.as_str(), hits), ("SUCCESS", 1 + lost), "{job:?}"),
+        }
+    }
+}
+
+/// F42.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_executor_brings_after_its_claim_has_ended_is_dropped() {
+    let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
+    let jobs = world.wake_an_executor_too_late().await;
+    let history = world.holds().await;
+    let jobs = of(&history, &jobs);
+    assert!(lost(&jobs) > 0, "it had some of them");
+    for job in &jobs {
+        assert_eq!(job.status, "SUCCESS", "{job:?}");
+        assert!(history.hits_of(&job.id).count() <= 2, "one more at most: {job:?}");
+    }
+}
+
+impl World {
+    /// An executor sleeps until others have finished its jobs, and then hands in what it has got.
+    pub async fn wake_an_executor_too_late(&mut self) -> BTreeSet<String> {
+        let jobs = self.hanging(18, &[3]).await;
+        let sleeper = self.holder().await;
+        self.trouble();
+        self.replicas[sleeper].close_door();
+        self.replicas[sleeper].pause();
+        self.target.release();
+        self.final_within(TAKEN_OVER, &jobs).await;
+        self.users.look_at_all().await;
+        self.replicas[sleeper].resume();
+        self.replicas[sleeper].ready().await;
+        self.healed();
+        self.minutes(1.0).await;
+        jobs
+    }
+}
+
+/// F40, at each step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executors_that_die_at_any_step_lose_and_double_nothing() {
+    let mut world = World::start(USUAL).await;
+    let points = [Point::AfterTake, Point::AfterClaim, Point::AfterSend, Point::AfterCommit];
+    for (place, point) in points.into_iter().enumerate() {
+        let place = place % world.replicas.len();
+        world.trouble();
+        world.replicas[place].at(point, "die");
+        world.replicas[place].died().await;
+        world.restart(place).await;
+        world.healed();
+    }
+    world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// F43: the attempts of a job that takes its workers with it are used up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
+    let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
+    let jobs = world.hanging(2, &[3]).await;
+    world.trouble();
+    for attempt in 1..=3 {
+        within(TAKEN_OVER, "the attempt is under way", async || {
+            let all = jobs.iter().all(|job| world.target.hits_of(job).len() == attempt);
+            all.then_some(())
+        })
+        .await;
+        world.replicas.iter_mut().for_each(super::replica::Replica::kill);
+        for place in 0..world.replicas.len() {
+            world.launch(place);
+        }
+        for replica in &mut world.replicas {
+            replica.ready().await;
+        }
+    }
+    world.final_within(TAKEN_OVER, &jobs).await;
+    world.healed();
+    let history = world.holds().await;
+    for job in of(&history, &jobs) {
+        let end = (job.status.as_str(), job.error.as_deref(), history.hits_of(&job.id).count());
+        assert_eq!(end, ("FAILED", Some("WORKER_LOST"), 3), "{job:?}");
+    }
+}
+
+/// F43: nor does a large response take a worker with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_responses_are_cut_and_nobody_dies_of_them() {
+    let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
+    let fields = json!({ "name": world.users.name() });
+    let one = schedule(&world.target.url("/size/30000000"), fields);
+    let created = world.users.create(0, 0, vec![one]).await;
+    for _ in 0..12 {
+        world.users.ask(What::Trigger { schedule: created[0].clone() }, None).await;
+    }
+    world.minutes(1.0).await;
+    let history = world.holds().await;
+    let large: Vec<_> = history.jobs.iter().filter(|job| job.schedule == created[0]).collect();
+    assert_eq!(large.len(), 12);
+    assert!(world.replicas.iter().all(|replica| replica.life().ends_with(".1")), "all live on");
+}
+
+/// F78.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_during_a_long_attempt_ends_in_time_and_others_go_on_with_it() {
+    let settings = &[("PUNCTUAL_SHUTDOWN_GRACE_SECONDS", "4")];
+    let mut world = World::start(Plan { schedules: 12, settings, ..USUAL }).await;
+    let jobs = world.hanging(18, &[3]).await;
+    let leaver = world.holder().await;
+    world.replicas[leaver].close_door();
+    live_for(Duration::from_millis(500)).await;
+    world.trouble();
+    world.replicas[leaver].process().terminate();
+    let status = world.replicas[leaver].ended(Duration::from_secs(4 + 5)).await;
+    assert_eq!(status.code(), Some(1), "not in order, and it says so");
+    world.target.release();
+    world.final_within(TAKEN_OVER, &jobs).await;
+    world.restart(leaver).await;
+    world.healed();
+    let history = world.holds().await;
+    let jobs = of(&history, &jobs);
+    assert!(lost(&jobs) > 0, "it had some of them");
+    assert!(jobs.iter().all(|job| job.status == "SUCCESS"), "{jobs:?}");
+}

@@ -1,0 +1,112 @@
+//! A PostgreSQL server that a test has for itself, to restart and to kill.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection};
+use tempfile::TempDir;
+
+use super::servers::{Process, free_port};
+use super::wait::until;
+
+/// How a server is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It ends all transactions and closes in good order.
+    Fast,
+    /// It drops everything, and recovers when it starts.
+    Immediate,
+}
+
+/// A PostgreSQL server with durable commits.
+pub struct PostgresServer {
+    pub port: u16,
+    folder: TempDir,
+    process: Option<Process>,
+}
+
+impl PostgresServer {
+    /// One with an empty database, which is called `postgres`.
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut server = Self { port: free_port(), folder, process: None };
+        server.make_cluster();
+        server.launch().await;
+        server
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A program of PostgreSQL, which refuses to be run by root.
+    fn program(name: &str) -> Command {
+        let installed = std::fs::read_dir("/usr/lib/postgresql").expect("it is installed");
+        let versions = installed.map(|version| version.expect("a folder").path());
+        let newest = versions.max().expect("it is installed");
+        let program = newest.join("bin").join(name);
+        if !is_root() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "postgres", "--regid", "postgres", "--clear-groups"]);
+        command.arg(program);
+        command
+    }
+
+    fn make_cluster(&self) {
+        if is_root() {
+            let owner = Command::new("chown").arg("postgres").arg(self.folder.path()).status();
+            assert!(owner.expect("chown runs").success());
+        }
+        let mut initdb = Self::program("initdb");
+        initdb.arg("--pgdata").arg(self.data()).args(["--username", "punctual"]);
+        initdb.args(["--encoding", "UTF8", "--no-locale", "--auth", "trust", "--no-sync"]);
+        let made = initdb.output().expect("initdb runs");
+        assert!(made.status.success(), "{made:?}");
+    }
+
+    async fn launch(&mut self) {
+        let mut command = Self::program("postgres");
+        command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string(), "-k", ""]);
+        command.args(["-h", "127.0.0.1", "-c", "max_connections=200"]);
+        command.args(["-c", "max_locks_per_transaction=256", "-c", "shared_buffers=64MB"]);
+        self.process = Some(Process::start(command, &self.folder));
+        until("PostgreSQL answers", async || {
+            let mut connection = self.options().connect().await.ok()?;
+            connection.ping().await.ok()
+        })
+        .await;
+    }
+
+    /// Ends it.
+    pub async fn stop(&mut self, how: Stop) {
+        let mut process = self.process.take().expect("it runs");
+        process.signal(if how == Stop::Fast { "-INT" } else { "-QUIT" });
+        process.ended().await;
+    }
+
+    /// Starts it again.
+    pub async fn restart(&mut self) {
+        self.launch().await;
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        format!("postgres://punctual:none@127.0.0.1:{}/postgres", self.port)
+    }
+
+    fn options(&self) -> PgConnectOptions {
+        self.url().parse().expect("a URL")
+    }
+
+    /// A connection of somebody else.
+    pub async fn beside(&self) -> PgConnection {
+        self.options().connect().await.expect("it answers")
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
