@@ -268,7 +268,8 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
         }
         Some(JobStatus::Pending) => {
             sqlx::query(
-                "UPDATE jobs SET status = 3, completed_at = $3, wake_at = NULL, updated_at = $3,
+                "UPDATE jobs SET status = 3, completed_at = GREATEST($3, updated_at),
+                     wake_at = NULL, updated_at = GREATEST($3, updated_at),
                      error_code = 'CANCELLED', error_message = 'the job was cancelled'
                  WHERE id = $1 AND account_id = $2",
             )

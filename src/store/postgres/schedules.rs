@@ -210,7 +210,8 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
 }
 
 const END_WAITING: &str = "
-    UPDATE jobs SET status = 3, completed_at = $3, wake_at = NULL, updated_at = $3,
+    UPDATE jobs SET status = 3, completed_at = GREATEST($3, updated_at),
+         wake_at = NULL, updated_at = GREATEST($3, updated_at),
          error_code = 'CANCELLED', error_message = 'the schedule was deleted'
      WHERE id IN (SELECT id FROM jobs
                   WHERE status < 2 AND status = 0 AND schedule_id = $1 AND account_id = $2

@@ -230,7 +230,8 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
         }
         JobStatus::Pending => {
             sqlx::query(
-                "UPDATE jobs SET status = 3, completed_at = ?3, wake_at = NULL, updated_at = ?3,
+                "UPDATE jobs SET status = 3, completed_at = MAX(?3, updated_at),
+                     wake_at = NULL, updated_at = MAX(?3, updated_at),
                      error_code = 'CANCELLED', error_message = 'the job was cancelled'
                  WHERE id = ?1 AND account_id = ?2",
             )

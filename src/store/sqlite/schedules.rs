@@ -190,7 +190,8 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
         .execute(&mut *connection)
         .await?;
     sqlx::query(
-        "UPDATE jobs SET status = 3, completed_at = ?3, wake_at = NULL, updated_at = ?3,
+        "UPDATE jobs SET status = 3, completed_at = MAX(?3, updated_at),
+             wake_at = NULL, updated_at = MAX(?3, updated_at),
              error_code = 'CANCELLED', error_message = 'the schedule was deleted'
          WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
                       WHERE status < 2 AND status = 0 AND account_id = ?2 AND schedule_id = ?1)",

@@ -37,10 +37,11 @@ async fn replicas_wait_for_their_servers() {
     live_for(Duration::from_secs(1)).await;
     let Store::Own(postgres) = &mut world.stores.store else { panic!("the test's own") };
     postgres.restart().await;
+    live_for(Duration::from_secs(1)).await;
+    world.stores.redis.restart().await;
     for replica in &mut world.replicas {
         replica.ready().await;
     }
-    world.stores.redis.restart().await;
     world.load().await;
     world.minutes(1.0).await;
     assert!(world.replicas.iter_mut().all(|replica| !replica.has_ended()), "nobody has given up");

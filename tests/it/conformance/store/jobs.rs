@@ -92,6 +92,24 @@ pub async fn cancelling_a_waiting_one_ends_it(w: &World) {
     assert_eq!(cancelled, Cancelled::NotFound);
 }
 
+/// A command takes its time before it waits for its turn: a claim may come in between.
+pub async fn cancelled_by_an_older_command_it_ends_after_its_start(w: &World) {
+    let id = w.schedule().await;
+    let (cancelled, deleted) =
+        (w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await);
+    for job in [cancelled, deleted] {
+        w.run(minute(3), job, End::Retry(failure(), minute(9))).await;
+    }
+    w.store.cancel_job(&w.write(minute(2)), cancelled).await.expect("cancel");
+    w.store.delete_schedule(&w.write(minute(2)), id).await.expect("delete");
+    for job in [cancelled, deleted] {
+        let job = w.job(job).await;
+        assert_eq!(job.error_code, Some(ErrorCode::Cancelled));
+        assert!(job.completed_at >= job.started_at, "{job:?}");
+        assert_eq!(job.completed_at, Some(job.updated_at));
+    }
+}
+
 pub async fn cancelling_a_running_one_lets_no_attempt_follow(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;

@@ -85,6 +85,7 @@ macro_rules! every_case {
                 retrying_makes_a_new_job_by_the_current_version,
                 cancelling_a_waiting_one_ends_it,
                 cancelling_a_running_one_lets_no_attempt_follow,
+                cancelled_by_an_older_command_it_ends_after_its_start,
                 all_attempts_are_kept,
             }
             job_lists {
