@@ -76,6 +76,28 @@ async fn no_host_has_more_under_way_than_its_cap() {
     assert_eq!(most_at_once(&service.target), 4);
 }
 
+/// S10: the rate of the key that the schedule shows bounds it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
+    const LIMIT: usize = 200;
+    let service = Service::with(&[("rate.per_minute", &LIMIT.to_string())]).await;
+    let headers = json!({ "x-api-key": service.second_key().await });
+    let fields = json!({ "headers": headers.to_string(), "maxRetries": 1 });
+    let schedule = service.api.create(&service.target.url("/ok"), fields).await;
+    let path = format!("/v1/schedules/{schedule}");
+    let trigger = format!("http://{}{path}/trigger", service.api.address());
+    let itself = json!({ "endpoint": trigger });
+    service.api.call("PATCH", &path, Some(&itself)).await.expect("an answer").data();
+    service.api.trigger(&schedule).await;
+    let refused = until("one is refused", async || {
+        service.api.get("/v1/jobs?status=FAILED").await.data()["jobs"].as_array()?.first().cloned()
+    })
+    .await;
+    assert_eq!(refused["statusCode"], 429);
+    let all = service.api.jobs("").await;
+    assert_eq!(all.len(), LIMIT + 1, "that of the user, and what the key's limit lets through");
+}
+
 /// How many schedules of one account are due at once.
 const NOISE: usize = 5_000;
 /// How many runs of the other account are measured, before and meanwhile.

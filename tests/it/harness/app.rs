@@ -62,6 +62,13 @@ impl Service {
         self.api.with_key(&new_key(self.app(), name).await)
     }
 
+    /// Another key of the same account.
+    pub async fn second_key(&self) -> String {
+        let accounts = self.app().accounts();
+        let account = accounts.named("first").await.expect("the usual one");
+        accounts.create_key(&account, &key_request()).await.expect("made").reveal().to_owned()
+    }
+
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
     pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
         let app = self.app.take().expect("it runs");
@@ -87,6 +94,9 @@ fn config(folder: &Path, settings: &[(&'static str, &str)]) -> Config {
 
 async fn new_key(app: &App, name: &str) -> String {
     let account = app.accounts().create(name).await.expect("made");
-    let request = KeyRequest { name: "test".to_owned(), scope: Scope::Write, expires_in: None };
-    app.accounts().create_key(&account, &request).await.expect("made").reveal().to_owned()
+    app.accounts().create_key(&account, &key_request()).await.expect("made").reveal().to_owned()
+}
+
+fn key_request() -> KeyRequest {
+    KeyRequest { name: "test".to_owned(), scope: Scope::Write, expires_in: None }
 }

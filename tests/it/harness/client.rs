@@ -42,6 +42,11 @@ impl ApiClient {
         Self { address, key: key.to_owned() }
     }
 
+    /// Where it calls.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The key it shows.
     pub fn key(&self) -> &str {
         &self.key
