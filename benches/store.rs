@@ -1,8 +1,8 @@
-//! What a job costs the embedded store: the time of each of its steps, and its ratio to the time
-//! in which bare SQLite writes one row, by transactions of the same size.
+//! What a job costs the store: the time of each of its steps, and its ratio to the time in which
+//! the bare database writes one row, by transactions of the same size.
 //!
-//! `cargo bench --bench store`, some seconds. Every schedule runs once a round, as one minute
-//! after the other goes by.
+//! `cargo bench --bench store`, some seconds, for SQLite; `tests/servers cargo bench --bench store`
+//! for PostgreSQL. Every schedule runs once a round, as one minute after the other goes by.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -11,6 +11,8 @@
 
 mod support;
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual::domain::job::Trigger;
@@ -19,14 +21,16 @@ use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapP
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use punctual::runtime::Random;
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::runtime::{Clock, Random};
+use punctual::store::postgres::{self, PostgresStore};
+use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    Account, AccountStore, Claim, ClaimStore, Completion, End, ExecutorId, Fence, Fired, Firing,
-    FiringStore, NewSchedule, NewVersion, ScheduleStore, TickJob, Write,
+    Account, Claim, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion,
+    SharedStore, TickJob, Write,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
+use support::cluster;
 
 const SCHEDULES: usize = 20_000;
 const ROUNDS: i64 = 3;
@@ -37,12 +41,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let url = cluster::settings().into_iter().find(|(name, _)| *name == "PUNCTUAL_STORE_URL");
     runtime.block_on(async {
-        let bare = bare_rows(&folder.path().join("bare.db")).await;
-        println!("bare SQLite: {:.1} µs a row", micros(bare));
-        let store = SqliteStore::open(&Settings::new(folder.path().join("store.db"))).await;
-        let store = store.expect("open");
-        store.migrate().await.expect("migrate");
+        let (name, bare, store) = match url {
+            Some((_, url)) => on_postgres(&url).await,
+            None => on_sqlite(folder.path()).await,
+        };
+        println!("bare {name}: {:.1} µs a row", micros(bare));
         let mut bench = Bench::new(store).await;
         for round in 1..=ROUNDS {
             let spent = bench.round().await;
@@ -58,38 +63,62 @@ fn main() {
     });
 }
 
+async fn on_sqlite(folder: &Path) -> (&'static str, Duration, SharedStore) {
+    let options = SqliteConnectOptions::new()
+        .filename(folder.join("bare.db"))
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full);
+    let bare = bare_rows(
+        options.connect().await.expect("open"),
+        "CREATE TABLE bare (id BLOB PRIMARY KEY, body BLOB) WITHOUT ROWID",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})
+         INSERT INTO bare SELECT randomblob(16), zeroblob(100) FROM n",
+    );
+    let bare = bare.await;
+    let store = SqliteStore::open(&sqlite::Settings::new(folder.join("store.db"))).await;
+    let store = store.expect("open");
+    store.migrate().await.expect("migrate");
+    ("SQLite", bare, Arc::new(store))
+}
+
+async fn on_postgres(url: &str) -> (&'static str, Duration, SharedStore) {
+    let bare = bare_rows(
+        PgConnection::connect(url).await.expect("a connection"),
+        "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea)",
+        "INSERT INTO bare SELECT gen_random_uuid(), decode(repeat('00', 100), 'hex')
+         FROM generate_series(1, {})",
+    );
+    let bare = bare.await;
+    let store = PostgresStore::open(&postgres::Settings::new(url)).expect("open");
+    store.migrate().await.expect("migrate");
+    ("PostgreSQL", bare, Arc::new(store))
+}
+
 /// The time for each of the schedules, in microseconds.
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6 / SCHEDULES as f64
 }
 
-/// How long SQLite takes for as many rows with a key and a hundred bytes.
-async fn bare_rows(path: &std::path::Path) -> Duration {
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full);
-    let mut connection = options.connect().await.expect("open");
-    run(&mut connection, "CREATE TABLE bare (id BLOB PRIMARY KEY, body BLOB) WITHOUT ROWID").await;
+/// How long a database takes for as many rows with a key and a hundred bytes.
+async fn bare_rows<C>(mut connection: C, create: &'static str, insert: &str) -> Duration
+where
+    C: Connection,
+    for<'c> &'c mut C: Executor<'c, Database = C::Database>,
+    for<'q> <C::Database as Database>::Arguments: sqlx::IntoArguments<C::Database>,
+{
+    let insert = insert.replace("{}", &BATCH.to_string());
+    connection.execute(create).await.expect("a table");
     let start = Instant::now();
     for _ in 0..SCHEDULES / BATCH {
-        run(
-            &mut connection,
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-             INSERT INTO bare SELECT randomblob(16), zeroblob(100) FROM n",
-        )
-        .await;
+        let query = sqlx::query(AssertSqlSafe(insert.clone()));
+        connection.execute(query).await.expect("rows");
     }
     start.elapsed()
 }
 
-async fn run(connection: &mut SqliteConnection, sql: &'static str) {
-    sqlx::query(sql).execute(connection).await.expect("a statement that works");
-}
-
 struct Bench {
-    store: SqliteStore,
+    store: SharedStore,
     fence: Fence,
     schedules: Vec<ScheduleId>,
     executor: ExecutorId,
@@ -97,9 +126,10 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new(store: SqliteStore) -> Self {
+    async fn new(store: SharedStore) -> Self {
         let random = Random::system();
-        let next: Timestamp = "2024-05-15T12:00:00Z".parse().expect("an instant");
+        let next = Clock::system().now();
+        store.prepare(next).await.expect("room for jobs");
         let account = AccountId::new(next, random.bits());
         let name = "bench".to_owned();
         let made = store.create_account(&Account { id: account, name, created_at: next }).await;

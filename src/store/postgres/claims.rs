@@ -69,41 +69,46 @@ impl FromRow<'_, PgRow> for Taken {
 ///
 /// They are looked up by key, in the partitions between the ids' bounds. The status is compared as
 /// another type, which keeps the planner from the index of unfinished jobs: it may take a long
-/// queue for a short one.
+/// queue for a short one. What one part has found is looked up by the next as an array: a join
+/// would be left to statistics, and those of the present minute are always wrong.
 const CLAIM: &str = "
     WITH free AS MATERIALIZED (
-        SELECT id, version_id FROM jobs
+        SELECT id FROM jobs
         WHERE id = ANY ($4) AND id BETWEEN $5 AND $6 AND status::integer = 0
           AND wake_at <= $2 AND attempt_number < max_attempts
-        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
-    UPDATE jobs AS j
-    SET status = 1, attempt_number = j.attempt_number + 1, claimed_by = $1, wake_at = $3,
-        started_at = coalesce(j.started_at, $2), attempt_started_at = $2, updated_at = $2
-    FROM free JOIN schedule_versions AS v ON v.id = free.version_id
-    WHERE j.id = free.id AND j.id BETWEEN $5 AND $6
-    RETURNING j.id, j.account_id, j.schedule_id, j.trigger, j.attempt_number, j.max_attempts,
-              j.attempt_started_at, v.cron_expression, v.timezone, v.endpoint, v.http_method,
-              v.body, v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes,
-              v.sign_requests";
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    ), taken AS (
+        UPDATE jobs
+        SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1, wake_at = $3,
+            started_at = coalesce(started_at, $2), attempt_started_at = $2, updated_at = $2
+        WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
+        RETURNING id, account_id, schedule_id, version_id, trigger, attempt_number, max_attempts,
+                  attempt_started_at)
+    SELECT t.id, t.account_id, t.schedule_id, t.trigger, t.attempt_number, t.max_attempts,
+           t.attempt_started_at, v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body,
+           v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests
+    FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id";
 
 /// Which claims are this executor's is asked twice: with a lock, and without one, to tell those
 /// that are locked from those that are lost.
 const RENEW: &str = "
     WITH own AS MATERIALIZED (
         SELECT j.id FROM unnest($3::uuid[], $4::smallint[]) AS h (job, attempt)
-        JOIN jobs AS j ON j.id = h.job
-        WHERE j.id = ANY ($3) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
-          AND j.attempt_number = h.attempt AND j.claimed_by = $1
+        CROSS JOIN LATERAL (
+            SELECT id FROM jobs
+            WHERE id = h.job AND id BETWEEN $5 AND $6 AND status::integer = 1
+              AND attempt_number = h.attempt AND claimed_by = $1
+            OFFSET 0) AS j
     ), free AS MATERIALIZED (
-        SELECT j.id FROM own JOIN jobs AS j ON j.id = own.id
-        WHERE j.id = ANY ($3) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
-          AND j.claimed_by = $1
-        ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+        SELECT id FROM jobs
+        WHERE id = ANY (ARRAY (SELECT id FROM own)) AND id BETWEEN $5 AND $6
+          AND status::integer = 1 AND claimed_by = $1
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), renewed AS (
-        UPDATE jobs AS j SET wake_at = $2
-        FROM free WHERE j.id = free.id AND j.id BETWEEN $5 AND $6
-        RETURNING j.id)
-    SELECT own.id, renewed.id IS NOT NULL FROM own LEFT JOIN renewed ON renewed.id = own.id";
+        UPDATE jobs SET wake_at = $2
+        WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
+        RETURNING id)
+    SELECT id, id IN (SELECT id FROM renewed) FROM own";
 
 /// Rows that somebody is just writing are passed over: they are not forgotten. The lock ends with
 /// the statement.

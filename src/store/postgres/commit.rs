@@ -13,7 +13,6 @@ use super::overlap;
 use super::passing::Locked;
 use super::runs::count_runs;
 use super::tickets::tickets;
-use super::values::bounds;
 use crate::domain::outcome::{Exchange, Response};
 use crate::domain::{JobId, Timestamp};
 use crate::store::ending::{Ended, Ending};
@@ -72,6 +71,8 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
     rounds
 }
 
+/// The jobs have been locked. They are named without bounds: by these the planner would take the
+/// newest jobs for none at all, and compare each with each.
 const COMMIT: &str = "
     UPDATE jobs AS j SET
         status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,
@@ -84,7 +85,7 @@ const COMMIT: &str = "
                 $13::text[])
          AS c (job, status, wake_at, completed_at, error_code, error_message, duration_ms, timings,
                status_code, truncated, headers, body)
-    WHERE j.id = c.job AND j.id = ANY ($2) AND j.id BETWEEN $14 AND $15";
+    WHERE j.id = c.job AND j.id = ANY ($2)";
 
 async fn write(
     connection: &mut PgConnection,
@@ -100,7 +101,6 @@ async fn write(
     let completed = |ending: &Ending| ending.status.is_final().then_some(of(ending).completed_at);
     let failures = || round.iter().map(|ending| ending.failure.as_ref());
     let body = |response: &Response| without_nul(&String::from_utf8_lossy(&response.body));
-    let (first, last) = bounds(round.iter().map(|ending| ending.job));
     sqlx::query(COMMIT)
         .bind(now)
         .bind(round.iter().map(|ending| ending.job).collect::<Vec<_>>())
@@ -115,8 +115,6 @@ async fn write(
         .bind(responses.iter().map(|r| r.is_some_and(|r| r.truncated)).collect::<Vec<_>>())
         .bind(column(&responses, headers_text))
         .bind(column(&responses, body))
-        .bind(first)
-        .bind(last)
         .execute(connection)
         .await?;
     Ok(())

@@ -24,16 +24,20 @@ pub(super) const STATES: &str = "
         ON st.shard = of_jobs.shard AND st.schedule_id = of_jobs.schedule_id
     ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
 
-/// The jobs that run the attempt under the claim that a completion names.
+/// The jobs that run the attempt under the claim that a completion names, looked up and locked one
+/// by one in the order of their ids.
 pub(super) const RUNNING: &str = "
-    SELECT c.place, j.id, j.schedule_id, j.shard, j.max_attempts, j.started_at,
-           j.attempt_started_at, j.stop
-    FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
-         AS c (place, job, attempt, executor)
-    JOIN jobs AS j ON j.id = c.job
-    WHERE j.id = ANY ($2) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
-      AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
-    ORDER BY j.id, c.place FOR NO KEY UPDATE OF j";
+    SELECT c.place, j.*
+    FROM (SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
+                        AS c (place, job, attempt, executor) ORDER BY job, place) AS c
+    CROSS JOIN LATERAL (
+        SELECT j.id, j.schedule_id, j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
+               j.stop
+        FROM jobs AS j
+        WHERE j.id = c.job AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
+          AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
+        FOR NO KEY UPDATE
+    ) AS j";
 
 /// The jobs whoever has them: [`Defect::NoClaimCheck`].
 static ANYBODYS: LazyLock<String> = LazyLock::new(|| {

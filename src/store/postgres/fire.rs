@@ -12,8 +12,8 @@
 //! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
 //!   is passed over, and a new one begins.
 //!
-//! Array columns are paired by position: `jobs` and `skips` of a firing are slices of arrays that
-//! hold those of all.
+//! Array columns are paired by position. The jobs and the skips of all firings are in arrays of
+//! their own, and say by its place which firing they belong to.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -47,7 +47,7 @@ pub(super) struct Batch {
     versions: Vec<VersionId>,
     ticks: Vec<Timestamp>,
     next_ticks: Vec<Option<Timestamp>>,
-    job_counts: Vec<i32>,
+    job_places: Vec<i64>,
     jobs: Vec<JobId>,
     triggers: Vec<Trigger>,
     job_ticks: Vec<Timestamp>,
@@ -74,8 +74,8 @@ impl Batch {
             batch.versions.push(firing.version);
             batch.ticks.push(firing.tick);
             batch.next_ticks.push(firing.next_tick);
-            batch.job_counts.push(i32::try_from(firing.jobs.len()).unwrap_or(i32::MAX));
             for job in &firing.jobs {
+                batch.job_places.push(place);
                 batch.jobs.push(job.id);
                 batch.triggers.push(job.trigger);
                 batch.job_ticks.push(job.id.timestamp());
@@ -124,16 +124,12 @@ const FIRE: &str = "
 WITH fence AS MATERIALIZED (
     SELECT shard FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
 ), due AS MATERIALIZED (
-    SELECT w.place, w.next_tick, w.jobs_from, w.job_count, st.shard, st.schedule_id,
-           st.account_id, st.version_id, st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id,
-           st.held_job_id, st.open_skip
+    SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
+           st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id, st.held_job_id,
+           st.open_skip
     FROM fence
-    CROSS JOIN (
-        SELECT u.*, sum(u.job_count) OVER (ORDER BY u.n) - u.job_count AS jobs_from
-        FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
-                    $9::integer[]) WITH ORDINALITY
-             AS u (place, schedule, version, tick, next_tick, job_count, n)
-    ) AS w
+    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[])
+         AS w (place, schedule, version, tick, next_tick)
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
@@ -141,10 +137,10 @@ WITH fence AS MATERIALIZED (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), wanted AS (
-    SELECT d.*, ($10::uuid[])[n] AS id, ($11::smallint[])[n] AS trigger, ($12::bigint[])[n] AS tick
-    FROM due AS d
-    CROSS JOIN LATERAL generate_series(d.jobs_from::integer + 1,
-                                       d.jobs_from::integer + d.job_count) AS n
+    SELECT d.*, w.id, w.trigger, w.tick
+    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $12::bigint[])
+         AS w (place, id, trigger, tick)
+    JOIN due AS d ON d.place = w.place
 ), placed AS (
     SELECT w.*, 1 AS turn FROM wanted AS w WHERE w.overlap_policy = 'allow'
     UNION ALL
@@ -270,7 +266,7 @@ pub(super) async fn fire(
         .bind(&batch.versions)
         .bind(&batch.ticks)
         .bind(&batch.next_ticks)
-        .bind(&batch.job_counts)
+        .bind(&batch.job_places)
         .bind(&batch.jobs)
         .bind(&batch.triggers)
         .bind(&batch.job_ticks)

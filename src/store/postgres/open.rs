@@ -27,18 +27,23 @@ const IDLE: Duration = Duration::from_secs(300);
 /// What holds for every connection. The server finds out within about a minute that a replica is
 /// gone, and lets go of what that one has locked. Rows are looked up by key, a few among many: a
 /// plan that reads a whole table is the wrong one, whatever the statistics say of a partition that
-/// was made an hour ago.
+/// was made an hour ago. The stages' statements are planned each time: batches of one and of many
+/// want different plans, and only a plan for known ids leaves other days' partitions alone.
 const COMMON: &str = "
-    SET statement_timeout = '5s'; SET synchronous_commit = on; SET plan_cache_mode = auto;
+    SET statement_timeout = '5s'; SET synchronous_commit = on;
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
     SET random_page_cost = 1.1; SET enable_seqscan = off; SET jit = off;";
 /// Requests of users may wait for each other.
-const API: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
+const API: &str = "
+    SET plan_cache_mode = auto; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
 /// A leader that is paused in the middle of a transaction must not hold the fence.
-const SCHEDULER: &str = "SET lock_timeout = '1s'; SET idle_in_transaction_session_timeout = '1s';";
+const SCHEDULER: &str = "
+    SET plan_cache_mode = force_custom_plan; SET lock_timeout = '1s';
+    SET idle_in_transaction_session_timeout = '1s';";
 /// A batch waits as long as commits of others take, and then goes past the rows they hold.
-const EXECUTOR: &str =
-    "SET lock_timeout = '250ms'; SET idle_in_transaction_session_timeout = '1s';";
+const EXECUTOR: &str = "
+    SET plan_cache_mode = force_custom_plan; SET lock_timeout = '250ms';
+    SET idle_in_transaction_session_timeout = '1s';";
 
 impl PostgresStore {
     /// Prepares to use a database. No connection is made yet, so this succeeds while the server is

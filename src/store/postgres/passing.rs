@@ -31,9 +31,10 @@ pub(super) enum Locked {
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
 static ALL_STATES: LazyLock<String> =
     LazyLock::new(|| STATES.replace("FOR NO KEY UPDATE OF st", ""));
-static FREE_RUNNING: LazyLock<String> = LazyLock::new(|| format!("{RUNNING} SKIP LOCKED"));
+static FREE_RUNNING: LazyLock<String> =
+    LazyLock::new(|| RUNNING.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED"));
 static ALL_RUNNING: LazyLock<String> =
-    LazyLock::new(|| RUNNING.replace("FOR NO KEY UPDATE OF j", ""));
+    LazyLock::new(|| RUNNING.replace("FOR NO KEY UPDATE", "OFFSET 0"));
 
 const ALL_WAITING: &str = "
     SELECT id FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3";
