@@ -94,8 +94,12 @@ impl Committer {
 }
 
 impl Commit {
-    /// Commits what was passed over, again and again until nobody else holds its rows any more.
+    /// Commits what was passed over, again and again until nobody else holds its rows any more. The
+    /// claims are renewed meanwhile, as those of attempts under way: what was sent is not lost.
     async fn insist(&self, mut locked: Vec<Completion>) {
+        let enter =
+            |completion: &Completion| self.0.running.enter(completion.job, completion.attempt);
+        let _places: Vec<_> = locked.iter().map(enter).collect();
         let mut pause = FASTEST_RETRY;
         while !locked.is_empty() {
             tracing::debug!(rows = locked.len(), "others hold the rows of outcomes, waiting");

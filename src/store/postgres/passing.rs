@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use sqlx::PgConnection;
 
-use super::ending::{RUNNING, Rows, STATES, State};
+use super::batch::{RUNNING, Rows, STATES, State};
 use super::error::Outcome;
 use super::values::bounds;
 use crate::domain::{JobId, ScheduleId};

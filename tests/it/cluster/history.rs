@@ -34,6 +34,8 @@ pub struct History {
     pub read: i64,
     /// How late a tick may be fired, in real milliseconds, if it is known.
     pub latest_ms: Option<i64>,
+    /// Schedules that may be later.
+    pub held_up: Vec<String>,
     /// Whether no attempt was lost: then their numbers are those that the answers call for.
     pub calm: bool,
     /// Whether nothing happened at all: then jobs start at once.

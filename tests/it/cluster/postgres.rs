@@ -102,7 +102,63 @@ async fn a_locked_schedule_holds_up_no_other() {
     world.holds().await;
 }
 
+/// F33, on all that the stages lock: who needs none of the locked rows does not notice, and nothing
+/// of those who do is lost or sent twice, although their claims end meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locked_states_and_jobs_hold_up_nobody_else() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.calm = true;
+    let url = world.target.url("");
+    let batch = super::load::kinds(&world.users, &url, 1, 1);
+    let ticks = world.users.create(0, 1, batch).await.remove(0);
+    world.held_up.push(ticks.clone());
+    let (runs, ends) = (world.hanging(6, &[3]).await, world.hanging(6, &[3]).await);
+    let one = runs.first().expect("six").parse().expect("an id");
+    let of_ends: punctual::domain::JobId = ends.first().expect("six").parse().expect("an id");
+    let mut other = world.stores.store.beside().await;
+    let mut lock = other.begin().await.expect("begun");
+    for (rows, id) in [
+        ("schedule_state WHERE schedule_id = $1", uuid(ticks.parse().expect("an id"))),
+        ("jobs WHERE id = $1", uuid_of_job(one)),
+        (
+            "schedule_state WHERE schedule_id = (SELECT schedule_id FROM jobs WHERE id = $1)",
+            uuid_of_job(of_ends),
+        ),
+    ] {
+        let lock_it = sqlx::AssertSqlSafe(format!("SELECT FROM {rows} FOR UPDATE"));
+        let locked = sqlx::query(lock_it).bind(id).execute(&mut *lock).await.expect("locked");
+        assert_eq!(locked.rows_affected(), 1, "{rows}");
+    }
+    world.latest_ms = Some(2_000);
+    live_for(Duration::from_secs(7)).await;
+    world.target.release();
+    within(Duration::from_secs(3), "all but the locked one end", async || {
+        let left: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM jobs WHERE status = 1
+             AND schedule_id = (SELECT schedule_id FROM jobs WHERE id = $1)",
+        )
+        .bind(uuid_of_job(one))
+        .fetch_one(&mut world.stores.store.beside().await)
+        .await
+        .expect("counted");
+        (left == 1).then_some(())
+    })
+    .await;
+    live_for(Duration::from_secs(4)).await;
+    lock.rollback().await.expect("released");
+    world.minutes(1.0).await;
+    let history = world.holds().await;
+    let hung = history.jobs.iter().filter(|job| runs.contains(&job.id) || ends.contains(&job.id));
+    let hung: Vec<_> = hung.map(|job| (job.status.as_str(), job.number)).collect();
+    assert_eq!(hung, [("SUCCESS", 1); 12], "sent once");
+}
+
 fn uuid(id: punctual::domain::ScheduleId) -> sqlx::types::Uuid {
+    sqlx::types::Uuid::from_bytes(id.to_bytes())
+}
+
+fn uuid_of_job(id: punctual::domain::JobId) -> sqlx::types::Uuid {
     sqlx::types::Uuid::from_bytes(id.to_bytes())
 }
 

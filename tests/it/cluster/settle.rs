@@ -125,6 +125,7 @@ impl World {
             cut,
             read: read_at,
             latest_ms: self.latest_ms,
+            held_up: self.held_up.clone(),
             calm: self.calm,
             prompt: self.prompt,
         }

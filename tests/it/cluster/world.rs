@@ -75,6 +75,8 @@ pub struct World {
     pub(super) usage: Vec<Usage>,
     /// How late a tick may be fired, in real milliseconds.
     pub latest_ms: Option<i64>,
+    /// Schedules that may be later.
+    pub held_up: Vec<String>,
     /// Whether no attempt may be lost.
     pub calm: bool,
     /// Whether jobs must start at once.
@@ -125,6 +127,7 @@ impl World {
             troubles: Vec::new(),
             usage: Vec::new(),
             latest_ms: None,
+            held_up: Vec::new(),
             calm: false,
             prompt: false,
         }

@@ -4,6 +4,7 @@
 //! now, and what the target was sent.
 
 mod attempts;
+mod damage;
 mod history;
 mod kills;
 mod minute;

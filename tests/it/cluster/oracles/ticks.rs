@@ -176,7 +176,8 @@ pub fn nothing_is_early(history: &History) -> Vec<Violation> {
 
 /// How late jobs of ticks were made, in real milliseconds, sorted.
 pub fn lateness(history: &History) -> Vec<i64> {
-    let ticked = history.jobs.iter().filter(|job| job.is_of_tick());
+    let counts = |job: &&Job| job.is_of_tick() && !history.held_up.contains(&job.schedule);
+    let ticked = history.jobs.iter().filter(counts);
     let mut late: Vec<_> = ticked.map(|job| history.lapse.real(job.created - job.tick)).collect();
     late.sort_unstable();
     late

@@ -13,6 +13,8 @@ const OF_VERSIONS: [&str; 2] = [
     "UPDATE schedule_versions SET max_retries = 700 WHERE timezone = 'marked'",
 ];
 
+const MEND: &str = "UPDATE schedule_versions SET http_method = 'POST', max_retries = 3";
+
 /// One that damage can be told to hit.
 async fn marked(w: &World) -> ScheduleId {
     let definition =
@@ -43,6 +45,7 @@ pub async fn a_damaged_version_fails_its_job_alone(w: &World, spoil: impl AsyncF
         let mut end = w.completion(&claims.taken[0], None, End::Failed(failure));
         end.job = bad;
         w.commit(minute(1), &[end]).await;
+        spoil(MEND).await;
         let (job, _) = w.job_and_attempts(bad).await;
         assert_eq!((job.status, job.attempt_number), (JobStatus::Failed, 1));
         let ends = claims.taken.iter().map(|claimed| w.completion(claimed, None, End::Succeeded));
