@@ -53,7 +53,7 @@ pub(super) fn join(
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
     let mut queue: SharedQueue = Arc::new(queue);
     if config.roles.executor {
-        queue = Arc::new(Standby::new(queue, Arc::new(MemoryQueue::new())));
+        queue = Arc::new(Standby::new(queue, Arc::new(MemoryQueue::new()), clock.clone()));
     }
     let settings = Settings {
         servers: cluster,

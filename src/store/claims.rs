@@ -117,6 +117,10 @@ pub struct ExpiredClaim {
     pub executor: ExecutorId,
 }
 
+/// Before all late jobs.
+pub(in crate::store) const FIRST: (Timestamp, JobId) =
+    (Timestamp::from_millis(i64::MIN), JobId::from_bytes([0; 16]));
+
 /// Claims: what executors and the sweep do.
 #[async_trait]
 pub trait ClaimStore: Send + Sync {
@@ -136,9 +140,15 @@ pub trait ClaimStore: Send + Sync {
     /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`.
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
-    /// Tickets of PENDING jobs that could have started before `before`, oldest first, at most
-    /// `limit`.
-    async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>>;
+    /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
+    /// id, beginning after those of `after`; at most `limit`. Jobs that somebody is just writing may
+    /// be left out.
+    async fn late(
+        &self,
+        before: Timestamp,
+        after: Option<(Timestamp, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<Ticket>>;
 
     /// Claims that ended before `before`, oldest first, at most `limit`.
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;

@@ -125,8 +125,8 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
             w.store.fire(w.fence, soon(minute(1)), &firings),
             w.fire_next(free),
         );
-        assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Unavailable);
-        assert_eq!(fired.expect_err("locked").kind(), StoreErrorKind::Unavailable);
+        assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Locked);
+        assert_eq!(fired.expect_err("locked").kind(), StoreErrorKind::Locked);
         assert_eq!(other.len(), 1, "others go on");
     };
     timeout(Duration::from_secs(10), waits).await.expect("bounded waits");
