@@ -77,8 +77,10 @@ pub(super) fn wait_for(
     tasks: &Tasks,
 ) {
     let (store, cluster) = (context.store.clone(), context.cluster.clone());
-    let serving = Serving { store, cluster, replica: context.replica.clone() };
-    if matches!(config.peers, Peers::Alone) {
+    let alone = matches!(config.peers, Peers::Alone);
+    let queue = (!alone).then(|| context.queue.clone());
+    let serving = Serving { store, queue, cluster, replica: context.replica.clone() };
+    if alone {
         return readiness.serving(serving);
     }
     let (context, readiness) = (context.clone(), readiness.clone());

@@ -2,7 +2,6 @@
 
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::standby::Standby;
-
 use punctual::runtime::Clock;
 
 use super::world::*;
