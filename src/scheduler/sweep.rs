@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Context;
-use crate::domain::{JobId, Timestamp};
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
+use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
 use crate::store::{Completion, End, ExpiredClaim, Fate};

@@ -138,6 +138,7 @@ async fn case(seed: u64, end: End, first: First) {
     for order in 0..3 {
         let both = if order == 1 { [&mut new, &mut old] } else { [&mut old, &mut new] };
         minute(&mut world, &votes, both).await;
+        world.settle().await;
         each_tick_once(&mut world).await;
     }
     assert_eq!(leaders(&mut world).await, vec![Some("new".to_owned()); SHARDS.into()]);

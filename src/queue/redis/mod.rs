@@ -75,7 +75,8 @@ impl RedisQueue {
         let bytes = random.bits().to_be_bytes();
         let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
         let hints = Arc::new(Hints::new(keys.clone(), replica));
-        let listening = hints.clone().listen(settings, server.clone(), clock.clone(), tasks.clone());
+        let listening =
+            hints.clone().listen(settings, server.clone(), clock.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
         let messenger = Arc::new(Messenger::new(server.clone(), keys.clone(), hints.clone()));
         tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(clock.clone(), tasks.clone()));
