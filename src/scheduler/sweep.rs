@@ -3,6 +3,7 @@
 //! It goes through all late jobs in pages, the oldest first, and begins again at the end: 4,000 jobs
 //! a second, so that one of a hundred thousand late ones is found within half a minute.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +24,10 @@ const EVERY: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(2);
 /// The rest between pages, so that other work never waits long for the store and the queue.
 const BETWEEN: Duration = Duration::from_millis(250);
+/// How long after its end a claim should have been closed. One that is found so late could not be
+/// renewed or ended, since its rows were locked or the store away: whoever holds it is given as
+/// much time again, so that what has been sent is not sent twice.
+const OVERDUE: Duration = Duration::from_secs(4);
 /// The most jobs of a kind handled at once.
 const BATCH: u32 = 1_000;
 
@@ -31,10 +36,23 @@ pub struct Sweeper {
     context: Context,
     retry: RetryPolicy,
     random: Random,
+    /// Claims that ended [`OVERDUE`] ago or longer, and when they were found so, on the monotonic
+    /// clock.
+    overdue: HashMap<(JobId, u8), Duration>,
     /// Set until the claims of an earlier process on this store have been closed.
     alone: bool,
-    /// The last late job of the page before; absent: the next page is the first.
-    swept_to: Option<(Timestamp, JobId)>,
+    /// The round through the late jobs that is under way.
+    sweeping: Option<Sweeping>,
+}
+
+/// A round through the late jobs: those that become late meanwhile are of the next one, so that it
+/// comes to its end.
+#[derive(Clone, Copy)]
+struct Sweeping {
+    /// The jobs that could have started before.
+    before: Timestamp,
+    /// The last one of the page before.
+    after: (Timestamp, JobId),
 }
 
 impl Sweeper {
@@ -42,37 +60,69 @@ impl Sweeper {
     /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
     /// then have run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
-        Self { context, retry, random, alone, swept_to: None }
+        Self { context, retry, random, overdue: HashMap::new(), alone, sweeping: None }
     }
 
-    /// Pushes the next page of late jobs; says whether there are more. Many of them may not be able
-    /// to run, and must not hide those that are less late.
+    /// Pushes the next page of late jobs; says whether there may be more. Many of them may not be
+    /// able to run, and must not hide those that are less late.
     async fn push_late(&mut self, now: Timestamp) -> Result<bool, RunError> {
-        let tickets = self.context.store.late(now.minus(LATE), self.swept_to, BATCH).await?;
-        if !tickets.is_empty() {
+        loop {
+            let before = self.sweeping.map_or(now.minus(LATE), |sweeping| sweeping.before);
+            let after = self.sweeping.map(|sweeping| sweeping.after);
+            let tickets = self.context.store.late(before, after, BATCH).await?;
+            let Some(last) = tickets.last() else {
+                self.sweeping = None;
+                return Ok(false);
+            };
             SWEEP_TICKETS.add(tickets.len() as u64);
             self.context.queue.push(&tickets).await?;
+            self.sweeping = Some(Sweeping { before, after: (last.start, last.job) });
+            // A page that is not full is the last one or has gaps, of which there are few.
+            if tickets.len() == BATCH as usize {
+                return Ok(true);
+            }
         }
-        let more = tickets.len() == BATCH as usize;
-        self.swept_to = tickets.last().filter(|_| more).map(|last| (last.start, last.job));
-        Ok(more)
     }
 
-    async fn close_expired(&self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
-        let expired = self.context.store.expired(before, BATCH).await?;
+    /// Whether an ended claim is to be closed now.
+    fn is_lost(&self, claim: &ExpiredClaim, now: Timestamp) -> bool {
+        let Context { clock, .. } = &self.context;
+        let found = self.overdue.get(&(claim.job, claim.attempt));
+        found.is_some_and(|found| clock.monotonic().saturating_sub(*found) >= OVERDUE)
+            || self.alone
+            || now <= clock.after(claim.until, OVERDUE)
+    }
+
+    async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
+        let found = self.context.store.expired(before, BATCH).await?;
+        let is_full = found.len() == BATCH as usize;
+        let (expired, waiting): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|claim| self.is_lost(claim, now));
+        let monotonic = self.context.clock.monotonic();
+        let since = |claim: &ExpiredClaim| {
+            let key = (claim.job, claim.attempt);
+            (key, self.overdue.get(&key).copied().unwrap_or(monotonic))
+        };
+        self.overdue = waiting.iter().map(since).collect();
         if expired.is_empty() {
             return Ok(false);
         }
         let ends: Vec<_> = expired.iter().map(|claim| self.close(claim, now)).collect();
         let committed = self.context.store.commit(now, &ends).await?;
-        let closed = committed.fates.iter().filter(|fate| **fate != Fate::Lost).count();
+        let ended = expired.iter().zip(&committed.fates);
+        let busy = ended.filter(|(_, fate)| **fate == Fate::Busy);
+        self.overdue.extend(busy.map(|(claim, _)| ((claim.job, claim.attempt), monotonic)));
+        let closed = committed.fates.iter().filter(|fate| matches!(fate, Fate::Applied(_))).count();
+        if closed == 0 {
+            return Ok(false);
+        }
         let failed = Fate::Applied(JobStatus::Failed);
         let failed = committed.fates.iter().filter(|fate| **fate == failed).count();
         WORKERS_LOST.add(closed as u64);
         JOBS_FINISHED.with(FinalStatus::Failed).add(failed as u64);
         tracing::warn!(closed, failed, "closed attempts whose executor was lost");
         self.context.queue.push(&committed.tickets).await?;
-        Ok(expired.len() == BATCH as usize)
+        Ok(is_full)
     }
 
     /// The end of an attempt whose executor was lost: tried again if one is left.

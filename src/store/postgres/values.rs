@@ -8,7 +8,7 @@ use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueRef};
 use sqlx::types::Uuid;
-use sqlx::{Decode, Encode, Postgres, Row, Type};
+use sqlx::{Decode, Encode, FromRow, Postgres, Row, Type};
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
@@ -18,6 +18,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 use crate::store::ExecutorId;
+use crate::store::damage::Kept;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
 
 /// Stores `$type` as `$stored`, by the two functions.
@@ -67,7 +68,7 @@ macro_rules! stored_ids {
 macro_rules! stored_names {
     ($($name:ident),*) => {$(
         stored!($name as String, |value: Self| value.as_str(), |text| {
-            text.parse().map_err(|_| format!("unknown {} {text:?}", stringify!($name)).into())
+            text.parse().map_err(|_| concat!("unknown ", stringify!($name)).into())
         });
     )*};
 }
@@ -86,6 +87,17 @@ stored!(Trigger as i16, |trigger: Self| i16::from(trigger_code(trigger)), |code|
     let trigger = u8::try_from(code).ok().and_then(trigger_of);
     trigger.ok_or_else(|| format!("unknown trigger {code}").into())
 });
+
+/// The id is in the first column.
+impl<'r, I, T> FromRow<'r, PgRow> for Kept<I, T>
+where
+    I: Decode<'r, Postgres> + Type<Postgres>,
+    T: FromRow<'r, PgRow>,
+{
+    fn from_row(row: &'r PgRow) -> sqlx::Result<Self> {
+        Ok(Self { id: row.try_get(0)?, row: T::from_row(row).map_err(|error| error.to_string()) })
+    }
+}
 
 /// A number that is stored as an `S`.
 pub(super) fn number<S, T>(row: &PgRow, column: &str) -> sqlx::Result<T>

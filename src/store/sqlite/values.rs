@@ -11,8 +11,8 @@ use serde::de::{self, DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, Encode, Sqlite, Type};
+use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteRow, SqliteTypeInfo, SqliteValueRef};
+use sqlx::{Decode, Encode, FromRow, Row, Sqlite, Type};
 
 use super::error::{Fault, Outcome};
 use crate::domain::job::{JobStatus, Trigger};
@@ -22,6 +22,7 @@ use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReas
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::store::damage::Kept;
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::stored::{
@@ -84,7 +85,7 @@ macro_rules! stored_ids {
 macro_rules! stored_names {
     ($($name:ident),*) => {$(
         stored!($name as String, |value: Self| value.as_str().to_owned(), |text| {
-            text.parse().map_err(|_| format!("unknown {} {text:?}", stringify!($name)).into())
+            text.parse().map_err(|_| concat!("unknown ", stringify!($name)).into())
         });
     )*};
 }
@@ -103,6 +104,17 @@ stored!(JobStatus as u8, status_code, |code| {
 stored!(Trigger as u8, trigger_code, |code| {
     trigger_of(code).ok_or_else(|| format!("unknown trigger {code}").into())
 });
+
+/// The id is in the first column.
+impl<'r, I, T> FromRow<'r, SqliteRow> for Kept<I, T>
+where
+    I: Decode<'r, Sqlite> + Type<Sqlite>,
+    T: FromRow<'r, SqliteRow>,
+{
+    fn from_row(row: &'r SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self { id: row.try_get(0)?, row: T::from_row(row).map_err(|error| error.to_string()) })
+    }
+}
 
 /// What is stored as 16 bytes.
 pub(super) trait Bytes16 {
