@@ -53,7 +53,7 @@ pub(super) fn join(
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
     let mut queue: SharedQueue = Arc::new(queue);
     if config.roles.executor {
-        queue = Arc::new(Standby::new(queue, Arc::new(MemoryQueue::new())));
+        queue = Arc::new(Standby::new(queue, Arc::new(MemoryQueue::new()), clock.clone()));
     }
     let settings = Settings {
         servers: cluster,
@@ -77,8 +77,10 @@ pub(super) fn wait_for(
     tasks: &Tasks,
 ) {
     let (store, cluster) = (context.store.clone(), context.cluster.clone());
-    let serving = Serving { store, cluster, replica: context.replica.clone() };
-    if matches!(config.peers, Peers::Alone) {
+    let alone = matches!(config.peers, Peers::Alone);
+    let queue = (!alone).then(|| context.queue.clone());
+    let serving = Serving { store, queue, cluster, replica: context.replica.clone() };
+    if alone {
         return readiness.serving(serving);
     }
     let (context, readiness) = (context.clone(), readiness.clone());

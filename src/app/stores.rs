@@ -9,7 +9,7 @@ use crate::config::{Config, Store};
 use crate::runtime::{Clock, Random};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::{ServerLock, SqliteStore};
-use crate::store::{Result, SharedStore};
+use crate::store::{Result, SharedStore, StoreError, StoreErrorKind};
 
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -110,11 +110,12 @@ impl OpenStore {
     ) -> Result<Ready> {
         let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
         let mut wait = SHORTEST_WAIT;
+        let mut said = None;
         loop {
             match self.try_make_ready(config, clock, proposed, keeper).await {
                 Err(error) if error.is_transient() && matches!(self, Self::Postgres(_)) => {
-                    if wait == SHORTEST_WAIT {
-                        tracing::warn!(%error, "waiting for the store (store.url)");
+                    if said.replace(error.kind()) != Some(error.kind()) {
+                        say_why(&error);
                     }
                     clock.sleep(wait).await;
                     wait = (wait * 2).min(LONGEST_WAIT);
@@ -141,5 +142,16 @@ impl OpenStore {
         keeper.ask().await?;
         store.prepare(clock.now()).await?;
         Ok(Ready { shards, installation })
+    }
+}
+
+/// Says what a start waits for. That replicas that start together wait for each other is as it
+/// should be.
+fn say_why(error: &StoreError) {
+    if error.kind() == StoreErrorKind::Locked {
+        tracing::info!("another replica is preparing the store, waiting for it");
+        tracing::debug!(%error, "what it waits for");
+    } else {
+        tracing::warn!(%error, "waiting for the store (store.url)");
     }
 }

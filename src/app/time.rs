@@ -1,18 +1,22 @@
 //! The time that replicas share: the store's.
 //!
 //! Each asks the store for its time again and again and lets its own clock follow: the store's time
-//! is kept as a distance from the monotonic clock, which nobody sets. An answer is as exact as its
-//! round trip is short, so of the last few the one with the shortest counts; but not one that the
-//! newest contradicts, as after a machine was suspended.
+//! is kept as a distance from the monotonic clock, which nobody sets. The answer is taken for the
+//! time at which it arrives, whatever it has taken: nobody knows which part of the round trip was a
+//! wait for a connection, before the store looked at its clock, and a clock that ran ahead would
+//! fire early. So this one is behind the store's by the way of the answer, at most. An answer is as
+//! exact as its round trip is short, so of the last few the one with the shortest counts; but not
+//! one that the newest contradicts, as after a machine was suspended.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::domain::Timestamp;
 use crate::runtime::{Clock, Pause, RunError, Worker};
-use crate::store::{Result, SharedStore};
+use crate::store::{Result, UpkeepStore};
 
 /// How often the store is asked.
 const EVERY: Duration = Duration::from_secs(5);
@@ -25,7 +29,7 @@ const COMPARED: usize = 6;
 
 /// Lets the clock follow the store's.
 pub(super) struct TimeKeeper {
-    store: SharedStore,
+    store: Arc<dyn UpkeepStore>,
     clock: Clock,
     samples: VecDeque<Sample>,
 }
@@ -34,11 +38,12 @@ pub(super) struct TimeKeeper {
 #[derive(Clone, Copy)]
 struct Sample {
     round_trip: Duration,
+    /// How far the monotonic clock is behind the store's, or less, by the round trip at most.
     behind_us: i64,
 }
 
 impl TimeKeeper {
-    pub(super) fn new(store: SharedStore, clock: Clock) -> Self {
+    pub(super) fn new(store: Arc<dyn UpkeepStore>, clock: Clock) -> Self {
         Self { store, clock, samples: VecDeque::with_capacity(COMPARED) }
     }
 
@@ -47,7 +52,7 @@ impl TimeKeeper {
         let asked = self.clock.monotonic();
         let Some(time) = self.store.time().await? else { return Ok(()) };
         let answered = self.clock.monotonic();
-        let sample = sample(asked, answered.saturating_sub(asked), time);
+        let sample = sample(answered, answered.saturating_sub(asked), time);
         self.samples.retain(|older| older.agrees_with(&sample));
         if self.samples.len() == COMPARED {
             self.samples.pop_front();
@@ -65,16 +70,18 @@ impl Sample {
     /// Whether both can be right, and clocks that drift a little while they are compared.
     fn agrees_with(&self, other: &Self) -> bool {
         let apart = Duration::from_micros(self.behind_us.abs_diff(other.behind_us));
-        apart <= (self.round_trip + other.round_trip) / 2 + DRIFT
+        // The one that says less has as much more to say as its answer was under way.
+        let lower = if self.behind_us < other.behind_us { self } else { other };
+        apart <= lower.round_trip + DRIFT
     }
 }
 
-/// The store has told its time in the middle of the round trip, rounded down to a millisecond.
-fn sample(asked: Duration, round_trip: Duration, time: Timestamp) -> Sample {
-    let asked_us = i64::try_from(asked.as_micros()).unwrap_or(i64::MAX);
-    let half = i64::try_from(round_trip.as_micros() / 2).unwrap_or(i64::MAX);
+/// An answer that arrives when the monotonic clock shows `answered`. The store has rounded its time
+/// down to a millisecond; so half of one is made good.
+fn sample(answered: Duration, round_trip: Duration, time: Timestamp) -> Sample {
+    let answered_us = i64::try_from(answered.as_micros()).unwrap_or(i64::MAX);
     let told_us = time.as_millis().saturating_mul(1_000).saturating_add(500);
-    Sample { round_trip, behind_us: told_us.saturating_sub(asked_us.saturating_add(half)) }
+    Sample { round_trip, behind_us: told_us.saturating_sub(answered_us) }
 }
 
 #[async_trait]
@@ -88,13 +95,71 @@ impl Worker for TimeKeeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{ShardRecord, Upkeep};
+
+    /// A store whose time the machine shows, and which is asked through a pool: so long does it
+    /// take to get a connection, and then the answer.
+    struct Slow {
+        clock: Clock,
+        pool: Duration,
+        answer: Duration,
+    }
+
+    #[async_trait]
+    impl UpkeepStore for Slow {
+        async fn ping(&self) -> Result<()> {
+            Ok(())
+        }
+
+        async fn time(&self) -> Result<Option<Timestamp>> {
+            self.clock.sleep(self.pool).await;
+            let now = Timestamp::from_millis(self.clock.machine_us() / 1_000);
+            self.clock.sleep(self.answer).await;
+            Ok(Some(now))
+        }
+
+        async fn prepare(&self, _: Timestamp) -> Result<()> {
+            Ok(())
+        }
+
+        async fn prune(&self, _: Timestamp, _: u32) -> Result<Upkeep> {
+            Ok(Upkeep::default())
+        }
+
+        async fn shard_records(&self, _: Timestamp) -> Result<Vec<ShardRecord>> {
+            Ok(Vec::new())
+        }
+
+        async fn unfinished(&self, _: u32) -> Result<u64> {
+            Ok(0)
+        }
+    }
+
+    /// How far a clock is ahead of the machine's, in milliseconds, which has asked once.
+    async fn ahead_ms(pool_ms: u64, answer_ms: u64) -> i64 {
+        let [pool, answer] = [pool_ms, answer_ms].map(Duration::from_millis);
+        let store = Slow { clock: Clock::system(), pool, answer };
+        let clock = Clock::system();
+        let mut keeper = TimeKeeper::new(Arc::new(store), clock.clone());
+        keeper.ask().await.expect("it tells");
+        // In this order, what lies between them makes the clock seem ahead by less.
+        let now = clock.now();
+        now.as_millis() - clock.machine_us() / 1_000
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_a_connection_does_not_put_the_clock_ahead() {
+        for (pool_ms, answer_ms) in [(0, 0), (400, 0), (400, 50), (0, 50)] {
+            let ahead = ahead_ms(pool_ms, answer_ms).await;
+            assert!(ahead <= 1, "{ahead} ms ahead: {pool_ms} {answer_ms}");
+        }
+    }
 
     #[test]
-    fn the_answer_is_of_the_middle_of_the_round_trip() {
+    fn the_answer_is_of_the_time_it_arrives() {
         let time = Timestamp::from_millis(1_000);
-        let asked = Duration::from_millis(900);
-        let sample = sample(asked, Duration::from_millis(20), time);
-        assert_eq!(sample.behind_us, 1_000_500 - 910_000);
+        let sample = sample(Duration::from_millis(920), Duration::from_millis(20), time);
+        assert_eq!(sample.behind_us, 1_000_500 - 920_000);
     }
 
     #[test]
@@ -104,7 +169,8 @@ mod tests {
             behind_us,
         };
         assert!(sample(1, 5_000).agrees_with(&sample(3, 10_000)));
-        assert!(sample(1, 5_000).agrees_with(&sample(200, 90_000)), "one that says little");
+        assert!(sample(1, 95_000).agrees_with(&sample(200, 10_000)), "one that says little");
+        assert!(!sample(1, 5_000).agrees_with(&sample(200, 90_000)), "it cannot be less");
         assert!(!sample(1, 5_000).agrees_with(&sample(1, 2_005_000)));
     }
 }

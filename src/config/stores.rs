@@ -20,6 +20,10 @@ const SHARDS_ALONE: u16 = 1;
 const SHARDS_SHARED: u16 = 64;
 /// The most connections a replica may have to the store's server.
 const MOST_CONNECTIONS: u32 = 40;
+/// The fewest connections of a scheduler. Nobody holds one while it waits for another, so no number
+/// locks up; but upkeep holds one for up to half a minute, and with another one busy a replica that
+/// could not ask for the time would stop firing.
+const FEWEST_FOR_SCHEDULER: u32 = 3;
 
 /// The store.
 #[derive(Clone, Debug)]
@@ -122,9 +126,12 @@ fn check_mix(reader: &mut Reader, store: &Store, queue: bool, cluster: bool) {
 fn read_store(reader: &mut Reader, data_dir: &Path) -> Store {
     let read_connections = reader.read("store.read_connections", number(1..=32));
     let password_file = reader.read("store.password_file", file);
-    let sizes =
-        ["store.api_connections", "store.scheduler_connections", "store.executor_connections"]
-            .map(|key| reader.read(key, number(1..=MOST_CONNECTIONS)));
+    let sizes = [
+        ("store.api_connections", 1),
+        ("store.scheduler_connections", FEWEST_FOR_SCHEDULER),
+        ("store.executor_connections", 1),
+    ]
+    .map(|(key, fewest)| reader.read(key, number(fewest..=MOST_CONNECTIONS)));
     if sizes.iter().sum::<u32>() > MOST_CONNECTIONS {
         let why = format!("must not be more than {MOST_CONNECTIONS} with the other two pools");
         reader.mistake("store.api_connections", &why);

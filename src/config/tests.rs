@@ -88,6 +88,14 @@ fn what_is_shown_is_a_configuration_again() {
 }
 
 #[test]
+fn a_scheduler_needs_some_connections() {
+    let with = |connections| sources(&[("PUNCTUAL_STORE_SCHEDULER_CONNECTIONS", connections)], &[]);
+    let said = mistakes(&with("2"));
+    assert!(said.contains("3 to 40"), "{said}");
+    load(&with("3")).expect("valid");
+}
+
+#[test]
 fn an_empty_list_is_empty() {
     let given = sources(
         &[("PUNCTUAL_OUTBOUND_DENY_PORTS", ""), ("PUNCTUAL_DNS_SERVERS", " ")],

@@ -36,7 +36,7 @@ macro_rules! id {
             }
 
             /// The id that has these bytes.
-            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Ulid::from_bytes(bytes))
             }
 

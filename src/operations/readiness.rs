@@ -1,4 +1,7 @@
 //! `/readyz`: whether this replica should be sent requests.
+//!
+//! The store decides. Queue and cluster are named when they are away, and change nothing: the API
+//! goes on without them, and other replicas would not have them either.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,21 +14,51 @@ use serde::Serialize;
 
 use crate::cluster::SharedCluster;
 use crate::domain::shard::ShardId;
+use crate::queue::SharedQueue;
 use crate::runtime::Clock;
 use crate::store::UpkeepStore;
 
-/// For how long an answer of the store is believed.
+/// For how long an answer of a server is believed.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// How long the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the queue and the cluster may: those who ask may wait for no more than a second.
+const PEER_PATIENCE: Duration = Duration::from_millis(500);
+
+const OK: &str = "ok";
 
 /// Where the replica is in its life, as the composition tells it.
 pub struct Readiness {
     clock: Clock,
     phase: Mutex<Phase>,
-    /// When the store was last asked, and whether it answered. Locked while it is being asked, so
-    /// that many who ask cost one question.
-    store: tokio::sync::Mutex<Option<(Duration, bool)>>,
+    store: Asked,
+    queue: Asked,
+    cluster: Asked,
+}
+
+/// When a server was last asked, and whether it answered. Locked while it is being asked, so that
+/// many who ask cost one question.
+#[derive(Default)]
+struct Asked(tokio::sync::Mutex<Option<(Duration, bool)>>);
+
+impl Asked {
+    async fn ask<E>(
+        &self,
+        clock: &Clock,
+        patience: Duration,
+        question: impl Future<Output = Result<(), E>>,
+    ) -> &'static str {
+        let mut known = self.0.lock().await;
+        let now = clock.monotonic();
+        let answered = match *known {
+            Some((asked, answered)) if now.saturating_sub(asked) < BELIEVED => answered,
+            _ => tokio::select! {
+                answer = question => known.insert((now, answer.is_ok())).1,
+                () = clock.sleep(patience) => known.insert((now, false)).1,
+            },
+        };
+        if answered { OK } else { "unavailable" }
+    }
 }
 
 #[derive(Clone)]
@@ -41,6 +74,8 @@ enum Phase {
 pub struct Serving {
     /// Where everything is kept.
     pub store: Arc<dyn UpkeepStore>,
+    /// What it shares with others; absent within one process, where it cannot be away.
+    pub queue: Option<SharedQueue>,
     /// Which shards it leads.
     pub cluster: SharedCluster,
     /// What the others call it.
@@ -50,9 +85,9 @@ pub struct Serving {
 impl Readiness {
     /// A replica that has not found its stores yet.
     pub fn starting(clock: Clock) -> Arc<Self> {
-        let (phase, store) =
-            (Mutex::new(Phase::Starting(Vec::new())), tokio::sync::Mutex::default());
-        Arc::new(Self { clock, phase, store })
+        let phase = Mutex::new(Phase::Starting(Vec::new()));
+        let [store, queue, cluster] = [Asked::default(), Asked::default(), Asked::default()];
+        Arc::new(Self { clock, phase, store, queue, cluster })
     }
 
     /// It still waits for these servers.
@@ -82,40 +117,36 @@ impl Readiness {
         match phase {
             Phase::Starting(waiting_for) => Report { waiting_for, ..Report::new("starting") },
             Phase::Draining => Report::new("draining"),
-            Phase::Serving(Serving { store, cluster, replica }) => {
-                let (status, store) = match self.answers(&*store).await {
-                    true => ("ready", "ok"),
-                    false => ("not ready", "unavailable"),
-                };
-                let now = self.clock.monotonic();
-                let terms = cluster.terms().borrow().clone();
-                let trusted = terms
-                    .into_iter()
-                    .filter(|(_, term)| term.trusted_until.is_none_or(|until| now < until));
-                Report {
-                    store: Some(store),
-                    replica: Some(replica),
-                    shards: Some(trusted.map(|(ShardId(shard), _)| shard).collect()),
-                    ..Report::new(status)
-                }
-            }
+            Phase::Serving(serving) => self.report_serving(serving).await,
         }
     }
 
-    async fn answers(&self, store: &dyn UpkeepStore) -> bool {
-        let mut known = self.store.lock().await;
-        let now = self.clock.monotonic();
-        if let Some((asked, answered)) = *known
-            && now.saturating_sub(asked) < BELIEVED
-        {
-            return answered;
-        }
-        let answered = tokio::select! {
-            pong = store.ping() => pong.is_ok(),
-            () = self.clock.sleep(PATIENCE) => false,
+    async fn report_serving(&self, serving: Serving) -> Report {
+        let Serving { store, queue, cluster, replica } = serving;
+        let peers = async {
+            let Some(queue) = queue else { return (None, None) };
+            let members = async { cluster.members().await.map(drop) };
+            let (queue, cluster) = tokio::join!(
+                self.queue.ask(&self.clock, PEER_PATIENCE, queue.ping()),
+                self.cluster.ask(&self.clock, PEER_PATIENCE, members),
+            );
+            (Some(queue), Some(cluster))
         };
-        *known = Some((now, answered));
-        answered
+        let ping = self.store.ask(&self.clock, PATIENCE, store.ping());
+        let (store, (queue, cluster_answer)) = tokio::join!(ping, peers);
+        let now = self.clock.monotonic();
+        let terms = cluster.terms().borrow().clone();
+        let trusted = terms
+            .into_iter()
+            .filter(|(_, term)| term.trusted_until.is_none_or(|until| now < until));
+        Report {
+            store: Some(store),
+            queue,
+            cluster: cluster_answer,
+            replica: Some(replica),
+            shards: Some(trusted.map(|(ShardId(shard), _)| shard).collect()),
+            ..Report::new(if store == OK { "ready" } else { "not ready" })
+        }
     }
 }
 
@@ -128,6 +159,10 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<String>,
     /// The shards that it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +171,15 @@ struct Report {
 
 impl Report {
     fn new(status: &'static str) -> Self {
-        Self { status, waiting_for: Vec::new(), store: None, replica: None, shards: None }
+        Self {
+            status,
+            waiting_for: Vec::new(),
+            store: None,
+            queue: None,
+            cluster: None,
+            replica: None,
+            shards: None,
+        }
     }
 }
 

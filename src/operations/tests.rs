@@ -7,11 +7,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 use super::{Readiness, Serving, router};
 use crate::cluster::single::SingleNode;
+use crate::cluster::{Cluster, ClusterError, Member, SharedCluster, Terms};
 use crate::domain::Timestamp;
+use crate::queue::memory::MemoryQueue;
 use crate::runtime::Clock;
 use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore};
 use crate::telemetry;
@@ -79,6 +82,7 @@ async fn readiness_follows_the_life_of_the_replica() {
     store.up.store(true, Ordering::SeqCst);
     let serving = Serving {
         store: store.clone(),
+        queue: None,
         cluster: Arc::new(SingleNode::new("here", 2)),
         replica: "here".to_owned(),
     };
@@ -104,6 +108,49 @@ async fn readiness_follows_the_life_of_the_replica() {
     readiness.draining();
     readiness.serving(serving);
     assert_eq!(get(&ops, "/readyz").await, (503, r#"{"status":"draining"}"#.into()));
+}
+
+/// A member of a cluster that cannot be asked.
+struct Lost;
+
+#[async_trait]
+impl Cluster for Lost {
+    fn terms(&self) -> watch::Receiver<Terms> {
+        watch::Sender::new(Terms::new()).subscribe()
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+        Err(ClusterError { operation: "members", source: "secret-host:2379".into() })
+    }
+
+    async fn leave(&self) {}
+}
+
+#[tokio::test]
+async fn peers_that_are_away_are_named_and_do_not_matter() {
+    let clock = Clock::manual(Timestamp::from_millis(0));
+    let (ops, readiness) = ops(&clock);
+    let store = Arc::new(Pinged::default());
+    store.up.store(true, Ordering::SeqCst);
+    let serving = |cluster: SharedCluster| Serving {
+        store: store.clone(),
+        queue: Some(Arc::new(MemoryQueue::new())),
+        cluster,
+        replica: "here".to_owned(),
+    };
+    readiness.serving(serving(Arc::new(SingleNode::new("here", 1))));
+    let told = |status, store, cluster, shards| {
+        let peers = format!(r#""queue":"ok","cluster":"{cluster}","replica":"here""#);
+        format!(r#"{{"status":"{status}","store":"{store}",{peers},"shards":[{shards}]}}"#)
+    };
+    assert_eq!(get(&ops, "/readyz").await, (200, told("ready", "ok", "ok", "0")));
+    readiness.serving(serving(Arc::new(Lost)));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(get(&ops, "/readyz").await, (200, told("ready", "ok", "unavailable", "")));
+    store.up.store(false, Ordering::SeqCst);
+    clock.advance(Duration::from_secs(1));
+    let not_ready = told("not ready", "unavailable", "unavailable", "");
+    assert_eq!(get(&ops, "/readyz").await, (503, not_ready));
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@
 //! What every adapter keeps, and the conformance suite checks:
 //! - A due index carries the epoch that built it. Reads and writes that name another epoch get
 //!   `Index::Foreign` and change nothing; the leader rebuilds.
+//! - A hint is told once, to whoever asks for the shard's first. One that cannot be left now is kept
+//!   while the process lives, and left as soon as the queue takes it.
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
 //! - `take` never hands out a ticket before its start, more than the room given, and goes round
 //!   the accounts, so that one with many tickets does not keep others waiting.
@@ -61,6 +63,32 @@ pub struct Due {
     pub schedules: Vec<(ScheduleId, Timestamp)>,
     /// The next tick after those.
     pub next: Option<Timestamp>,
+}
+
+/// What of a shard has changed, for its leader.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// These schedules.
+    pub schedules: Vec<ScheduleId>,
+    /// Any of the shard's: whoever should have said which has lost count.
+    pub all: bool,
+}
+
+impl Changes {
+    /// Changes of these schedules.
+    pub fn of(schedules: impl Into<Vec<ScheduleId>>) -> Self {
+        Self { schedules: schedules.into(), all: false }
+    }
+
+    /// Changes of any schedule.
+    pub fn all() -> Self {
+        Self { schedules: Vec::new(), all: true }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.schedules.is_empty() && !self.all
+    }
 }
 
 /// A failed operation of a queue. Always transient: nothing in a queue is needed.
@@ -150,11 +178,12 @@ pub trait Queue: Send + Sync {
         limit: usize,
     ) -> Result<Index<Due>>;
 
-    /// Tells a shard's leader that schedules have changed.
-    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()>;
+    /// Tells a shard's leader what has changed, now or as soon as the queue takes it.
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()>;
 
-    /// Takes the hints for a shard, at most `limit`.
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>>;
+    /// Takes the hints for a shard, at most `limit`, where `all` is one of them; fewer only if there
+    /// are no more.
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes>;
 
     /// Queues tickets.
     async fn push(&self, tickets: &[Ticket]) -> Result<()>;

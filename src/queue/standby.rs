@@ -1,45 +1,89 @@
 //! What an executor's replica does while the queue's server is away: tickets that cannot be pushed
 //! wait within the process, for its own executor. So the sweep feeds it directly.
 //!
+//! A server that has no room left takes no tickets but hands them out, so that pushing and taking go
+//! their own ways, and one can come and go quickly: the log says that it is away at once, and that
+//! it is back when it has been for a while.
+//!
 //! Each replica's sweep finds the same late jobs, so several may hold a ticket of the same job; one
 //! of them gets its claim.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Due, Index, Queue, QueueError, Result, Room, SharedQueue, Verdict, Window};
+use super::{Changes, Due, Index, Queue, QueueError, Result, Room, SharedQueue, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
+use crate::runtime::Clock;
+
+/// For how long nothing fails before the log says that the queue is back.
+const LASTS: Duration = Duration::from_secs(10);
 
 /// A queue that others share, and what stands in for its run queue.
 pub struct Standby {
     shared: SharedQueue,
     own: SharedQueue,
-    away: AtomicBool,
+    clock: Clock,
+    pushing: Mutex<Health>,
+    taking: Mutex<Health>,
+}
+
+/// Whether the shared queue does one thing, as the log has said.
+#[derive(Default)]
+struct Health {
+    /// When it failed last, if the log has said so and nothing else since.
+    failed_at: Option<Duration>,
+}
+
+/// What the log shall say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Away,
+    Back,
+}
+
+impl Health {
+    fn note(&mut self, works: bool, now: Duration) -> Option<News> {
+        if !works {
+            return self.failed_at.replace(now).is_none().then_some(News::Away);
+        }
+        let has_lasted = now.saturating_sub(self.failed_at?) >= LASTS;
+        has_lasted.then(|| {
+            self.failed_at = None;
+            News::Back
+        })
+    }
 }
 
 impl Standby {
     /// Stands by for `shared` with `own`, a queue within the process.
-    pub fn new(shared: SharedQueue, own: SharedQueue) -> Self {
-        Self { shared, own, away: AtomicBool::new(false) }
+    pub fn new(shared: SharedQueue, own: SharedQueue, clock: Clock) -> Self {
+        Self { shared, own, clock, pushing: Mutex::default(), taking: Mutex::default() }
     }
 
-    /// Says when the shared queue goes away and when it is back.
-    fn note(&self, error: Option<&QueueError>) {
-        let away = error.is_some();
-        if self.away.swap(away, Ordering::Relaxed) == away {
-            return;
+    /// Says in the log when the shared queue ceases to do one thing, and when it does it again.
+    fn note(&self, what: &'static str, health: &Mutex<Health>, error: Option<&QueueError>) {
+        let now = self.clock.monotonic();
+        let mut health = health.lock().unwrap_or_else(PoisonError::into_inner);
+        match (health.note(error.is_none(), now), error) {
+            (Some(News::Away), Some(error)) => tracing::warn!(
+                what, %error, "the queue is away, running what the store says is due"
+            ),
+            (Some(_), _) => tracing::info!(what, "the queue is back"),
+            (None, _) => {}
         }
-        match error {
-            Some(error) => {
-                tracing::warn!(%error, "the queue is away, running what the store says is due");
-            }
-            None => tracing::info!("the queue is back"),
-        }
+    }
+
+    fn note_push(&self, error: Option<&QueueError>) {
+        self.note("pushing", &self.pushing, error);
+    }
+
+    fn note_take(&self, error: Option<&QueueError>) {
+        self.note("taking", &self.taking, error);
     }
 }
 
@@ -73,17 +117,20 @@ impl Queue for Standby {
         self.shared.due(shard, epoch, now, limit).await
     }
 
-    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
-        self.shared.hint(shard, schedules).await
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        self.shared.hint(shard, changes).await
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
         self.shared.take_hints(shard, limit).await
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
-        let Err(error) = self.shared.push(tickets).await else { return Ok(()) };
-        self.note(Some(&error));
+        let pushed = self.shared.push(tickets).await;
+        self.note_push(pushed.as_ref().err());
+        if pushed.is_ok() {
+            return Ok(());
+        }
         self.own.push(tickets).await?;
         self.ticket_hint().notify_one();
         Ok(())
@@ -97,11 +144,11 @@ impl Queue for Standby {
         }
         match self.shared.take(now, room).await {
             Ok((tickets, next)) => {
-                self.note(None);
+                self.note_take(None);
                 Ok((tickets, next.into_iter().chain(own_next).min()))
             }
             Err(error) => {
-                self.note(Some(&error));
+                self.note_take(Some(&error));
                 Ok((Vec::new(), own_next))
             }
         }
@@ -121,5 +168,26 @@ impl Queue for Standby {
 
     fn ticket_hint(&self) -> Arc<Notify> {
         self.shared.ticket_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_says_what_lasts() {
+        let mut health = Health::default();
+        let mut note = |works, second| health.note(works, Duration::from_secs(second));
+        assert_eq!(note(true, 0), None);
+        assert_eq!(note(false, 1), Some(News::Away));
+        // A server without room takes a ticket now and then.
+        for second in 2..60 {
+            assert_eq!(note(second % 3 == 0, second), None);
+        }
+        assert_eq!(note(true, 68), None);
+        assert_eq!(note(true, 69), Some(News::Back));
+        assert_eq!(note(true, 99), None);
+        assert_eq!(note(false, 100), Some(News::Away));
     }
 }

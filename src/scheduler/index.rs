@@ -1,10 +1,11 @@
 //! Keeping a led shard's due index as the store says.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::Context;
-use crate::domain::ScheduleId;
-use crate::queue::Index;
+use crate::domain::{ScheduleId, Timestamp};
+use crate::queue::{Changes, Index};
 use crate::runtime::RunError;
 use crate::store::Fence;
 
@@ -12,6 +13,8 @@ use crate::store::Fence;
 pub(super) const BATCH: usize = 500;
 /// How many next ticks are read at once.
 const PAGE: u32 = 1_000;
+/// How often a page of each led shard's index is compared with the store.
+const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
 /// Builds the index anew, earliest ticks first. `Foreign` if a newer leader has.
 pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>, RunError> {
@@ -30,45 +33,87 @@ pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>
     Ok(context.queue.rebuild(fence.shard, fence.epoch, &entries).await?)
 }
 
-/// Brings schedules that users have changed into the index.
-pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<(), RunError> {
+/// Brings schedules that users have changed into the index; says whether any may have been changed.
+/// Hints that come to nothing are given back: whoever leads the shard then takes them again.
+pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool, RunError> {
+    let mut all = false;
     loop {
-        let hinted = context.queue.take_hints(fence.shard, BATCH).await?;
-        if hinted.is_empty() {
-            return Ok(());
+        let changes = context.queue.take_hints(fence.shard, BATCH).await?;
+        all |= changes.all;
+        if changes.schedules.is_empty() {
+            return Ok(all);
         }
-        refresh(context, fence, &hinted).await?;
-        if hinted.len() < BATCH {
-            return Ok(());
+        let refreshed = refresh(context, fence, &changes.schedules).await;
+        if !matches!(refreshed, Ok(Index::Own(()))) {
+            context.queue.hint(fence.shard, &changes).await?;
+        }
+        if refreshed? == Index::Foreign || changes.schedules.len() + usize::from(all) < BATCH {
+            return Ok(all);
         }
     }
 }
 
-/// Sets the index to what the store says of these schedules. A foreign index is rebuilt when it is
-/// next read.
-pub(super) async fn refresh(
+/// Sets the index to what the store says of these schedules.
+async fn refresh(
     context: &Context,
     fence: Fence,
     ids: &[ScheduleId],
-) -> Result<(), RunError> {
+) -> Result<Index<()>, RunError> {
     let candidates = context.store.candidates(fence.shard, ids).await?;
     let ticks: HashMap<_, _> = candidates.iter().map(|c| (c.schedule, c.tick)).collect();
     let entries: Vec<_> = ids.iter().map(|id| (*id, ticks.get(id).copied())).collect();
-    context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
-    Ok(())
+    Ok(context.queue.set_due(fence.shard, fence.epoch, &entries).await?)
 }
 
-/// Brings the next page of the shard's ticks into the index, in case a hint was lost. Returns
-/// where to go on; absent: from the start. A tick that is fired in between is set back here and
-/// moved on again when it comes up.
-pub(super) async fn compare_page(
-    context: &Context,
-    fence: Fence,
+/// The comparison of a shard's index with the store, page after page, in case a hint was lost.
+pub(super) struct Comparison {
+    /// When the next page is due.
+    at: Timestamp,
+    /// After which schedule it begins; absent: at the start.
     after: Option<ScheduleId>,
-) -> Result<Option<ScheduleId>, RunError> {
-    let page = context.store.next_ticks(fence.shard, after, PAGE).await?;
-    let entries: Vec<_> = page.iter().map(|entry| (entry.schedule, Some(entry.tick))).collect();
-    let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
-    let more = page.len() == PAGE as usize && index == Index::Own(());
-    Ok(page.last().filter(|_| more).map(|entry| entry.schedule))
+    /// Whether it goes on without a pause until it is through.
+    is_urgent: bool,
+}
+
+impl Comparison {
+    /// One that has nothing to find: the index has just been built.
+    pub(super) fn rested(now: Timestamp) -> Self {
+        Self { at: now.plus(COMPARE_EVERY), after: None, is_urgent: false }
+    }
+
+    /// Begins anew and makes no pause: hints may have been lost, of any schedule.
+    pub(super) fn urge(&mut self, now: Timestamp) {
+        *self = Self { at: now, after: None, is_urgent: true };
+    }
+
+    /// Whether it goes on at once.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.at <= now
+    }
+
+    /// Brings the next page of the shard's ticks into the index. A tick that is fired in between is
+    /// set back here and moved on again when it comes up.
+    pub(super) async fn go_on(
+        &mut self,
+        context: &Context,
+        fence: Fence,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
+        let page = context.store.next_ticks(fence.shard, self.after, PAGE).await?;
+        let entries: Vec<_> = page.iter().map(|entry| (entry.schedule, Some(entry.tick))).collect();
+        let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
+        if index == Index::Foreign && self.is_urgent {
+            // Somebody may have to do it who leads the shard by now.
+            context.queue.hint(fence.shard, &Changes::all()).await?;
+        }
+        let more = page.len() == PAGE as usize && index == Index::Own(());
+        self.after = page.last().filter(|_| more).map(|entry| entry.schedule);
+        self.is_urgent &= more;
+        self.at = if self.is_urgent { now } else { now.plus(COMPARE_EVERY) };
+        Ok(())
+    }
 }

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 
 use super::Context;
 use super::fire::{Cadences, fire_batch};
-use super::index::{BATCH, apply_hints, compare_page, rebuild};
+use super::index::{BATCH, Comparison, apply_hints, rebuild};
 use crate::cluster::{Term, Terms};
+use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
-use crate::domain::{ScheduleId, Timestamp};
-use crate::queue::Index;
+use crate::queue::{Index, QueueError};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::Fence;
@@ -28,8 +28,6 @@ const AT_ONCE: usize = 6;
 const RETRY: Duration = Duration::from_millis(500);
 /// How soon it is noticed that a term is renewed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// How often a page of each led shard's index is compared with the store.
-const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
 /// Fires the ticks of the led shards.
 pub struct Leader {
@@ -46,8 +44,7 @@ struct Led {
     shard: ShardId,
     term: Term,
     hold: Hold,
-    compare_at: Timestamp,
-    compared_to: Option<ScheduleId>,
+    comparison: Comparison,
 }
 
 /// What a leader may do in a shard.
@@ -98,20 +95,36 @@ impl Leader {
         self.led
             .retain(|shard, led| terms.get(shard).map(|term| term.number) == Some(led.term.number));
         for (shard, term) in terms {
-            let coming =
-                Led { shard, term, hold: Hold::Coming, compare_at: now, compared_to: None };
+            let comparison = Comparison::rested(now);
+            let coming = Led { shard, term, hold: Hold::Coming, comparison };
             self.led.entry(shard).or_insert(coming).term = term;
         }
     }
 }
 
 impl Led {
-    /// Takes the shard over if that is to be done, or fires what is due in it; says when the next
-    /// tick is due.
+    /// Does what is to be done; says when there is more. `has_turn`: it may do what can wait too.
+    /// When the queue has failed, hints may have been lost with its answers, or with itself.
     async fn serve(
         &mut self,
         parts: Parts<'_>,
         now: Timestamp,
+        has_turn: bool,
+    ) -> Result<Option<Timestamp>, RunError> {
+        let served = self.take_over_or_fire(parts, now, has_turn).await;
+        if served.as_ref().is_err_and(|error| error.is::<QueueError>()) {
+            self.comparison.urge(now);
+        }
+        served
+    }
+
+    /// Takes the shard over if that is to be done, or fires what is due in it; says when the next
+    /// tick is due.
+    async fn take_over_or_fire(
+        &mut self,
+        parts: Parts<'_>,
+        now: Timestamp,
+        has_turn: bool,
     ) -> Result<Option<Timestamp>, RunError> {
         // As it is by now: it may have been renewed, or have ended, while others were served.
         if !parts.is_held(self.shard, self.term) || !parts.context.clock.is_believed() {
@@ -122,7 +135,7 @@ impl Led {
                 Ok(Some(now.plus(LOOK_AGAIN)))
             }
             Hold::Coming | Hold::Overtaken(_) => self.take_over(parts, now).await,
-            Hold::Taken(fence) => self.fire(parts, fence, now).await,
+            Hold::Taken(fence) => self.fire(parts, fence, now, has_turn).await,
         }
     }
 
@@ -141,12 +154,22 @@ impl Led {
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);
-        self.compare_at = now.plus(COMPARE_EVERY);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
-        if rebuild(context, fence).await? == Index::Foreign {
-            self.step_down(fence);
-        }
+        self.rebuild(context, fence, now).await?;
         Ok(Some(now))
+    }
+
+    async fn rebuild(
+        &mut self,
+        context: &Context,
+        fence: Fence,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
+        match rebuild(context, fence).await? {
+            Index::Own(()) => self.comparison = Comparison::rested(now),
+            Index::Foreign => self.step_down(fence),
+        }
+        Ok(())
     }
 
     fn step_down(&mut self, fence: Fence) {
@@ -160,25 +183,25 @@ impl Led {
         parts: Parts<'_>,
         fence: Fence,
         now: Timestamp,
+        has_turn: bool,
     ) -> Result<Option<Timestamp>, RunError> {
         let (shard, context) = (self.shard, parts.context);
-        apply_hints(context, fence).await?;
-        if self.compare_at <= now {
-            self.compared_to = compare_page(context, fence, self.compared_to).await?;
-            self.compare_at = now.plus(COMPARE_EVERY);
+        if apply_hints(context, fence).await? {
+            self.comparison.urge(now);
+        }
+        if self.comparison.is_due(now) && (has_turn || !self.comparison.is_urgent()) {
+            self.comparison.go_on(context, fence, now).await?;
         }
         let due = match context.queue.due(shard, fence.epoch, now, BATCH).await? {
             Index::Own(due) => due,
             Index::Foreign => {
                 tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
-                if rebuild(context, fence).await? == Index::Foreign {
-                    self.step_down(fence);
-                }
+                self.rebuild(context, fence, now).await?;
                 return Ok(Some(now));
             }
         };
         if due.schedules.is_empty() {
-            return Ok(due.next);
+            return Ok(if self.comparison.is_urgent() { Some(now) } else { due.next });
         }
         let ids: Vec<_> = due.schedules.iter().map(|(schedule, _)| *schedule).collect();
         if !fire_batch(context, parts.cadences, fence, now, &ids).await? {
@@ -194,12 +217,16 @@ impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         self.follow_terms(now);
         let parts = Parts { context: &self.context, cadences: &self.cadences, terms: &self.terms };
-        let mut all: Vec<_> =
-            self.led.values_mut().map(|led| led.serve(parts, now).boxed()).collect();
+        let mut all: Vec<_> = self.led.values_mut().collect();
         let count = all.len();
         // Not always the same ones last.
         self.first = (self.first + AT_ONCE) % count.max(1);
         all.rotate_left(self.first);
+        // What can wait must not make firing wait: as much of it as is done at once, and no more.
+        let all: Vec<_> = (0..)
+            .zip(all)
+            .map(|(place, led)| led.serve(parts, now, place < AT_ONCE).boxed())
+            .collect();
         let mut served = stream::iter(all).buffer_unordered(AT_ONCE);
         let mut wake = now.plus(LONGEST_REST);
         let mut failed = Vec::new();

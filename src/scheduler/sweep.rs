@@ -1,4 +1,7 @@
 //! The sweep: every replica's net under what was lost, whoever leads.
+//!
+//! It goes through all late jobs in pages, the oldest first, and begins again at the end: 4,000 jobs
+//! a second, so that one of a hundred thousand late ones is found within half a minute.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,6 +22,8 @@ use crate::telemetry::metrics::{FinalStatus, JOBS_FINISHED, SWEEP_TICKETS, WORKE
 const EVERY: Duration = Duration::from_secs(2);
 /// How late a job must be before it is taken for lost.
 const LATE: Duration = Duration::from_secs(2);
+/// The rest between pages, so that other work never waits long for the store and the queue.
+const BETWEEN: Duration = Duration::from_millis(250);
 /// How long after its end a claim should have been closed. One that is found so late could not be
 /// renewed or ended, since its rows were locked or the store away: whoever holds it is given as
 /// much time again, so that what has been sent is not sent twice.
@@ -36,6 +41,18 @@ pub struct Sweeper {
     overdue: HashMap<(JobId, u8), Duration>,
     /// Set until the claims of an earlier process on this store have been closed.
     alone: bool,
+    /// The round through the late jobs that is under way.
+    sweeping: Option<Sweeping>,
+}
+
+/// A round through the late jobs: those that become late meanwhile are of the next one, so that it
+/// comes to its end.
+#[derive(Clone, Copy)]
+struct Sweeping {
+    /// The jobs that could have started before.
+    before: Timestamp,
+    /// The last one of the page before.
+    after: (Timestamp, JobId),
 }
 
 impl Sweeper {
@@ -43,16 +60,28 @@ impl Sweeper {
     /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
     /// then have run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
-        Self { context, retry, random, overdue: HashMap::new(), alone }
+        Self { context, retry, random, overdue: HashMap::new(), alone, sweeping: None }
     }
 
-    async fn push_late(&self, now: Timestamp) -> Result<(), RunError> {
-        let tickets = self.context.store.late(now.minus(LATE), BATCH).await?;
-        if !tickets.is_empty() {
+    /// Pushes the next page of late jobs; says whether there may be more. Many of them may not be
+    /// able to run, and must not hide those that are less late.
+    async fn push_late(&mut self, now: Timestamp) -> Result<bool, RunError> {
+        loop {
+            let before = self.sweeping.map_or(now.minus(LATE), |sweeping| sweeping.before);
+            let after = self.sweeping.map(|sweeping| sweeping.after);
+            let tickets = self.context.store.late(before, after, BATCH).await?;
+            let Some(last) = tickets.last() else {
+                self.sweeping = None;
+                return Ok(false);
+            };
             SWEEP_TICKETS.add(tickets.len() as u64);
             self.context.queue.push(&tickets).await?;
+            self.sweeping = Some(Sweeping { before, after: (last.start, last.job) });
+            // A page that is not full is the last one or has gaps, of which there are few.
+            if tickets.len() == BATCH as usize {
+                return Ok(true);
+            }
         }
-        Ok(())
     }
 
     /// Whether an ended claim is to be closed now.
@@ -120,9 +149,15 @@ impl Worker for Sweeper {
             return Ok(Pause::For(EVERY));
         }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };
-        let more = self.close_expired(now, before).await?;
-        self.alone &= more;
-        self.push_late(now).await?;
-        Ok(if more { Pause::None } else { Pause::For(EVERY) })
+        let closed = self.close_expired(now, before).await;
+        // Whatever keeps claims from being closed must not keep jobs from running.
+        let more_late = self.push_late(now).await?;
+        let more_expired = closed?;
+        self.alone &= more_expired;
+        Ok(match (more_expired, more_late) {
+            (true, _) => Pause::None,
+            (false, true) => Pause::For(BETWEEN),
+            (false, false) => Pause::For(EVERY),
+        })
     }
 }

@@ -45,7 +45,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::outbound;
-use crate::queue::SharedQueue;
+use crate::queue::{Changes, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use crate::store::{SharedStore, Write};
 
@@ -105,9 +105,8 @@ impl Inner {
         schedules.sort_unstable();
         for of_shard in schedules.chunk_by(|a, b| a.0 == b.0) {
             let ids: Vec<_> = of_shard.iter().map(|(_, id)| *id).collect();
-            if let Err(error) = self.queue.hint(of_shard[0].0, &ids).await {
-                tracing::warn!(%error, "leaders were not told of changed schedules");
-                return;
+            if let Err(error) = self.queue.hint(of_shard[0].0, &Changes::of(ids)).await {
+                tracing::warn!(%error, "a leader was not told of changed schedules");
             }
         }
     }

@@ -153,6 +153,10 @@ pub struct ExpiredClaim {
     pub until: Timestamp,
 }
 
+/// Before all late jobs.
+pub(in crate::store) const FIRST: (Timestamp, JobId) =
+    (Timestamp::from_millis(i64::MIN), JobId::from_bytes([0; 16]));
+
 /// Claims: what executors and the sweep do.
 #[async_trait]
 pub trait ClaimStore: Send + Sync {
@@ -174,10 +178,16 @@ pub trait ClaimStore: Send + Sync {
     /// one that somebody else holds is passed over, together with all it is to be written with.
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
-    /// Tickets of PENDING jobs that could have started before `before`, oldest first, at most
-    /// `limit`. Rows that are held by somebody or cannot be read are left out, here and in
-    /// [`expired`](Self::expired).
-    async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>>;
+    /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
+    /// id, beginning after those of `after`; at most `limit`. Rows that are held by somebody or
+    /// cannot be read are left out, here and in [`expired`](Self::expired): so a page that is not
+    /// full need not be the last, but an empty one is.
+    async fn late(
+        &self,
+        before: Timestamp,
+        after: Option<(Timestamp, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<Ticket>>;
 
     /// Claims that ended before `before`, oldest first, at most `limit`.
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum StoreErrorKind {
     /// The server or the file cannot be reached just now, or is too busy to answer in time.
     Unavailable,
+    /// Somebody else has locked what is needed, and did not let go of it in time.
+    Locked,
     /// There is no room left to write.
     Full,
     /// The data cannot be read back: a damaged file or row.
@@ -45,7 +47,10 @@ impl StoreError {
 
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
-        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Full)
+        matches!(
+            self.kind,
+            StoreErrorKind::Unavailable | StoreErrorKind::Locked | StoreErrorKind::Full
+        )
     }
 }
 
@@ -54,6 +59,7 @@ impl fmt::Display for StoreError {
         let operation = self.operation;
         match self.kind {
             StoreErrorKind::Unavailable => write!(f, "store unavailable ({operation})")?,
+            StoreErrorKind::Locked => write!(f, "store busy ({operation})")?,
             StoreErrorKind::Full => write!(f, "store full, free some space ({operation})")?,
             StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
             StoreErrorKind::Incompatible => write!(f, "store does not fit ({operation})")?,

@@ -30,6 +30,8 @@ pub struct Gate {
 }
 
 struct Armed {
+    /// The operation that it is for; absent: any.
+    operation: Option<&'static str>,
     /// Operations that still pass unharmed.
     pass: u64,
     fault: Fault,
@@ -43,7 +45,12 @@ pub struct Faulted;
 impl Gate {
     /// Lets `pass` operations through; the next one meets `fault`.
     pub fn arm(&self, pass: u64, fault: Fault) {
-        *self.armed() = Some(Armed { pass, fault });
+        *self.armed() = Some(Armed { operation: None, pass, fault });
+    }
+
+    /// The next call of an operation meets `fault`.
+    pub fn arm_at(&self, operation: &'static str, fault: Fault) {
+        *self.armed() = Some(Armed { operation: Some(operation), pass: 0, fault });
     }
 
     /// Takes the fault back.
@@ -92,7 +99,7 @@ impl Gate {
         failed: impl FnOnce(Faulted) -> E,
     ) -> Result<T, E> {
         self.wait(name).await;
-        let fault = self.meet();
+        let fault = self.meet(name);
         if fault == Some(Fault::Dies) {
             self.kill();
         }
@@ -120,9 +127,12 @@ impl Gate {
         }
     }
 
-    fn meet(&self) -> Option<Fault> {
+    fn meet(&self, name: &str) -> Option<Fault> {
         let mut armed = self.armed();
         let left = armed.as_mut()?;
+        if left.operation.is_some_and(|operation| operation != name) {
+            return None;
+        }
         if left.pass > 0 {
             left.pass -= 1;
             return None;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::retry::RetryPolicy;
 use punctual::executor::{Executor, Settings};
@@ -104,11 +105,15 @@ impl Process {
         }
     }
 
+    /// A leader of the shards that `cluster` gives it.
+    pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
+        Leader::new(Context { cluster, replica: replica.to_owned(), ..self.context.clone() })
+    }
+
     /// Elects a new leader; the old one is not told.
     pub fn elect(&mut self) {
-        let cluster = Arc::new(SingleNode::new("successor", SHARDS));
-        let context = Context { cluster, ..self.context.clone() };
-        let old = self.leader.replace(Leader::new(context));
+        let leader = self.leader_in(Arc::new(SingleNode::new("successor", SHARDS)), "successor");
+        let old = self.leader.replace(leader);
         if std::mem::take(&mut self.has_led) {
             self.zombies.extend(old);
         }

@@ -8,7 +8,7 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::queue::memory::MemoryQueue;
-use punctual::queue::{Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
 use tokio::sync::Notify;
 
 use crate::gate::Gate;
@@ -97,11 +97,11 @@ impl Queue for GatedQueue {
         gated!(self.due(shard, epoch, now, limit))
     }
 
-    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
-        gated!(self.hint(shard, schedules))
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        gated!(self.hint(shard, changes))
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
         gated!(self.take_hints(shard, limit))
     }
 

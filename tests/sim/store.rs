@@ -84,7 +84,7 @@ gated! { ClaimStore:
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
     fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed;
-    fn late(&self, before: Timestamp, limit: u32) -> Vec<Ticket>;
+    fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use punctual::domain::job::{Job, JobStatus};
-use punctual::domain::schedule::Schedule;
+use punctual::domain::schedule::{OverlapPolicy, Schedule};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::schedules::{CommandError, Object, SCHEDULE_FIELDS, Schedules};
 use punctual::store::{ScheduleQuery, ScheduleSort, ScheduleStore, SortField};
@@ -107,11 +107,20 @@ impl World {
         }
     }
 
+    fn every_minute(&self) -> Wish {
+        let cadence = Cadence { rhythm: Rhythm::EveryMinute, zone: ZONES[0] };
+        Wish { cadence, is_enabled: true, ..self.wish() }
+    }
+
+    /// Creates a schedule that runs each minute, whatever else runs.
+    pub async fn create_every_minute(&mut self) {
+        let wish = Wish { overlap: OverlapPolicy::Allow, ..self.every_minute() };
+        self.create_one(wish).await;
+    }
+
     /// Creates a schedule whose leader is not told.
     pub async fn create_unheard(&mut self) {
-        let rhythm = Rhythm::EveryMinute;
-        let cadence = Cadence { rhythm, zone: ZONES[0] };
-        let wish = Wish { cadence, is_enabled: true, ..self.wish() };
+        let wish = self.every_minute();
         // After the write comes the hint.
         self.process().gate.arm(1, Fault::Refused);
         self.create_one(wish).await;

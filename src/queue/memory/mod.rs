@@ -4,27 +4,29 @@
 
 mod counters;
 mod due;
+mod hints;
 mod run_queue;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Due, Index, Queue, Result, Room, Verdict, Window};
+use super::{Changes, Due, Index, Queue, Result, Room, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
 use counters::Counters;
 use due::DueIndex;
+use hints::Hints;
 use run_queue::RunQueue;
 
 /// The queue of one process.
 #[derive(Default)]
 pub struct MemoryQueue {
     indexes: Mutex<HashMap<ShardId, DueIndex>>,
-    hints: Mutex<HashMap<ShardId, BTreeSet<ScheduleId>>>,
+    hints: Mutex<Hints>,
     run_queue: Mutex<RunQueue>,
     counters: Mutex<Counters>,
     due_hint: Arc<Notify>,
@@ -40,7 +42,7 @@ impl MemoryQueue {
     /// Forgets everything, as a server that was wiped would; for tests of QUEUE-1.
     pub fn wipe(&self) {
         lock(&self.indexes).clear();
-        lock(&self.hints).clear();
+        *lock(&self.hints) = Hints::default();
         *lock(&self.run_queue) = RunQueue::default();
         *lock(&self.counters) = Counters::default();
     }
@@ -97,16 +99,14 @@ impl Queue for MemoryQueue {
         }
     }
 
-    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
-        lock(&self.hints).entry(shard).or_default().extend(schedules);
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        lock(&self.hints).add(shard, changes);
         self.due_hint.notify_one();
         Ok(())
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
-        let mut hints = lock(&self.hints);
-        let Some(waiting) = hints.get_mut(&shard) else { return Ok(Vec::new()) };
-        Ok(std::iter::from_fn(|| waiting.pop_first()).take(limit).collect())
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+        Ok(lock(&self.hints).take(shard, limit))
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {

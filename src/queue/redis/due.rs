@@ -18,13 +18,11 @@ use crate::domain::{ScheduleId, Timestamp};
 use crate::queue::{Due, Index, QueueError, Result};
 
 /// The most entries a script or command handles: the server does nothing else meanwhile.
-const BATCH: usize = 500;
+pub(super) const BATCH: usize = 500;
 /// How long a marker outlives the last visit of its leader.
 const MARKER_LIFE: Duration = Duration::from_secs(120);
 /// How long what was built of an index is kept if its leader does not go on.
 const BUILDING_LIFE: Duration = Duration::from_secs(60);
-/// How long hints are kept: whoever comes to lead after that has read the store later.
-const HINTS_LIFE: Duration = Duration::from_secs(3_600);
 
 /// The scripts of the due index.
 pub(super) struct DueIndexes {
@@ -125,42 +123,5 @@ impl DueIndexes {
         let entries = entries.chunks_exact(2);
         let schedules = entries.filter_map(|entry| entry::decode(&entry[1], &entry[0])).collect();
         Ok(Index::Own(Due { schedules, next: entry::tick(&next) }))
-    }
-
-    pub(super) async fn hint(
-        &self,
-        server: &Server,
-        keys: &Keys,
-        shard: ShardId,
-        schedules: &[ScheduleId],
-    ) -> Result<()> {
-        let lent = server.connect("hint").await?;
-        let batches = schedules.chunks(BATCH).map(|batch| {
-            let mut pipeline = redis::pipe();
-            let add = pipeline.cmd("SADD").arg(keys.hints(shard));
-            for schedule in batch {
-                add.arg(&schedule.to_bytes()[..]);
-            }
-            pipeline.cmd("PEXPIRE").arg(keys.hints(shard)).arg(millis(HINTS_LIFE));
-            let mut link = lent.link();
-            async move { answer("hint", pipeline.query_async::<()>(&mut link)).await }
-        });
-        try_join_all(batches).await.map(drop)
-    }
-
-    pub(super) async fn take_hints(
-        &self,
-        server: &Server,
-        keys: &Keys,
-        shard: ShardId,
-        limit: usize,
-    ) -> Result<Vec<ScheduleId>> {
-        let lent = server.connect("take_hints").await?;
-        let mut pop = redis::cmd("SPOP");
-        pop.arg(keys.hints(shard)).arg(limit.min(BATCH));
-        let mut link = lent.link();
-        let taken: Vec<Vec<u8>> = answer("take_hints", pop.query_async(&mut link)).await?;
-        let ids = taken.into_iter().filter_map(|bytes| bytes.try_into().ok());
-        Ok(ids.map(ScheduleId::from_bytes).collect())
     }
 }

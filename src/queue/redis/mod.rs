@@ -6,9 +6,13 @@
 //! finds its connection anew, so nothing has to be restarted after the server was away, wiped or
 //! replaced. Wiped, it answers `Index::Foreign` until the leaders have built their indexes again.
 //!
+//! Hints that cannot be left are kept in the process and left as soon as the server takes them
+//! (`changes`); those of a process that dies before are lost.
+//!
 //! When the server has used up its memory, pushing fails and the sweep pushes again later; taking
 //! and moving ticks on go on.
 
+mod changes;
 mod check;
 mod due;
 mod entry;
@@ -27,11 +31,12 @@ use async_trait::async_trait;
 use redis::Script;
 use tokio::sync::Notify;
 
-use super::{Due, Index, Queue, Result, Room, Standing, Verdict, Window};
+use super::{Changes, Due, Index, Queue, Result, Room, Standing, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
+use changes::Messenger;
 use check::ping;
 use due::{DueIndexes, millis};
 use hints::Hints;
@@ -49,6 +54,7 @@ pub struct RedisQueue {
     run_queue: RunQueue,
     count: Script,
     hints: Arc<Hints>,
+    messenger: Arc<Messenger>,
 }
 
 impl RedisQueue {
@@ -69,11 +75,15 @@ impl RedisQueue {
         let bytes = random.bits().to_be_bytes();
         let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
         let hints = Arc::new(Hints::new(keys.clone(), replica));
-        let listening = hints.clone().listen(settings, server.clone(), clock, tasks.clone());
+        let listening =
+            hints.clone().listen(settings, server.clone(), clock.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
-        let run_queue = RunQueue::new(shards, replica);
+        let messenger = Arc::new(Messenger::new(server.clone(), keys.clone(), hints.clone()));
+        tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(clock.clone(), tasks.clone()));
+        let run_queue = RunQueue::new(shards, replica, clock);
         let count = Script::new(include_str!("scripts/count.lua"));
-        Ok(Self { server, keys, random, indexes: DueIndexes::new(), run_queue, count, hints })
+        let indexes = DueIndexes::new();
+        Ok(Self { server, keys, random, indexes, run_queue, count, hints, messenger })
     }
 }
 
@@ -116,13 +126,13 @@ impl Queue for RedisQueue {
         self.indexes.due(&self.server, &self.keys, (shard, epoch), now, limit).await
     }
 
-    async fn hint(&self, shard: ShardId, schedules: &[ScheduleId]) -> Result<()> {
-        self.indexes.hint(&self.server, &self.keys, shard, schedules).await?;
-        self.hints.send_due(&self.server).await
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        self.messenger.hint(shard, changes).await;
+        Ok(())
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Vec<ScheduleId>> {
-        self.indexes.take_hints(&self.server, &self.keys, shard, limit).await
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+        changes::take(&self.server, &self.keys, shard, limit).await
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {

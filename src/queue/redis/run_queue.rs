@@ -21,6 +21,7 @@ use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::queue::{Result, Room};
+use crate::runtime::Clock;
 
 /// The most tickets a script handles: the server does nothing else meanwhile.
 const BATCH: usize = 500;
@@ -28,6 +29,8 @@ const BATCH: usize = 500;
 const MOST_BATCHES: usize = 20;
 /// The most tickets kept for a shard; what comes on top is left to the sweep.
 const MOST_TICKETS: usize = 250_000;
+/// How long a take goes on to shards that have more; what it leaves comes with the next one.
+const LONGEST_ROUND: Duration = Duration::from_millis(500);
 /// How long an answer is kept for a taker that asks again.
 const ANSWER_LIFE: Duration = Duration::from_secs(5);
 
@@ -40,6 +43,7 @@ pub(super) struct RunQueue {
     taker: u64,
     requests: AtomicU64,
     begin: AtomicUsize,
+    clock: Clock,
 }
 
 /// What a look at a shard has found.
@@ -52,7 +56,7 @@ struct Seen {
 
 impl RunQueue {
     /// The queue of so many shards; `taker` is unlike that of any other replica.
-    pub(super) fn new(shards: u16, taker: u64) -> Self {
+    pub(super) fn new(shards: u16, taker: u64, clock: Clock) -> Self {
         Self {
             push: Script::new(include_str!("scripts/push.lua")),
             ripen: Script::new(include_str!("scripts/ripen.lua")),
@@ -61,6 +65,7 @@ impl RunQueue {
             taker,
             requests: AtomicU64::new(0),
             begin: AtomicUsize::new(0),
+            clock,
         }
     }
 
@@ -99,7 +104,7 @@ impl RunQueue {
     ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let lent = server.connect("take").await?;
         let mut seen = self.look(&lent, keys, now).await?;
-        let next = seen.iter().filter_map(|seen| seen.next).min();
+        let mut next = seen.iter().filter_map(|seen| seen.next).min();
         seen.retain(|seen| seen.ready + seen.due > 0);
         if seen.is_empty() || room.total == 0 {
             return Ok((Vec::new(), next));
@@ -129,8 +134,14 @@ impl RunQueue {
             }
         }
         use_up(&mut left, &taken);
+        let until = self.clock.monotonic() + LONGEST_ROUND;
         for shard in more.into_iter().filter(|_| shards.len() > 1) {
             if left.total == 0 {
+                break;
+            }
+            // A server that is slow or failing is not asked for one shard after the other.
+            if failed.is_some() || self.clock.monotonic() >= until {
+                next = Some(now);
                 break;
             }
             match self.take_from(server, lent, keys, shard, &left).await {

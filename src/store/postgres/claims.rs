@@ -15,6 +15,7 @@ use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
+use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
@@ -111,12 +112,13 @@ const RENEW: &str = "
     SELECT id, id IN (SELECT id FROM renewed) FROM own";
 
 /// Rows that somebody is just writing are passed over: they are not forgotten. The lock ends with
-/// the statement.
+/// the statement. The index has no ids: jobs of one start, of which a round of firing makes some
+/// hundreds, are sorted.
 const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
     FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < $1
-    ORDER BY j.wake_at LIMIT $2 FOR SHARE OF j SKIP LOCKED";
+    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
+    ORDER BY j.wake_at, j.id LIMIT $2 FOR SHARE OF j SKIP LOCKED";
 
 const EXPIRED: &str = "
     SELECT id, attempt_number, max_attempts, claimed_by, wake_at FROM jobs
@@ -180,10 +182,17 @@ impl ClaimStore for PostgresStore {
         committed.map_err(failed_in("commit"))
     }
 
-    async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
+    async fn late(
+        &self,
+        before: Timestamp,
+        after: Option<(Timestamp, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<Ticket>> {
+        let (start, job) = after.unwrap_or(FIRST);
         let rows = self.executor.run("late", Within::Statement, move |connection| {
             Box::pin(async move {
                 let query = sqlx::query_as(LATE).bind(before).bind(i64::from(limit));
+                let query = query.bind(start).bind(job);
                 Ok(query.fetch_all(connection).await?)
             })
         });

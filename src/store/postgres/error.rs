@@ -132,6 +132,8 @@ fn of_server(error: &PgDatabaseError) -> Fault {
 /// letters are the class.
 fn kind_of_code(code: &str) -> StoreErrorKind {
     match (code.get(..2).unwrap_or(""), code) {
+        // lock_not_available: within the time that a session waits for one.
+        (_, "55P03") => StoreErrorKind::Locked,
         // disk_full, and a limit of a file's size.
         (_, "53100" | "53400") => StoreErrorKind::Full,
         (_, "XX001" | "XX002") => StoreErrorKind::Corrupt,
@@ -179,7 +181,7 @@ mod tests {
             ("57014", StoreErrorKind::Unavailable),
             ("40001", StoreErrorKind::Unavailable),
             ("40P01", StoreErrorKind::Unavailable),
-            ("55P03", StoreErrorKind::Unavailable),
+            ("55P03", StoreErrorKind::Locked),
             ("53300", StoreErrorKind::Unavailable),
             ("25006", StoreErrorKind::Unavailable),
             ("53100", StoreErrorKind::Full),

@@ -16,6 +16,7 @@ use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
@@ -60,11 +61,13 @@ pub(super) const RENEW: &str = "
       AND jobs.claimed_by = ?1
     RETURNING id";
 
+/// The index has more between start and id: jobs of one start are sorted.
 pub(super) const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
     FROM jobs AS j INDEXED BY jobs_unfinished CROSS JOIN schedule_versions AS v
-    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND v.id = j.version_id
-    ORDER BY j.wake_at LIMIT ?2";
+    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND (j.wake_at, j.id) > (?3, ?4)
+      AND v.id = j.version_id
+    ORDER BY j.wake_at, j.id LIMIT ?2";
 
 pub(super) const EXPIRED: &str = "
     SELECT id, attempt_number, max_attempts, claimed_by, wake_at
@@ -127,8 +130,14 @@ impl ClaimStore for SqliteStore {
         .await
     }
 
-    async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
-        let query = sqlx::query_as(LATE).bind(before).bind(limit);
+    async fn late(
+        &self,
+        before: Timestamp,
+        after: Option<(Timestamp, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<Ticket>> {
+        let (start, job) = after.unwrap_or(FIRST);
+        let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
         let rows: Vec<Kept<JobId, _>> = self.readers.all(query).await.map_err(failed_in("late"))?;
         Ok(self.damage.leave_out("job", rows))
     }

@@ -83,7 +83,6 @@ async fn sweeps_read_what_they_need_from_an_index() {
     let mut planner = Planner::new().await;
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
-        (claims::LATE, "jobs_unfinished (status=? AND wake_at<?)"),
         (claims::EXPIRED, "jobs_unfinished (status=? AND wake_at<?)"),
         (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
@@ -91,6 +90,11 @@ async fn sweeps_read_what_they_need_from_an_index() {
     ] {
         planner.expect(sql, index).await;
     }
+    // Sorted are only jobs of one start.
+    let plan = planner.plan(claims::LATE).await;
+    assert!(plan.contains("jobs_unfinished (status=? AND wake_at>? AND wake_at<?)"), "{plan}");
+    let sorted = plan.replace("USE TEMP B-TREE FOR LAST TERM OF ORDER BY", "");
+    assert!(!sorted.contains("TEMP B-TREE"), "{plan}");
 }
 
 #[tokio::test]

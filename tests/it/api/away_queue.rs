@@ -7,7 +7,7 @@ use punctual::accounts::RateLimits;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{ScheduleId, Timestamp};
-use punctual::queue::{Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -45,11 +45,11 @@ impl Queue for AwayQueue {
         away("due")
     }
 
-    async fn hint(&self, _: ShardId, _: &[ScheduleId]) -> Result<()> {
+    async fn hint(&self, _: ShardId, _: &Changes) -> Result<()> {
         away("hint")
     }
 
-    async fn take_hints(&self, _: ShardId, _: usize) -> Result<Vec<ScheduleId>> {
+    async fn take_hints(&self, _: ShardId, _: usize) -> Result<Changes> {
         away("take_hints")
     }
 

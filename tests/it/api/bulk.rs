@@ -88,8 +88,10 @@ async fn the_leaders_are_told_of_every_new_schedule() {
     let mut hinted = 0;
     for shard in 0..super::harness::SHARDS {
         let hints = service.queue.take_hints(ShardId(shard), 100).await.expect("taken");
-        assert!(hints.iter().all(|id| ShardId::of(*id, super::harness::SHARDS).0 == shard));
-        hinted += hints.len();
+        assert!(
+            hints.schedules.iter().all(|id| ShardId::of(*id, super::harness::SHARDS).0 == shard)
+        );
+        hinted += hints.schedules.len();
     }
     assert_eq!(hinted, 50);
 }

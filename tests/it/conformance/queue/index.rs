@@ -47,15 +47,28 @@ pub async fn a_rebuild_replaces_everything(queue: &SharedQueue) {
 
 pub async fn hints_are_taken_once_and_wake_the_leader(queue: &SharedQueue) {
     let woken = queue.due_hint();
-    queue.hint(SHARD, &[schedule(1), schedule(2), schedule(1)]).await.expect("hinted");
+    let changes = Changes::of([schedule(1), schedule(2), schedule(1)]);
+    queue.hint(SHARD, &changes).await.expect("hinted");
     tokio::time::timeout(Duration::from_secs(5), woken.notified()).await.expect("woken");
     let first = queue.take_hints(SHARD, 1).await.expect("taken");
     let rest = queue.take_hints(SHARD, 9).await.expect("taken");
-    assert_eq!((first.len(), rest.len()), (1, 1));
-    let both: HashSet<_> = first.into_iter().chain(rest).collect();
+    assert_eq!((first.schedules.len(), rest.schedules.len()), (1, 1));
+    assert!(!first.all && !rest.all);
+    let both: HashSet<_> = first.schedules.into_iter().chain(rest.schedules).collect();
     assert_eq!(both, HashSet::from([schedule(1), schedule(2)]));
-    assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), []);
-    assert_eq!(queue.take_hints(ShardId(4), 9).await.expect("taken"), []);
+    assert!(queue.take_hints(SHARD, 9).await.expect("taken").is_empty());
+    assert!(queue.take_hints(ShardId(4), 9).await.expect("taken").is_empty());
+}
+
+pub async fn a_hint_of_all_stands_beside_the_others(queue: &SharedQueue) {
+    queue.hint(SHARD, &Changes::all()).await.expect("hinted");
+    queue.hint(SHARD, &Changes { schedules: vec![schedule(1)], all: true }).await.expect("hinted");
+    queue.hint(ShardId(4), &Changes::of([schedule(2)])).await.expect("hinted");
+    let taken = queue.take_hints(SHARD, 9).await.expect("taken");
+    assert_eq!(taken, Changes { schedules: vec![schedule(1)], all: true });
+    assert!(queue.take_hints(SHARD, 9).await.expect("taken").is_empty());
+    let other = queue.take_hints(ShardId(4), 9).await.expect("taken");
+    assert_eq!(other, Changes::of([schedule(2)]));
 }
 
 pub async fn a_rebuild_of_a_lower_epoch_changes_nothing(queue: &SharedQueue) {

@@ -38,6 +38,7 @@ macro_rules! every_case {
                 a_rebuild_of_a_lower_epoch_changes_nothing,
                 thousands_of_entries_come_in_order,
                 hints_are_taken_once_and_wake_the_leader,
+                a_hint_of_all_stands_beside_the_others,
             }
             tickets {
                 a_ticket_is_handed_out_once_and_not_before_its_start,

@@ -9,6 +9,7 @@ use punctual::runtime::{Clock, Random, Tasks};
 use super::world::*;
 use crate::harness::certificates::Authority;
 use crate::harness::line::LossyLine;
+use crate::harness::link::{Link, Mood};
 use crate::harness::servers::{PASSWORD, RedisServer, free_port, shared};
 use crate::harness::wait::{until, within};
 
@@ -70,8 +71,9 @@ async fn a_user_with_few_rights_is_enough() {
     queue.set_due(SHARD, EPOCH, &[(schedule(2), Some(at(2)))]).await.expect("set");
     let due = queue.due(SHARD, EPOCH, at(5), 9).await.expect("read");
     assert!(matches!(due, Index::Own(due) if due.schedules.len() == 2));
-    queue.hint(SHARD, &[schedule(1)]).await.expect("hinted");
-    assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), [schedule(1)]);
+    let changes = Changes::of([schedule(1)]);
+    queue.hint(SHARD, &changes).await.expect("hinted");
+    assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), changes);
     let window = Window { span: Duration::from_secs(60), limit: 3 };
     assert!(queue.count("key:1", &[window], at(1)).await.expect("counted").allowed);
     recovered(&queue).await;
@@ -115,6 +117,61 @@ async fn dead_it_fails_soon_and_comes_back_by_itself() {
     assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
     server.restart().await;
     recovered(&queue).await;
+}
+
+#[tokio::test]
+async fn hints_that_cannot_be_left_are_kept_and_left_later() {
+    let (mut server, queue, _tasks) = own().await;
+    recovered(&queue).await;
+    server.kill();
+    queue.hint(SHARD, &Changes::of([schedule(1)])).await.expect("kept");
+    let begun = Instant::now();
+    for n in 2..100 {
+        queue.hint(SHARD, &Changes::of([schedule(n)])).await.expect("kept");
+    }
+    let many: Vec<_> = (0..1_001).map(schedule).collect();
+    queue.hint(ShardId(4), &Changes::of(many)).await.expect("kept");
+    assert!(begun.elapsed() < Duration::from_millis(500), "nobody waits: {:?}", begun.elapsed());
+    server.restart().await;
+    let mut told = HashSet::new();
+    until("the leader is told", async || {
+        let taken = queue.take_hints(SHARD, 500).await.unwrap_or_default();
+        told.extend(taken.schedules);
+        (told.len() == 99).then_some(())
+    })
+    .await;
+    until("the leader is told that there are many", async || {
+        let taken = queue.take_hints(ShardId(4), 500).await.unwrap_or_default();
+        (taken == Changes::all()).then_some(())
+    })
+    .await;
+    queue.hint(SHARD, &Changes::of([schedule(1)])).await.expect("left at once");
+    assert!(!queue.take_hints(SHARD, 9).await.expect("taken").is_empty());
+}
+
+#[tokio::test]
+async fn a_slow_server_is_not_asked_for_one_shard_after_the_other() {
+    let server = RedisServer::start(&[]).await;
+    let line = Link::start(server.port).await;
+    let url = server.url().replace(&server.port.to_string(), &line.port.to_string());
+    let (queue, _tasks) = queue_at(&url, "test");
+    let tickets: Vec<_> = (0..SHARDS)
+        .flat_map(|shard| (0..2).map(move |n| (shard, n)))
+        .map(|(shard, n)| {
+            let number = u128::from(shard * 2 + n);
+            Ticket { shard: ShardId(shard), ..ticket(number, number, 1, 0) }
+        })
+        .collect();
+    queue.push(&tickets).await.expect("pushed");
+    // So that the scripts are known.
+    assert_eq!(take(&queue, 0, &room(1)).await.len(), 1);
+    line.set(Mood::Slow(Duration::from_millis(300)));
+    // One for each shard at once; the rest, one shard after the other, finds no room at the host.
+    let cramped = Room { per_host: 1, ..room(9) };
+    let (taken, next) = queue.take(at(0), &cramped).await.expect("taken");
+    assert_eq!((taken.len(), next), (1, Some(at(0))), "there is more to take at once");
+    line.set(Mood::Open);
+    assert_eq!(take(&queue, 0, &room(99)).await.len(), 14);
 }
 
 #[tokio::test]
@@ -217,7 +274,7 @@ async fn replicas_wake_each_other_at_once() {
         let begun = Instant::now();
         here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed");
         hint(&tickets).await.expect("the executors there");
-        here.hint(SHARD, &[schedule(1)]).await.expect("hinted");
+        here.hint(SHARD, &Changes::of([schedule(1)])).await.expect("hinted");
         hint(&due).await.expect("the leaders there");
         println!("both hints arrived within {:?}", begun.elapsed());
         here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed again");

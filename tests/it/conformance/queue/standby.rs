@@ -2,6 +2,7 @@
 
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::standby::Standby;
+use punctual::runtime::Clock;
 
 use super::world::*;
 use crate::api::away_queue::AwayQueue;
@@ -14,7 +15,7 @@ pub async fn open() -> Opened {
 /// A stand-in for `shared`, and the own queue of it.
 fn standby(shared: SharedQueue) -> (SharedQueue, SharedQueue) {
     let own: SharedQueue = Arc::new(MemoryQueue::new());
-    (Arc::new(Standby::new(shared, own.clone())), own)
+    (Arc::new(Standby::new(shared, own.clone(), Clock::system())), own)
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ pub async fn late_ones_are_found_oldest_first(w: &World) {
     let running = w.manual_job(id, minute(1)).await;
     w.claim(minute(1), &[running]).await;
     let late = async |before, limit| -> Vec<JobId> {
-        let tickets = w.store.late(before, limit).await.expect("read");
+        let tickets = w.store.late(before, None, limit).await.expect("read");
         assert!(tickets.iter().all(|ticket| ticket.host == super::world::HOST));
         assert!(tickets.iter().all(|ticket| ticket.account == w.account));
         tickets.iter().map(|ticket| ticket.job).collect()
@@ -124,7 +124,35 @@ pub async fn late_ones_are_found_oldest_first(w: &World) {
     assert_eq!(late(minute(2), 9).await, [first], "before, not at");
     w.run(minute(3), first, End::Retry(failure(), minute(5))).await;
     assert_eq!(late(minute(9), 9).await, [second, third, first]);
-    assert_eq!(w.store.late(minute(9), 9).await.expect("read")[2].start, minute(5));
+    assert_eq!(w.store.late(minute(9), None, 9).await.expect("read")[2].start, minute(5));
+}
+
+pub async fn late_ones_are_found_page_by_page(w: &World) {
+    let id = w.schedule().await;
+    // Many of one start, as firing makes them, around the border of pages.
+    let mut expected = Vec::new();
+    for (start, count) in [(1, 3), (2, 8), (3, 4)] {
+        let mut jobs = Vec::new();
+        for _ in 0..count {
+            jobs.push(w.manual_job(id, minute(start)).await);
+        }
+        jobs.sort_unstable();
+        expected.extend(jobs);
+    }
+    for limit in [1, 4, 7, 15, 16] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = w.store.late(minute(9), after, limit).await.expect("read");
+            found.extend(page.iter().map(|ticket| ticket.job));
+            after = page.last().map(|last| (last.start, last.job));
+            if page.len() < limit as usize {
+                break;
+            }
+        }
+        assert_eq!(found, expected, "in pages of {limit}");
+    }
+    let last = Some((minute(3), expected[14]));
+    assert!(w.store.late(minute(9), last, 9).await.expect("read").is_empty());
 }
 
 pub async fn lost_claims_are_found_oldest_first(w: &World) {

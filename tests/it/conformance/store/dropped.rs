@@ -77,7 +77,7 @@ pub async fn reads_can_be_dropped(w: &World) {
         abandon(polls, w.store.jobs(w.account, &every_job())).await;
         abandon(polls, w.store.schedules(w.account, &every_schedule())).await;
         abandon(polls, w.store.job(w.account, JobId::of_tick(id, minute(1)))).await;
-        abandon(polls, w.store.late(minute(9), 500)).await;
+        abandon(polls, w.store.late(minute(9), None, 500)).await;
     }
     assert_eq!(w.listed(&every_job()).await.len(), 100);
     // No connection was left in an old view of the store.

@@ -136,6 +136,7 @@ macro_rules! every_case {
                 attempts_are_numbered_and_limited,
                 renewing_extends_own_claims_only,
                 late_ones_are_found_oldest_first,
+                late_ones_are_found_page_by_page,
                 lost_claims_are_found_oldest_first,
                 unfinished_jobs_are_counted_to_a_cap,
             }

@@ -56,7 +56,7 @@ pub async fn queue_one_holds_one_more(w: &World) {
     assert_eq!((job.status, attempts.len()), (JobStatus::Pending, 0));
     assert_eq!(overlaps(w, id).await, 1);
     assert!(w.claim(minute(9), &[held]).await.is_empty(), "it has no start");
-    assert!(!w.store.late(minute(99), 9).await.expect("read").iter().any(|t| t.job == held));
+    assert!(!w.store.late(minute(99), None, 9).await.expect("read").iter().any(|t| t.job == held));
     let committed = w.run(minute(9), first, End::Succeeded).await;
     assert_eq!(committed.tickets.len(), 1);
     let ticket = committed.tickets[0];

@@ -199,7 +199,7 @@ async fn callers_that_go_away_spoil_no_connection() {
                 let now = soon(firing.tick);
                 abandon(polls, w.store.fire(w.fence, now, &[firing])).await;
             }
-            4 => abandon(polls, w.store.late(minute(9), 10)).await,
+            4 => abandon(polls, w.store.late(minute(9), None, 10)).await,
             _ => {
                 let missing = ScheduleId::new(minute(0), 1);
                 abandon(polls, w.store.delete_schedule(&write, missing)).await;
@@ -207,7 +207,7 @@ async fn callers_that_go_away_spoil_no_connection() {
         }
     }
     w.read(id).await;
-    let late = w.store.late(minute(999), 999).await.expect("read");
+    let late = w.store.late(minute(999), None, 999).await.expect("read");
     w.claim(minute(999), &late.iter().map(|ticket| ticket.job).collect::<Vec<_>>()).await;
     w.fire_next(id).await;
     let mut beside = database.beside().await;

@@ -77,9 +77,12 @@ async fn others_are_claimed_and_the_held_one_stays_late() {
     let hold = hold_job(&mut other, held).await;
     let claimed = timeout(AT_ONCE, w.claim(minute(1), &[held, free])).await.expect("at once");
     assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [free]);
-    assert!(w.store.late(minute(9), 9).await.expect("read").is_empty(), "not while it is held");
+    assert!(
+        w.store.late(minute(9), None, 9).await.expect("read").is_empty(),
+        "not while it is held"
+    );
     hold.rollback().await.expect("roll back");
-    let late = w.store.late(minute(9), 9).await.expect("read");
+    let late = w.store.late(minute(9), None, 9).await.expect("read");
     assert_eq!(late.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [held]);
     assert_eq!(w.claim(minute(9), &[held]).await.len(), 1);
 }

@@ -132,7 +132,7 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
             w.store.fire(w.fence, soon(minute(1)), &firings),
             w.fire_next(free),
         );
-        assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Unavailable);
+        assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Locked);
         let passed_over =
             Fired::Done { tickets: vec![], advanced: vec![], stale: vec![], busy: vec![locked] };
         assert_eq!(fired.expect("fire"), passed_over);

@@ -1,0 +1,33 @@
+//! Hints that wait for the leaders of their shards.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::domain::ScheduleId;
+use crate::domain::shard::ShardId;
+use crate::queue::Changes;
+
+/// The hints for each shard.
+#[derive(Default)]
+pub(super) struct Hints(HashMap<ShardId, Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    schedules: BTreeSet<ScheduleId>,
+    all: bool,
+}
+
+impl Hints {
+    pub(super) fn add(&mut self, shard: ShardId, changes: &Changes) {
+        let waiting = self.0.entry(shard).or_default();
+        waiting.schedules.extend(&changes.schedules);
+        waiting.all |= changes.all;
+    }
+
+    pub(super) fn take(&mut self, shard: ShardId, limit: usize) -> Changes {
+        let Some(waiting) = self.0.get_mut(&shard) else { return Changes::default() };
+        let all = std::mem::take(&mut waiting.all);
+        let first = || waiting.schedules.pop_first();
+        let schedules = std::iter::from_fn(first).take(limit.saturating_sub(all.into()));
+        Changes { schedules: schedules.collect(), all }
+    }
+}

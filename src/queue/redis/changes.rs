@@ -1,0 +1,183 @@
+//! What the leaders are told of their shards: for each a set of the schedules that have changed, and
+//! a mark if any of them may have.
+//!
+//! What cannot be left for them now is kept and left later, in a task of its own; whoever comes
+//! while some is kept does not wait for the server. Of a shard with many changes only the mark is
+//! kept, so that memory is bounded however long the server is away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::due::{BATCH, millis};
+use super::hints::Hints;
+use super::keys::Keys;
+use super::server::{Server, answer};
+use crate::domain::ScheduleId;
+use crate::domain::shard::ShardId;
+use crate::queue::{Changes, QueueError, Result};
+use crate::runtime::{Clock, Tasks};
+
+/// How long hints wait for a leader: whoever comes to lead after that has read the store later.
+const LIFE: Duration = Duration::from_secs(3_600);
+/// What stands for all schedules; ids are longer.
+const MARK: &[u8] = b"*";
+/// The most schedules of a shard that are kept by name: reading about as many pages as there are
+/// such hundreds is no more work for the leader than reading all.
+const MOST_KEPT: usize = 1_000;
+const FASTEST_RETRY: Duration = Duration::from_millis(100);
+const SLOWEST_RETRY: Duration = Duration::from_secs(1);
+
+/// Takes the hints for a shard.
+pub(super) async fn take(
+    server: &Server,
+    keys: &Keys,
+    shard: ShardId,
+    limit: usize,
+) -> Result<Changes> {
+    let lent = server.connect("take_hints").await?;
+    let mut pop = redis::cmd("SPOP");
+    pop.arg(keys.hints(shard)).arg(limit.min(BATCH));
+    let mut link = lent.link();
+    let taken: Vec<Vec<u8>> = answer("take_hints", pop.query_async(&mut link)).await?;
+    let all = taken.iter().any(|member| member == MARK);
+    let ids = taken.into_iter().filter_map(|member| member.try_into().ok());
+    Ok(Changes { schedules: ids.map(ScheduleId::from_bytes).collect(), all })
+}
+
+/// Leaves hints for a shard's leader. Leaving them twice changes nothing.
+async fn leave(server: &Server, keys: &Keys, shard: ShardId, changes: &Changes) -> Result<()> {
+    let ids = changes.schedules.iter().map(|schedule| schedule.to_bytes().to_vec());
+    let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
+    let lent = server.connect("hint").await?;
+    for batch in members.chunks(BATCH) {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SADD").arg(keys.hints(shard)).arg(batch);
+        pipeline.cmd("PEXPIRE").arg(keys.hints(shard)).arg(millis(LIFE));
+        answer("hint", pipeline.query_async::<()>(&mut lent.link())).await?;
+    }
+    Ok(())
+}
+
+/// Leaves hints, and keeps those that cannot be left now.
+pub(super) struct Messenger {
+    server: Arc<Server>,
+    keys: Keys,
+    hints: Arc<Hints>,
+    kept: Mutex<Kept>,
+    /// Notified when something is kept.
+    keeping: Notify,
+}
+
+/// Hints that could not be left.
+#[derive(Default)]
+struct Kept {
+    shards: BTreeMap<ShardId, KeptOf>,
+    /// Since a hint could not be left until all of them have been.
+    is_away: bool,
+}
+
+#[derive(Default)]
+struct KeptOf {
+    schedules: BTreeSet<ScheduleId>,
+    all: bool,
+}
+
+impl Kept {
+    fn keep(&mut self, shard: ShardId, changes: &Changes) {
+        let kept = self.shards.entry(shard).or_default();
+        kept.schedules.extend(&changes.schedules);
+        kept.all |= changes.all || kept.schedules.len() > MOST_KEPT;
+        if kept.all {
+            kept.schedules.clear();
+        }
+    }
+
+    /// What is to be left first. With nothing left, the server is taken to be there again.
+    fn first(&mut self) -> Option<(ShardId, Changes)> {
+        let first = self.shards.pop_first();
+        self.is_away = first.is_some();
+        first.map(|(shard, KeptOf { schedules, all })| {
+            (shard, Changes { schedules: schedules.into_iter().collect(), all })
+        })
+    }
+}
+
+impl Messenger {
+    pub(super) fn new(server: Arc<Server>, keys: Keys, hints: Arc<Hints>) -> Self {
+        Self { server, keys, hints, kept: Mutex::default(), keeping: Notify::new() }
+    }
+
+    /// Leaves hints for a shard's leader and wakes it, now or later.
+    pub(super) async fn hint(&self, shard: ShardId, changes: &Changes) {
+        if self.kept().is_away {
+            return self.kept().keep(shard, changes);
+        }
+        if let Err(error) = self.tell(shard, changes).await {
+            self.keep(shard, changes, &error);
+            self.keeping.notify_one();
+        }
+    }
+
+    /// Leaves what is kept, as soon as it can be, until the first stage of a stop.
+    pub(super) async fn tell_kept(self: Arc<Self>, clock: Clock, tasks: Tasks) {
+        let telling = async {
+            loop {
+                self.keeping.notified().await;
+                let mut retry = FASTEST_RETRY;
+                loop {
+                    let first = self.kept().first();
+                    let Some((shard, changes)) = first else { break };
+                    if let Err(error) = self.tell(shard, &changes).await {
+                        self.keep(shard, &changes, &error);
+                        clock.sleep(retry).await;
+                        retry = (retry * 2).min(SLOWEST_RETRY);
+                    }
+                }
+                tracing::info!("the leaders have been told of all changed schedules");
+            }
+        };
+        tasks.stopping().run_until_cancelled(telling).await;
+    }
+
+    async fn tell(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        leave(&self.server, &self.keys, shard, changes).await?;
+        self.hints.send_due(&self.server).await
+    }
+
+    fn keep(&self, shard: ShardId, changes: &Changes, error: &QueueError) {
+        let mut kept = self.kept();
+        kept.keep(shard, changes);
+        if !std::mem::replace(&mut kept.is_away, true) {
+            tracing::warn!(%error, "leaders are told of changed schedules when the queue is back");
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+
+    #[test]
+    fn of_many_changes_only_the_mark_is_kept() {
+        let some = |from: u128, to: u128| {
+            let id = |bits| ScheduleId::new(Timestamp::from_millis(0), bits);
+            Changes::of((from..to).map(id).collect::<Vec<_>>())
+        };
+        let mut kept = Kept::default();
+        kept.keep(ShardId(1), &some(0, 600));
+        kept.keep(ShardId(1), &some(300, 1_000));
+        kept.keep(ShardId(0), &some(0, 1_001));
+        kept.keep(ShardId(0), &some(0, 1));
+        assert_eq!(kept.first(), Some((ShardId(0), Changes::all())));
+        assert_eq!(kept.first(), Some((ShardId(1), some(0, 1_000))));
+        assert_eq!(kept.first(), None);
+    }
+}

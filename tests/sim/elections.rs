@@ -1,0 +1,174 @@
+//! A term that ends in the middle of taking shards over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual::cluster::{Cluster, ClusterError, Member, Term, Terms};
+use punctual::domain::Timestamp;
+use punctual::domain::shard::ShardId;
+use punctual::scheduler::Leader;
+use punctual::store::UpkeepStore;
+use tokio::sync::watch;
+
+use crate::calendar::to_next_minute;
+use crate::oracle;
+use crate::process::{SHARDS, run};
+use crate::world::World;
+
+/// How long a leader trusts its terms.
+const TRUST: Duration = Duration::from_secs(5);
+
+/// What the cluster tells one replica, as the case wants it.
+struct Votes(watch::Sender<Terms>);
+
+#[async_trait]
+impl Cluster for Votes {
+    fn terms(&self) -> watch::Receiver<Terms> {
+        self.0.subscribe()
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+        Ok(Vec::new())
+    }
+
+    async fn leave(&self) {
+        self.end();
+    }
+}
+
+impl Votes {
+    fn none() -> Arc<Self> {
+        Arc::new(Self(watch::Sender::new(Terms::new())))
+    }
+
+    /// All shards, in terms that begin now or are renewed.
+    fn give(&self, world: &World, trust: Duration) {
+        let trusted_until = Some(world.clock.monotonic() + trust);
+        let term = Term { number: 1, trusted_until };
+        self.0.send_replace((0..SHARDS).map(|shard| (ShardId(shard), term)).collect());
+    }
+
+    fn end(&self) {
+        self.0.send_replace(Terms::new());
+    }
+}
+
+/// How the first leader loses its terms.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It is told.
+    Told,
+    /// It hears nothing any more, and its trust ends.
+    Unheard,
+}
+
+/// Who comes first, once the terms have ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// The old leader finishes what it was at.
+    Old,
+    /// The new one takes all shards over, and then the old one finishes.
+    New,
+}
+
+/// The names of who led each shard last.
+async fn leaders(world: &mut World) -> Vec<Option<String>> {
+    let (now, sqlite) = (world.clock.now(), world.process().sqlite.clone());
+    let records = sqlite.shard_records(now).await.expect("read");
+    records.into_iter().map(|record| record.led.map(|led| led.replica)).collect()
+}
+
+/// The first leader is stopped where it raises the epoch of one shard, while it has the others.
+async fn half_taken(world: &mut World) -> (Arc<Votes>, tokio::task::JoinHandle<Leader>) {
+    let votes = Votes::none();
+    votes.give(world, TRUST);
+    let mut old = world.process().leader_in(votes.clone(), "old");
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    gate.hold("raise_epoch");
+    let taking = tokio::spawn(async move {
+        run(&mut old, &clock).await.expect("no fault is armed");
+        old
+    });
+    gate.reached().await;
+    let most = Some(usize::from(SHARDS) - 1);
+    while Some(leaders(world).await.iter().flatten().count()) != most {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    (votes, taking)
+}
+
+/// The next ticks come, and both run: the new one, whose terms are renewed, and the old one.
+async fn minute(world: &mut World, votes: &Votes, leaders: [&mut Leader; 2]) {
+    world.clock.advance(to_next_minute(world.clock.now()));
+    let clock = world.clock.clone();
+    // A shard that was overtaken is taken back by the next renewal.
+    for leader in leaders {
+        for _ in 0..3 {
+            votes.give(world, TRUST);
+            run(leader, &clock).await.expect("no fault is armed");
+            clock.advance(Duration::from_millis(200));
+        }
+    }
+}
+
+async fn case(seed: u64, end: End, first: First) {
+    let mut world = World::new(seed).await;
+    for _ in 0..8 {
+        world.create_every_minute().await;
+    }
+    let (old_votes, taking) = half_taken(&mut world).await;
+    let votes = Votes::none();
+    match end {
+        End::Told => old_votes.end(),
+        End::Unheard => world.clock.advance(TRUST),
+    }
+    votes.give(&world, TRUST);
+    let mut new = world.process().leader_in(votes.clone(), "new");
+    let clock = world.clock.clone();
+    if first == First::New {
+        run(&mut new, &clock).await.expect("no fault is armed");
+        assert_eq!(leaders(&mut world).await, vec![Some("new".to_owned()); SHARDS.into()]);
+    }
+    world.process().gate.release();
+    let mut old = taking.await.expect("the old leader does not panic");
+    assert!(leaders(&mut world).await.contains(&Some("old".to_owned())), "it came in between");
+
+    for order in 0..3 {
+        let both = if order == 1 { [&mut new, &mut old] } else { [&mut old, &mut new] };
+        minute(&mut world, &votes, both).await;
+        world.settle().await;
+        each_tick_once(&mut world).await;
+    }
+    assert_eq!(leaders(&mut world).await, vec![Some("new".to_owned()); SHARDS.into()]);
+    votes.give(&world, Duration::from_secs(86_400));
+    world.process().leader = Some(new);
+    world.heal().await;
+    oracle::judge(&mut world).await;
+    assert!(world.broken.is_empty(), "{}\n{}", world.trace.join("\n"), world.broken.join("\n"));
+}
+
+/// Each tick there was has its one job, and none was skipped.
+async fn each_tick_once(world: &mut World) {
+    let mut ticks: BTreeMap<_, Vec<Timestamp>> = BTreeMap::new();
+    for job in world.jobs().await {
+        ticks.entry(job.schedule_id).or_default().insert(0, job.id.timestamp());
+    }
+    let now = world.clock.now();
+    for (id, known) in world.history.schedules.clone() {
+        assert_eq!(ticks.remove(&id).unwrap_or_default(), known.ticks(now), "{id}");
+        assert_eq!(world.skips(id).await, []);
+    }
+}
+
+#[tokio::test]
+async fn a_term_that_ends_while_shards_are_taken_over_loses_no_tick() {
+    let mut seed = 0;
+    for end in [End::Told, End::Unheard] {
+        for first in [First::Old, First::New] {
+            seed += 1;
+            case(seed, end, first).await;
+        }
+    }
+}

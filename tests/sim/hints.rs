@@ -1,0 +1,116 @@
+//! Hints that get lost, and how their changes come to the leader all the same.
+
+use std::time::Duration;
+
+use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy};
+use punctual::domain::shard::ShardId;
+use punctual::domain::ticket::HostKey;
+use punctual::domain::{ScheduleId, Timestamp, VersionId};
+use punctual::queue::{Changes, Queue};
+use punctual::store::{NewSchedule, NewVersion, ScheduleStore, Write};
+
+use crate::calendar::to_next_minute;
+use crate::gate::Fault;
+use crate::world::World;
+
+/// The shard whose leader comes to the gate first.
+const SHARD: ShardId = ShardId(0);
+/// Some pages of the comparison.
+const MANY: u128 = 2_500;
+
+/// Why the leader looks at everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// It does not.
+    None,
+    /// The queue has failed.
+    Error,
+    /// Somebody has lost count of what has changed.
+    Mark,
+}
+
+/// Schedule `n` of the shard, in the order of the comparison.
+fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
+    let definition = Definition {
+        cron_expression: "* * * * *".into(),
+        timezone: "UTC".into(),
+        endpoint: "http://127.0.0.1:9/".into(),
+        http_method: HttpMethod::Get,
+        body: None,
+        headers: None,
+        max_retries: 1,
+        timeout_seconds: 1,
+        expected_status_codes: None,
+        sign_requests: false,
+    };
+    NewSchedule {
+        id: ScheduleId::new(now, n),
+        shard: SHARD,
+        name: format!("schedule {n}"),
+        description: None,
+        version: NewVersion { id: VersionId::new(now, n), definition, host: HostKey(1) },
+        is_enabled: true,
+        overlap_policy: OverlapPolicy::Allow,
+        catch_up_policy: CatchUpPolicy::Last,
+        next_tick: Some(next_tick),
+    }
+}
+
+/// Whether a schedule fires at its first tick that stands behind many others and nobody was told
+/// of.
+async fn fires(cause: Cause) -> bool {
+    let mut world = World::new(7).await;
+    let (now, account) = (world.clock.now(), world.account);
+    let (write, sqlite) = (Write { account, now }, world.process().sqlite.clone());
+    let tomorrow = now.plus(Duration::from_secs(86_400));
+    let others: Vec<_> = (0..MANY).map(|n| schedule(n, now, tomorrow)).collect();
+    for some in others.chunks(500) {
+        sqlite.create_schedules(&write, some).await.expect("created");
+    }
+    world.lead().await;
+    let tick = now.plus(to_next_minute(now));
+    let unheard = schedule(MANY, now, tick);
+    let id = unheard.id;
+    sqlite.create_schedules(&write, &[unheard]).await.expect("created");
+    match cause {
+        Cause::None => {}
+        Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),
+        Cause::Mark => {
+            let queue = world.process().queue.clone();
+            queue.hint(SHARD, &Changes::all()).await.expect("hinted");
+        }
+    }
+    // The first may fail; by the second one all is compared.
+    world.lead().await;
+    world.lead().await;
+    world.clock.advance(to_next_minute(now));
+    world.lead().await;
+    world.next_tick(id).await > Some(tick)
+}
+
+#[tokio::test]
+async fn after_an_error_of_the_queue_all_is_compared_at_once() {
+    for cause in [Cause::None, Cause::Error, Cause::Mark] {
+        assert_eq!(fires(cause).await, cause != Cause::None, "{cause:?}");
+    }
+}
+
+#[tokio::test]
+async fn hints_that_cannot_be_followed_are_taken_again() {
+    for failing in ["candidates", "set_due"] {
+        let mut world = World::new(8).await;
+        // So shortly before the tick that no page is compared in between.
+        world.clock.advance(to_next_minute(world.clock.now()) - Duration::from_secs(5));
+        world.lead().await;
+        world.create_every_minute().await;
+        world.process().gate.arm_at(failing, Fault::Refused);
+        world.lead().await;
+        let id = world.history.alive()[0];
+        let tick = world.next_tick(id).await;
+        for _ in 0..2 {
+            world.clock.advance(Duration::from_millis(2_500));
+            world.lead().await;
+        }
+        assert!(world.next_tick(id).await > tick, "{failing}");
+    }
+}
