@@ -10,6 +10,8 @@
 //! - A due index carries the epoch that built it. Reads and writes that name another epoch get
 //!   `Index::Foreign` and change nothing; the leader rebuilds.
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
+//! - Writes can be repeated, to the same end. What was taken with an answer that got lost is refilled
+//!   from the store; a request that is counted again is another one.
 //! - `take` never hands out a ticket before its start, more than the room given, and goes round
 //!   the accounts, so that one with many tickets does not keep others waiting.
 
