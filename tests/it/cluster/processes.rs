@@ -1,5 +1,6 @@
 //! Leaders that die, sleep and leave.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use punctual::runtime::faults::Point;
@@ -7,18 +8,10 @@ use sqlx::Connection;
 
 use super::history::Written;
 use super::stores::LEASE;
-use super::world::{Plan, USUAL, World};
+use super::world::{Plan, REPLACED, USUAL, World};
 use crate::harness::wait::{live_for, until};
 
-/// How late ticks may be fired after a leader has gone without a word, and a busy machine's share.
-const REPLACED: Duration = Duration::from_millis(5_000 + 2_000);
-
 impl World {
-    /// Ticks are fired within the time in which a leader is replaced.
-    fn fires_on(&mut self, within: Duration) {
-        self.latest_ms = i64::try_from(within.as_millis()).ok();
-    }
-
     async fn epochs(&self) -> Vec<Written> {
         let writes = super::audit::read(self.stores.store.beside().await).await;
         writes.into_iter().filter(|write| matches!(write, Written::Epoch { .. })).collect()
@@ -34,11 +27,7 @@ async fn leaders_killed_at_any_time_are_replaced() {
         let part = world.users.dice.unit();
         world.part_of_minute(part).await;
         let leader = world.leader_of(shard).await;
-        world.trouble();
-        world.replicas[leader].kill();
-        world.led_without(leader).await;
-        world.restart(leader).await;
-        world.healed();
+        world.outlives(leader).await;
         world.minutes(0.5).await;
     }
     world.holds().await;
@@ -54,9 +43,7 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
         world.trouble();
         world.replicas[leader].at(point, "die");
         world.replicas[leader].died().await;
-        world.led_without(leader).await;
-        world.restart(leader).await;
-        world.healed();
+        world.comes_back(leader).await;
     }
     world.minutes(1.0).await;
     world.holds().await;
@@ -92,9 +79,7 @@ async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     .await;
     world.replicas[leader].kill();
     lock.rollback().await.expect("released");
-    world.led_without(leader).await;
-    world.restart(leader).await;
-    world.healed();
+    world.comes_back(leader).await;
     world.minutes(1.0).await;
     world.holds().await;
 }
@@ -131,14 +116,15 @@ impl World {
         self.trouble();
         self.replicas[stale].at(Point::BeforeFire, "stop");
         self.replicas[stale].paused().await;
-        // It goes through its shards in turn, so this is the one that it was about to write to.
+        // It serves all its shards at once, so it is about to write to each of them.
         let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == stale);
-        let shard = led.map(|(shard, _)| shard).min().expect("it leads some");
+        let led: BTreeSet<_> = led.map(|(shard, _)| shard).collect();
         let others: Vec<_> = (0..self.replicas.len()).filter(|place| *place != stale).collect();
         others.iter().for_each(|place| self.replicas[*place].at(Point::AfterRaise, "stop"));
-        let successor = until("another one raises the epoch", async || {
-            let leader = self.leader_of(shard).await;
-            (leader != stale).then_some(leader)
+        let successor = until("another one raises an epoch of its", async || {
+            let mut leaders = self.leaders().await.into_iter();
+            let new = leaders.find(|(shard, leader)| led.contains(shard) && *leader != stale);
+            new.map(|(_, successor)| successor)
         })
         .await;
         self.replicas[successor].paused().await;
