@@ -34,6 +34,7 @@ mod jobs;
 mod paging;
 pub mod postgres;
 mod response;
+mod rows;
 mod runs;
 mod schedules;
 pub mod sqlite;

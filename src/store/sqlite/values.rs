@@ -25,7 +25,7 @@ use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::stored::{
-    status_code, status_of, timings_of, timings_text, trigger_code, trigger_of,
+    status_code, status_of, timings_text, trigger_code, trigger_of,
 };
 
 /// Stores `$type` as `$stored`, by the two functions.
