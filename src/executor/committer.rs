@@ -29,6 +29,10 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 /// Commits under way at once: while the store writes one batch, the next is handed over.
 const COMMITS: u32 = 2;
 
+/// The most outcomes set aside because somebody else holds their rows; the commits that find more
+/// wait until there is room.
+const ASIDE: u32 = 4_096;
+
 /// Commits outcomes until there can be none any more.
 pub(super) struct Committer {
     shared: Arc<Shared>,
@@ -51,6 +55,7 @@ impl Committer {
     /// Ends when the dispatcher and the last attempt have, and all is committed.
     pub(super) async fn run(mut self) {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
+        let aside = Arc::new(Semaphore::new(ASIDE as usize));
         let mut batch = Vec::with_capacity(BATCH);
         let mut busy = false;
         while let Ok(turn) = commits.clone().acquire_owned().await
@@ -61,14 +66,18 @@ impl Committer {
             }
             busy = batch.len() >= BUSY;
             let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            let commit = Commit(self.shared.clone());
+            let (commit, aside) = (Commit(self.shared.clone()), aside.clone());
             self.tasks.spawn(TaskKind::Committer, async move {
-                commit.run(batch).await;
+                let locked = commit.run(batch).await;
+                let room = u32::try_from(locked.len()).unwrap_or(ASIDE);
+                let _room = aside.acquire_many_owned(room).await;
                 drop(turn);
+                commit.insist(locked).await;
             });
         }
         // The last ones are awaited: with the committer ends what the executor is waited for.
         let _all = commits.acquire_many(COMMITS).await;
+        let _aside = aside.acquire_many(ASIDE).await;
     }
 
     /// Adds to a batch what comes within a moment, unless it is full already.
@@ -85,13 +94,28 @@ impl Committer {
 }
 
 impl Commit {
-    /// Commits a batch, splitting it as long as the store refuses a row of it.
-    async fn run(&self, batch: Vec<Completion>) {
-        let mut parts = vec![batch];
+    /// Commits what was passed over, again and again until nobody else holds its rows any more.
+    async fn insist(&self, mut locked: Vec<Completion>) {
+        let mut pause = FASTEST_RETRY;
+        while !locked.is_empty() {
+            tracing::debug!(rows = locked.len(), "others hold the rows of outcomes, waiting");
+            self.0.clock.sleep(pause).await;
+            pause = (pause * 2).min(SLOWEST_RETRY);
+            locked = self.run(locked).await;
+        }
+    }
+
+    /// Commits a batch, splitting it as long as the store refuses a row of it. Returns what was
+    /// passed over because somebody else holds its rows.
+    async fn run(&self, batch: Vec<Completion>) -> Vec<Completion> {
+        let (mut parts, mut locked) = (vec![batch], Vec::new());
         while let Some(mut part) = parts.pop() {
             match self.try_commit(&part).await {
                 Ok(committed) => {
                     log(&part, &committed);
+                    let fates = part.into_iter().zip(&committed.fates);
+                    let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
+                    locked.extend(busy.map(|(completion, _)| completion));
                     self.announce(committed).await;
                 }
                 Err(()) if part.len() > 1 => {
@@ -107,6 +131,7 @@ impl Commit {
                 }
             }
         }
+        locked
     }
 
     /// Commits a part, again and again while the store is away. `Err` if a row is refused, or makes
@@ -194,6 +219,7 @@ fn log(part: &[Completion], committed: &Committed) {
                 tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, "attempt ended");
             }
             Fate::Lost => tracing::debug!(%job, attempt, "attempt ended after its claim was lost"),
+            Fate::Busy => tracing::debug!(%job, attempt, "attempt ended while its job was locked"),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::{Claim, Claimed, Completion, StoreError};
+use crate::store::{Claim, Claimed, Claims, Completion, End, StoreError, Unreadable};
 use crate::telemetry::metrics::START_LAG_SECONDS;
 
 /// The most jobs claimed at once.
@@ -91,7 +91,7 @@ impl Start {
         let claim = Claim { executor: shared.id, now, until };
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         Point::AfterTake.reach();
-        let taken = shared.store.claim(&claim, &jobs).await?;
+        let Claims { taken, unreadable } = shared.store.claim(&claim, &jobs).await?;
         Point::AfterClaim.reach();
         for claimed in taken {
             let Some(slot) = self.slots.remove(&claimed.job) else { continue };
@@ -101,6 +101,10 @@ impl Start {
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
+        for damaged in unreadable {
+            // If the committer is gone, the sweep takes over.
+            let _ = self.outcomes.send(fail(damaged, shared)).await;
+        }
         Ok(())
     }
 
@@ -109,6 +113,19 @@ impl Start {
         if claimed.attempt == 1 && claimed.trigger != Trigger::CatchUp {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }
+    }
+}
+
+/// The end of an attempt that cannot be sent. No other would be different.
+fn fail(damaged: Unreadable, shared: &Shared) -> Completion {
+    let Unreadable { job, attempt, failure } = damaged;
+    Completion {
+        job,
+        attempt,
+        executor: shared.id,
+        completed_at: shared.clock.now(),
+        exchange: None,
+        end: End::Failed(failure),
     }
 }
 

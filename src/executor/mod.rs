@@ -10,7 +10,9 @@
 //!
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
-//! from being committed: that job alone ends FAILED `INTERNAL`.
+//! from being committed: that job alone ends FAILED `INTERNAL`, and so does one whose request cannot
+//! be read. Rows that somebody else holds keep nobody waiting but their own jobs: claims are renewed
+//! and outcomes committed when they are free.
 
 mod attempt;
 mod committer;

@@ -1,5 +1,6 @@
 //! Keeping claims alive while attempts run, and noticing cancellations.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::running::Abort;
+use crate::domain::JobId;
 use crate::store::Claim;
 
 /// How often cancellations are looked for; the contract gives 5 s for an abort.
@@ -17,12 +19,14 @@ pub(super) struct Renewer {
     shared: Arc<Shared>,
     /// When claims were last renewed, on the monotonic clock.
     renewed: Duration,
+    /// The jobs whose claims could not be renewed then, because their rows were locked.
+    busy: HashSet<JobId>,
 }
 
 impl Renewer {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let renewed = shared.clock.monotonic();
-        Self { shared, renewed }
+        Self { shared, renewed, busy: HashSet::new() }
     }
 
     /// Runs until the stop has begun and no attempt is under way.
@@ -48,19 +52,28 @@ impl Renewer {
         }
     }
 
-    /// Renews all claims when a third of their time is over. One that could not be renewed runs
-    /// on: its outcome takes effect unless somebody else has the job by then.
+    /// Renews all claims when a third of their time is over; those whose rows are locked then, in
+    /// each round until they are free. One that could not be renewed runs on: its outcome takes
+    /// effect unless somebody else has the job by then.
     async fn renew(&mut self) {
         let shared = &self.shared;
         let monotonic = shared.clock.monotonic();
-        if monotonic.saturating_sub(self.renewed) < shared.settings.claim_time / 3 {
+        let is_time = monotonic.saturating_sub(self.renewed) >= shared.settings.claim_time / 3;
+        let mut jobs = shared.running.all();
+        jobs.retain(|(job, _)| is_time || self.busy.contains(job));
+        if jobs.is_empty() {
             return;
         }
         let now = shared.clock.now();
         let until = shared.clock.after(now, shared.settings.claim_time);
         let claim = Claim { executor: shared.id, now, until };
-        match shared.store.renew(&claim, &shared.running.all()).await {
-            Ok(_) => self.renewed = monotonic,
+        match shared.store.renew(&claim, &jobs).await {
+            Ok(renewed) => {
+                if is_time {
+                    self.renewed = monotonic;
+                }
+                self.busy = renewed.busy.into_iter().collect();
+            }
             Err(error) => tracing::warn!(%error, "could not renew claims, trying again"),
         }
     }

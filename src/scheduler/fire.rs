@@ -21,6 +21,10 @@ use crate::telemetry::metrics::{
 /// How many parsed expressions are kept. Most schedules share theirs with many others.
 const CACHED: usize = 10_000;
 
+/// How long a schedule whose row is not free rests in the index before it is tried again. A change
+/// by a user holds it for less.
+const REST: Duration = Duration::from_millis(100);
+
 /// Parsed expressions by timezone and text.
 pub(super) struct Cadences(Cache<String, Cadence>);
 
@@ -64,13 +68,15 @@ pub(super) async fn fire_batch(
                 FENCED_WRITES.add(1);
                 return Ok(false);
             }
-            Fired::Done { tickets: made, advanced, .. } => {
+            Fired::Done { tickets: made, advanced, busy, .. } => {
                 count(&firings, &advanced, made.len());
                 Point::AfterFire.reach();
                 if !Defect::EarlyTicket.is_there() {
                     tickets = made;
                 }
                 index.extend(advanced);
+                let again = context.clock.after(now, REST);
+                index.extend(busy.into_iter().map(|schedule| (schedule, Some(again))));
             }
         }
     }

@@ -1,14 +1,15 @@
 //! The sweep: every replica's net under what was lost, whoever leads.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::Context;
-use crate::domain::Timestamp;
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
+use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
 use crate::store::{Completion, End, ExpiredClaim, Fate};
@@ -18,6 +19,10 @@ use crate::telemetry::metrics::{FinalStatus, JOBS_FINISHED, SWEEP_TICKETS, WORKE
 const EVERY: Duration = Duration::from_secs(2);
 /// How late a job must be before it is taken for lost.
 const LATE: Duration = Duration::from_secs(2);
+/// How long after its end a claim should have been closed. One that is found so late could not be
+/// renewed or ended, since its rows were locked or the store away: whoever holds it is given as
+/// much time again, so that what has been sent is not sent twice.
+const OVERDUE: Duration = Duration::from_secs(4);
 /// The most jobs of a kind handled at once.
 const BATCH: u32 = 1_000;
 
@@ -26,6 +31,9 @@ pub struct Sweeper {
     context: Context,
     retry: RetryPolicy,
     random: Random,
+    /// Claims that ended [`OVERDUE`] ago or longer, and when they were found so, on the monotonic
+    /// clock.
+    overdue: HashMap<(JobId, u8), Duration>,
     /// Set until the claims of an earlier process on this store have been closed.
     alone: bool,
 }
@@ -35,7 +43,7 @@ impl Sweeper {
     /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
     /// then have run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
-        Self { context, retry, random, alone }
+        Self { context, retry, random, overdue: HashMap::new(), alone }
     }
 
     async fn push_late(&self, now: Timestamp) -> Result<(), RunError> {
@@ -47,21 +55,45 @@ impl Sweeper {
         Ok(())
     }
 
-    async fn close_expired(&self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
-        let expired = self.context.store.expired(before, BATCH).await?;
+    /// Whether an ended claim is to be closed now.
+    fn is_lost(&self, claim: &ExpiredClaim, now: Timestamp) -> bool {
+        let Context { clock, .. } = &self.context;
+        let found = self.overdue.get(&(claim.job, claim.attempt));
+        found.is_some_and(|found| clock.monotonic().saturating_sub(*found) >= OVERDUE)
+            || self.alone
+            || now <= clock.after(claim.until, OVERDUE)
+    }
+
+    async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
+        let found = self.context.store.expired(before, BATCH).await?;
+        let is_full = found.len() == BATCH as usize;
+        let (expired, waiting): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|claim| self.is_lost(claim, now));
+        let monotonic = self.context.clock.monotonic();
+        let since = |claim: &ExpiredClaim| {
+            let key = (claim.job, claim.attempt);
+            (key, self.overdue.get(&key).copied().unwrap_or(monotonic))
+        };
+        self.overdue = waiting.iter().map(since).collect();
         if expired.is_empty() {
             return Ok(false);
         }
         let ends: Vec<_> = expired.iter().map(|claim| self.close(claim, now)).collect();
         let committed = self.context.store.commit(now, &ends).await?;
-        let closed = committed.fates.iter().filter(|fate| **fate != Fate::Lost).count();
+        let ended = expired.iter().zip(&committed.fates);
+        let busy = ended.filter(|(_, fate)| **fate == Fate::Busy);
+        self.overdue.extend(busy.map(|(claim, _)| ((claim.job, claim.attempt), monotonic)));
+        let closed = committed.fates.iter().filter(|fate| matches!(fate, Fate::Applied(_))).count();
+        if closed == 0 {
+            return Ok(false);
+        }
         let failed = Fate::Applied(JobStatus::Failed);
         let failed = committed.fates.iter().filter(|fate| **fate == failed).count();
         WORKERS_LOST.add(closed as u64);
         JOBS_FINISHED.with(FinalStatus::Failed).add(failed as u64);
         tracing::warn!(closed, failed, "closed attempts whose executor was lost");
         self.context.queue.push(&committed.tickets).await?;
-        Ok(expired.len() == BATCH as usize)
+        Ok(is_full)
     }
 
     /// The end of an attempt whose executor was lost: tried again if one is left.

@@ -46,6 +46,37 @@ pub struct Claimed {
     pub definition: Definition,
 }
 
+/// A claimed job whose attempt cannot be sent, because what is stored of it cannot be read. Its
+/// attempt is recorded as any other's; whoever claimed it ends it with the failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The job.
+    pub job: JobId,
+    /// The attempt that is now recorded.
+    pub attempt: u8,
+    /// Why it fails. Quotes nothing of what is stored.
+    pub failure: Failure,
+}
+
+/// What claiming has brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// The jobs to run, in the order in which they were asked for.
+    pub taken: Vec<Claimed>,
+    /// Those that cannot be.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// What renewing has brought. Claims that are in neither list are lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// The jobs whose claims last longer now.
+    pub held: Vec<JobId>,
+    /// Those whose rows somebody else holds just now: to be tried again soon. Nobody can take them
+    /// over meanwhile, even if their claims end.
+    pub busy: Vec<JobId>,
+}
+
 /// How an attempt ends for its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -93,6 +124,9 @@ pub enum Fate {
     Applied(JobStatus),
     /// The claim was lost: somebody else has the job, or it is final. Nothing changed.
     Lost,
+    /// Somebody else holds the job's row or its schedule's for longer than anybody of the service
+    /// does: an operator, say. Nothing changed; to be tried again when they are free.
+    Busy,
 }
 
 /// What committing a batch has done.
@@ -115,29 +149,34 @@ pub struct ExpiredClaim {
     pub max_attempts: u8,
     /// Who was lost.
     pub executor: ExecutorId,
+    /// When the claim ended.
+    pub until: Timestamp,
 }
 
 /// Claims: what executors and the sweep do.
 #[async_trait]
 pub trait ClaimStore: Send + Sync {
     /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
-    /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so is the
-    /// second mention of a job.
-    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>>;
+    /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
+    /// second mention of a job and one whose row somebody else holds just now: it stays among the
+    /// [`late`](Self::late) ones.
+    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-    /// Extends the claims of this executor on running jobs; returns those that it still holds.
-    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Vec<JobId>>;
+    /// Extends the claims of this executor on running jobs, without waiting for anybody.
+    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed>;
 
     /// The running jobs that users have cancelled, of all executors.
     async fn cancelled(&self) -> Result<Vec<JobId>>;
 
     /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
     /// status, streak, active and held job). A run that began before the last one known does not
-    /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`.
+    /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
+    /// one that somebody else holds is passed over, together with all it is to be written with.
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
     /// Tickets of PENDING jobs that could have started before `before`, oldest first, at most
-    /// `limit`.
+    /// `limit`. Rows that are held by somebody or cannot be read are left out, here and in
+    /// [`expired`](Self::expired).
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>>;
 
     /// Claims that ended before `before`, oldest first, at most `limit`.

@@ -85,6 +85,9 @@ pub enum Fired {
         advanced: Vec<(ScheduleId, Option<Timestamp>)>,
         /// The schedules that are no longer as they were read.
         stale: Vec<ScheduleId>,
+        /// The schedules that are still due and were passed over: somebody else holds their rows
+        /// just now, or these cannot be read. To be fired after a rest.
+        busy: Vec<ScheduleId>,
     },
     /// There is a newer leader; nothing was changed.
     Fenced,
@@ -114,13 +117,15 @@ pub trait FiringStore: Send + Sync {
     ) -> Result<Vec<DueEntry>>;
 
     /// What is needed to fire these schedules of a shard; absent are those that do not exist, are
-    /// disabled or have no next tick.
+    /// disabled, have no next tick or cannot be read.
     async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>>;
 
     /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
     /// the version and the tick that were read, and whose tick is not after `now`: the next tick
     /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
     /// tickets come from the store.
+    ///
+    /// Nobody who holds a schedule's row is waited for, so that the others fire on time.
     ///
     /// The jobs may start from `now` on. A firing whose next tick would not move forward, or that
     /// would make a job before its tick, fails the batch with kind `Rejected`.

@@ -17,6 +17,9 @@
 //!   again is a no-op.
 //! - JOB-1, JOB-2: claims and commits are conditional on state, attempt number and claimer.
 //!
+//! Nobody waits for one bad row. A stage's batch passes over rows that somebody else holds, and
+//! leaves out rows that cannot be read back: it says so in its answer, and goes on with the rest.
+//!
 //! On failure a method returns a [`StoreError`] that says which operation failed and of what kind
 //! the failure is. After a transient one the caller cannot know whether the effect took place;
 //! all methods of the stages can be called again with the same arguments, to the same end. Nothing
@@ -27,6 +30,7 @@
 mod accounts;
 mod claims;
 mod copy;
+mod damage;
 mod ending;
 mod error;
 mod firing;
@@ -44,7 +48,8 @@ mod version;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
 pub use claims::{
-    Claim, ClaimStore, Claimed, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
+    Renewed, Unreadable,
 };
 pub use copy::{Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};

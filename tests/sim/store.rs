@@ -10,11 +10,11 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp};
 use punctual::store::{
-    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claimed,
+    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
     Committed, Completion, DueEntry, ExpiredClaim, Fence, Fired, Firing, FiringStore, JobPage,
-    JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Result, Retried, SchedulePage,
-    ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreError,
-    StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
+    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
+    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::gate::Gate;
@@ -80,8 +80,8 @@ gated! { FiringStore:
 }
 
 gated! { ClaimStore:
-    fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Vec<Claimed>;
-    fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Vec<JobId>;
+    fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
+    fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
     fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed;
     fn late(&self, before: Timestamp, limit: u32) -> Vec<Ticket>;

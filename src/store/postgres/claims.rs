@@ -8,13 +8,18 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::commit;
-use super::error::Outcome;
+use super::error::{Outcome, Remedy};
+use super::passing::Locked;
 use super::values::{bounds, number};
-use super::{PostgresStore, Within};
+use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
-use crate::store::{Claim, ClaimStore, Claimed, Committed, Completion, ExpiredClaim, Result};
+use crate::store::damage::{Damage, Kept, unreadable};
+use crate::store::{
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
+    Unreadable,
+};
 
 impl FromRow<'_, PgRow> for ExpiredClaim {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
@@ -23,6 +28,7 @@ impl FromRow<'_, PgRow> for ExpiredClaim {
             attempt: number::<i16, _>(row, "attempt_number")?,
             max_attempts: number::<i16, _>(row, "max_attempts")?,
             executor: row.try_get("claimed_by")?,
+            until: row.try_get("wake_at")?,
         })
     }
 }
@@ -42,6 +48,23 @@ impl FromRow<'_, PgRow> for Claimed {
     }
 }
 
+/// A job that was claimed, and what can be read of it.
+struct Taken {
+    job: JobId,
+    attempt: u8,
+    claimed: std::result::Result<Claimed, String>,
+}
+
+impl FromRow<'_, PgRow> for Taken {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            job: row.try_get("id")?,
+            attempt: number::<i16, _>(row, "attempt_number")?,
+            claimed: Claimed::from_row(row).map_err(|error| error.to_string()),
+        })
+    }
+}
+
 /// The rows are locked in the order of their ids, and then written.
 ///
 /// They are looked up by key, in the partitions between the ids' bounds. The status is compared as
@@ -52,7 +75,7 @@ const CLAIM: &str = "
         SELECT id, version_id FROM jobs
         WHERE id = ANY ($4) AND id BETWEEN $5 AND $6 AND status::integer = 0
           AND wake_at <= $2 AND attempt_number < max_attempts
-        ORDER BY id FOR NO KEY UPDATE)
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE jobs AS j
     SET status = 1, attempt_number = j.attempt_number + 1, claimed_by = $1, wake_at = $3,
         started_at = coalesce(j.started_at, $2), attempt_started_at = $2, updated_at = $2
@@ -63,16 +86,24 @@ const CLAIM: &str = "
               v.body, v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes,
               v.sign_requests";
 
+/// Which claims are this executor's is asked twice: with a lock, and without one, to tell those
+/// that are locked from those that are lost.
 const RENEW: &str = "
-    WITH held AS MATERIALIZED (
+    WITH own AS MATERIALIZED (
         SELECT j.id FROM unnest($3::uuid[], $4::smallint[]) AS h (job, attempt)
         JOIN jobs AS j ON j.id = h.job
         WHERE j.id = ANY ($3) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
           AND j.attempt_number = h.attempt AND j.claimed_by = $1
-        ORDER BY j.id FOR NO KEY UPDATE OF j)
-    UPDATE jobs AS j SET wake_at = $2
-    FROM held WHERE j.id = held.id AND j.id BETWEEN $5 AND $6
-    RETURNING j.id";
+    ), free AS MATERIALIZED (
+        SELECT j.id FROM own JOIN jobs AS j ON j.id = own.id
+        WHERE j.id = ANY ($3) AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
+          AND j.claimed_by = $1
+        ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED
+    ), renewed AS (
+        UPDATE jobs AS j SET wake_at = $2
+        FROM free WHERE j.id = free.id AND j.id BETWEEN $5 AND $6
+        RETURNING j.id)
+    SELECT own.id, renewed.id IS NOT NULL FROM own LEFT JOIN renewed ON renewed.id = own.id";
 
 /// Rows that somebody is just writing are passed over: they are not forgotten. The lock ends with
 /// the statement.
@@ -83,28 +114,28 @@ const LATE: &str = "
     ORDER BY j.wake_at LIMIT $2 FOR SHARE OF j SKIP LOCKED";
 
 const EXPIRED: &str = "
-    SELECT id, attempt_number, max_attempts, claimed_by FROM jobs
+    SELECT id, attempt_number, max_attempts, claimed_by, wake_at FROM jobs
     WHERE status < 2 AND status = 1 AND wake_at < $1
     ORDER BY wake_at LIMIT $2 FOR SHARE SKIP LOCKED";
 
 #[async_trait]
 impl ClaimStore for PostgresStore {
-    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>> {
+    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
         if jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Claims::default());
         }
         let (claim, jobs): (_, Arc<[JobId]>) = (*claim, jobs.into());
-        // A transaction, so that a row that cannot be read back is not claimed.
+        let damage = self.damage.clone();
         self.executor
-            .run("claim", Within::Transaction, move |connection| {
-                Box::pin(take(connection, claim, jobs.clone()))
+            .run("claim", Within::Statement, move |connection| {
+                Box::pin(take(connection, claim, jobs.clone(), damage.clone()))
             })
             .await
     }
 
-    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Vec<JobId>> {
+    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
         if jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Renewed::default());
         }
         let (claim, jobs): (_, Arc<[(JobId, u8)]>) = (*claim, jobs.into());
         self.executor
@@ -130,33 +161,40 @@ impl ClaimStore for PostgresStore {
             return Ok(Committed::default());
         }
         let completions: Arc<[Completion]> = completions.into();
-        self.executor
-            .run("commit", Within::Transaction, move |connection| {
-                Box::pin(commit::commit(connection, now, completions.clone()))
-            })
-            .await
+        let with = async |locked| {
+            let completions = completions.clone();
+            let work = self.executor.try_run(Within::Transaction, move |connection| {
+                Box::pin(commit::commit(connection, now, completions.clone(), locked))
+            });
+            work.await
+        };
+        let committed = match with(Locked::Awaited).await {
+            Err(fault) if fault.remedy == Remedy::PassOver => with(Locked::PassedOver).await,
+            committed => committed,
+        };
+        committed.map_err(failed_in("commit"))
     }
 
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
-        self.executor
-            .run("late", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query_as(LATE).bind(before).bind(i64::from(limit));
-                    Ok(query.fetch_all(connection).await?)
-                })
+        let rows = self.executor.run("late", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(LATE).bind(before).bind(i64::from(limit));
+                Ok(query.fetch_all(connection).await?)
             })
-            .await
+        });
+        let rows: Vec<Kept<JobId, _>> = rows.await?;
+        Ok(self.damage.leave_out("job", rows))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
-        self.executor
-            .run("expired", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query_as(EXPIRED).bind(before).bind(i64::from(limit));
-                    Ok(query.fetch_all(connection).await?)
-                })
+        let rows = self.executor.run("expired", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(EXPIRED).bind(before).bind(i64::from(limit));
+                Ok(query.fetch_all(connection).await?)
             })
-            .await
+        });
+        let rows: Vec<Kept<JobId, _>> = rows.await?;
+        Ok(self.damage.leave_out("job", rows))
     }
 }
 
@@ -164,9 +202,10 @@ async fn take(
     connection: &mut PgConnection,
     claim: Claim,
     jobs: Arc<[JobId]>,
-) -> Outcome<Vec<Claimed>> {
+    damage: Arc<Damage>,
+) -> Outcome<Claims> {
     let (first, last) = bounds(jobs.iter().copied());
-    let mut taken: Vec<Claimed> = sqlx::query_as(CLAIM)
+    let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(CLAIM)
         .bind(claim.executor)
         .bind(claim.now)
         .bind(claim.until)
@@ -175,18 +214,28 @@ async fn take(
         .bind(last)
         .fetch_all(connection)
         .await?;
+    let mut claims = Claims::default();
+    for Taken { job, attempt, claimed } in damage.leave_out("job", rows) {
+        match claimed {
+            Ok(claimed) => claims.taken.push(claimed),
+            Err(why) => {
+                damage.tell("job", &job, &why);
+                claims.unreadable.push(Unreadable { job, attempt, failure: unreadable() });
+            }
+        }
+    }
     let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
-    taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
-    Ok(taken)
+    claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
+    Ok(claims)
 }
 
 async fn renew(
     connection: &mut PgConnection,
     claim: Claim,
     jobs: Arc<[(JobId, u8)]>,
-) -> Outcome<Vec<JobId>> {
+) -> Outcome<Renewed> {
     let (first, last) = bounds(jobs.iter().map(|(job, _)| *job));
-    let renewed = sqlx::query_scalar(RENEW)
+    let own: Vec<(JobId, bool)> = sqlx::query_as(RENEW)
         .bind(claim.executor)
         .bind(claim.until)
         .bind(jobs.iter().map(|(job, _)| *job).collect::<Vec<_>>())
@@ -195,5 +244,7 @@ async fn renew(
         .bind(last)
         .fetch_all(connection)
         .await?;
-    Ok(renewed)
+    let (held, busy): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, renewed)| *renewed);
+    let jobs = |claims: Vec<(JobId, bool)>| claims.into_iter().map(|(job, _)| job).collect();
+    Ok(Renewed { held: jobs(held), busy: jobs(busy) })
 }

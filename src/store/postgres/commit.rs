@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 use super::ending::read;
 use super::error::Outcome;
 use super::overlap;
+use super::passing::Locked;
 use super::runs::count_runs;
 use super::tickets::tickets;
 use super::values::bounds;
@@ -28,10 +29,14 @@ pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: Arc<[Completion]>,
+    locked: Locked,
 ) -> Outcome<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
     let mut committed = Committed { fates, tickets: Vec::new() };
-    let endings = read(connection, &completions).await?;
+    let (endings, busy) = read(connection, &completions, locked).await?;
+    for place in busy {
+        committed.fates[place] = Fate::Busy;
+    }
     for ending in &endings {
         committed.fates[ending.place] = Fate::Applied(ending.status);
     }

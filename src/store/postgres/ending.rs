@@ -7,6 +7,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::{Fault, Outcome};
+use super::passing::{Busy, Locked, lock_followers, lock_free};
 use super::values::{bounds, number};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults::Defect;
@@ -15,8 +16,8 @@ use crate::store::{Completion, StoreErrorKind};
 
 /// Taken before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
 /// read without a lock.
-const STATES: &str = "
-    SELECT st.schedule_id, st.active_job_id
+pub(super) const STATES: &str = "
+    SELECT st.schedule_id, st.active_job_id, st.held_job_id
     FROM (SELECT DISTINCT shard, schedule_id FROM jobs
           WHERE id = ANY ($1) AND id BETWEEN $2 AND $3) AS of_jobs
     JOIN schedule_state AS st
@@ -24,7 +25,7 @@ const STATES: &str = "
     ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
 
 /// The jobs that run the attempt under the claim that a completion names.
-const RUNNING: &str = "
+pub(super) const RUNNING: &str = "
     SELECT c.place, j.id, j.schedule_id, j.shard, j.max_attempts, j.started_at,
            j.attempt_started_at, j.stop
     FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
@@ -59,30 +60,69 @@ impl FromRow<'_, PgRow> for Running {
     }
 }
 
-/// What becomes of the jobs. Those whose claim was lost are left out, and so is the second end of
-/// an attempt.
+/// The state of a schedule of the batch, as far as its jobs follow each other.
+#[derive(FromRow)]
+pub(super) struct State {
+    #[sqlx(rename = "schedule_id")]
+    pub(super) schedule: ScheduleId,
+    #[sqlx(rename = "active_job_id")]
+    pub(super) active: Option<JobId>,
+    #[sqlx(rename = "held_job_id")]
+    pub(super) held: Option<JobId>,
+}
+
+/// What is stored of a batch.
+pub(super) struct Rows {
+    pub(super) states: Vec<State>,
+    pub(super) running: Vec<Running>,
+}
+
+impl Rows {
+    /// Reads them by [`STATES`] and [`RUNNING`], or by variants of the two.
+    pub(super) async fn read(
+        connection: &mut PgConnection,
+        completions: &[Completion],
+        states: &'static str,
+        running: &'static str,
+    ) -> Outcome<Self> {
+        let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
+        let (first, last) = bounds(jobs.iter().copied());
+        let states = sqlx::query_as(states)
+            .bind(&jobs)
+            .bind(first)
+            .bind(last)
+            .fetch_all(&mut *connection)
+            .await?;
+        let running = sqlx::query_as(running)
+            .bind((0_i64..).take(jobs.len()).collect::<Vec<_>>())
+            .bind(&jobs)
+            .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
+            .bind(completions.iter().map(|c| c.executor).collect::<Vec<_>>())
+            .bind(first)
+            .bind(last)
+            .fetch_all(connection)
+            .await?;
+        Ok(Self { states, running })
+    }
+}
+
+/// What becomes of the jobs, and the places of those that have to wait for others. Those whose
+/// claim was lost are left out, and so is the second end of an attempt.
 pub(super) async fn read(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<Vec<Ending>> {
-    let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
-    let (first, last) = bounds(jobs.iter().copied());
-    let states: Vec<(ScheduleId, Option<JobId>)> = sqlx::query_as(STATES)
-        .bind(&jobs)
-        .bind(first)
-        .bind(last)
-        .fetch_all(&mut *connection)
-        .await?;
-    let active: HashMap<ScheduleId, Option<JobId>> = states.into_iter().collect();
-    let mut running: Vec<Running> = sqlx::query_as(running())
-        .bind((0_i64..).take(jobs.len()).collect::<Vec<_>>())
-        .bind(&jobs)
-        .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
-        .bind(completions.iter().map(|c| c.executor).collect::<Vec<_>>())
-        .bind(first)
-        .bind(last)
-        .fetch_all(connection)
-        .await?;
+    locked: Locked,
+) -> Outcome<(Vec<Ending>, Busy)> {
+    let (rows, mut busy) = match locked {
+        Locked::Awaited => {
+            (Rows::read(connection, completions, STATES, running()).await?, Busy::new())
+        }
+        Locked::PassedOver => lock_free(connection, completions).await?,
+    };
+    let Rows { states, mut running } = rows;
+    running.retain(|row| !busy.contains(&row.place));
+    let active: HashMap<ScheduleId, Option<JobId>> =
+        states.iter().map(|state| (state.schedule, state.active)).collect();
     // In the order of the batch: the streak of failures depends on it.
     running.sort_unstable_by_key(|row| row.place);
     let damaged = || Fault::new(StoreErrorKind::Internal, "an answer about nothing that was asked");
@@ -94,5 +134,10 @@ pub(super) async fn read(
             endings.push(Ending::new(&Running { is_active, ..row }, completion));
         }
     }
-    Ok(endings)
+    if locked == Locked::PassedOver {
+        let waiting = lock_followers(connection, &states, &endings).await?;
+        endings.retain(|ending| !waiting.contains(&ending.place));
+        busy.extend(waiting);
+    }
+    Ok((endings, busy))
 }

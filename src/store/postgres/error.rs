@@ -23,6 +23,8 @@ pub(super) enum Remedy {
     Reconnect,
     /// It does the work again: it met another transaction.
     Repeat,
+    /// It does the work again, if that can go past the rows that somebody else holds.
+    PassOver,
     /// It makes the partition for a row, and does the work again.
     MakePartition,
     /// It reads the password file again.
@@ -116,6 +118,7 @@ fn of_server(error: &PgDatabaseError) -> Fault {
     let remedy = match (code.get(..2).unwrap_or(""), code) {
         _ if overtaken => Remedy::Repeat,
         (_, "40001" | "40P01") => Remedy::Repeat,
+        (_, "55P03") => Remedy::PassOver,
         (_, "23514") if error.constraint().is_none() => Remedy::MakePartition,
         ("28", _) => Remedy::ReadPassword,
         (_, "57014") => Remedy::None,

@@ -1,14 +1,16 @@
 //! Firing a batch, in one statement.
 //!
-//! The fence's row is shared-locked and each state's row locked before anything is written. A
-//! statement that has waited for such a row goes on with the row as it is then, if it still fits;
-//! all else it sees as it was when the statement began. So what decides is in the locked rows:
+//! The fence's row is shared-locked and each state's row locked before anything is written. State
+//! rows that somebody else holds are passed over, so that the others fire on time; a second
+//! statement tells them from those that have changed. A row that was written after the statement
+//! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So what decides is in the locked rows:
 //! epoch, tick, version, switch (a disabled schedule has no tick), policy, active and held job, the
 //! range of skips that may be extended. Two things are asked elsewhere, and neither can be wrong in
 //! a way that matters:
 //! - Whether a job exists already. One that was made while this statement waited is not made again
 //!   by its key, and what was not made does not become active.
-//! - The open range of skips. One that was begun in that time is not seen and a new one begins.
+//! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
+//!   is passed over, and a new one begins.
 //!
 //! Array columns are paired by position: `jobs` and `skips` of a firing are slices of arrays that
 //! hold those of all.
@@ -136,7 +138,7 @@ WITH fence AS MATERIALIZED (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
           AND s.version_id = w.version AND s.next_tick <= $3
-        FOR NO KEY UPDATE
+        FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), wanted AS (
     SELECT d.*, ($10::uuid[])[n] AS id, ($11::smallint[])[n] AS trigger, ($12::bigint[])[n] AS tick
@@ -173,10 +175,13 @@ WITH fence AS MATERIALIZED (
     FROM placed AS p
     WHERE p.turn > 2 OR p.turn = 2 AND (p.overlap_policy = 'skip' OR p.held_job_id IS NOT NULL)
     GROUP BY p.schedule_id, p.account_id, p.open_skip
+), open AS MATERIALIZED (
+    SELECT k.id FROM skips AS k WHERE k.id IN (SELECT open_skip FROM skipped)
+    ORDER BY k.id FOR NO KEY UPDATE SKIP LOCKED
 ), extended AS (
     UPDATE skips AS k SET last_tick = s.last_tick, count = least(k.count + s.count, $20)
-    FROM skipped AS s
-    WHERE k.id = s.open_skip AND k.reason = s.reason AND k.last_tick < s.first_tick
+    FROM skipped AS s JOIN open ON open.id = s.open_skip
+    WHERE k.id = open.id AND k.reason = s.reason AND k.last_tick < s.first_tick
       AND NOT EXISTS (SELECT FROM wanted AS w
                       WHERE w.schedule_id = s.schedule_id AND w.tick < s.first_tick)
       AND NOT EXISTS (SELECT FROM skipped AS e
@@ -277,9 +282,41 @@ pub(super) async fn fire(
         .bind(&batch.skip_counts)
         .bind(&batch.reasons)
         .bind(counted(SKIP_COUNT_CAP))
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await?;
-    Ok(fired(fence, now, &firings, &rows))
+    match fired(fence, now, &firings, &rows) {
+        Fired::Done { tickets, advanced, stale, .. } if !stale.is_empty() => {
+            let passed: HashSet<_> =
+                still_due(connection, fence, now, &batch).await?.into_iter().collect();
+            let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
+            Ok(Fired::Done { tickets, advanced, stale, busy })
+        }
+        fired => Ok(fired),
+    }
+}
+
+/// Those of the schedules that are as they were read: after firing, those that were passed over.
+async fn still_due(
+    connection: &mut PgConnection,
+    fence: Fence,
+    now: Timestamp,
+    batch: &Batch,
+) -> Outcome<Vec<ScheduleId>> {
+    let due = sqlx::query_scalar(
+        "SELECT st.schedule_id
+         FROM unnest($2::uuid[], $3::uuid[], $4::bigint[]) AS w (schedule, version, tick)
+         JOIN schedule_state AS st ON st.schedule_id = w.schedule
+         WHERE st.shard = $1 AND st.schedule_id = ANY ($2) AND st.next_tick = w.tick
+           AND st.version_id = w.version AND st.next_tick <= $5",
+    )
+    .bind(fence.shard)
+    .bind(&batch.schedules)
+    .bind(&batch.versions)
+    .bind(&batch.ticks)
+    .bind(now)
+    .fetch_all(connection)
+    .await?;
+    Ok(due)
 }
 
 /// Without a row the fence did not hold.
@@ -305,5 +342,5 @@ fn fired(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Fire
             stale.push(firing.schedule);
         }
     }
-    Fired::Done { tickets, advanced, stale }
+    Fired::Done { tickets, advanced, stale, busy: Vec::new() }
 }

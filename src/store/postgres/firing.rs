@@ -12,6 +12,7 @@ use super::partitions::days_of;
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
+use crate::store::damage::Kept;
 use crate::store::firing::check;
 use crate::store::{
     Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
@@ -102,15 +103,15 @@ impl FiringStore for PostgresStore {
 
     async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
         let ids: Arc<[ScheduleId]> = ids.into();
-        self.scheduler
-            .run("candidates", Within::Statement, move |connection| {
-                let ids = ids.clone();
-                Box::pin(async move {
-                    let query = sqlx::query_as(CANDIDATES).bind(shard).bind(&*ids);
-                    Ok(query.fetch_all(connection).await?)
-                })
+        let rows = self.scheduler.run("candidates", Within::Statement, move |connection| {
+            let ids = ids.clone();
+            Box::pin(async move {
+                let query = sqlx::query_as(CANDIDATES).bind(shard).bind(&*ids);
+                Ok(query.fetch_all(connection).await?)
             })
-            .await
+        });
+        let rows: Vec<Kept<ScheduleId, _>> = rows.await?;
+        Ok(self.damage.leave_out("schedule", rows))
     }
 
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {

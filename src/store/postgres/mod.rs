@@ -22,6 +22,10 @@
 //! 4. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //! 5. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
 //!
+//! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
+//! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
+//! committing waits a moment, and then goes past it too (`passing`).
+//!
 //! Partitions (`partitions`): a day (UTC) of jobs and of their attempts is a table of its own.
 //! There is none for ids of other days. `prepare` makes them ahead of time, and back to the oldest
 //! tick that may still be fired; whoever finds one missing makes it. `prune` drops whole days.
@@ -31,8 +35,8 @@
 //!
 //! On failure a transaction is undone whole, and tried again at once if it met another one. A
 //! connection whose state is in doubt is dropped. Waits are bounded: three seconds for a
-//! connection, then five for a statement, one for a lock (three for users' requests); a server that
-//! does not even say that time is up is given up after eight. When it is back, so is the store.
+//! connection, then five for a statement, one for a lock (a quarter for executors, three for users'
+//! requests); a server that does not even say that time is up is given up after eight. When it is back, so is the store.
 
 mod accounts;
 mod change;
@@ -50,6 +54,7 @@ mod open;
 mod options;
 mod overlap;
 mod partitions;
+mod passing;
 mod pool;
 mod prune;
 mod runs;
@@ -67,6 +72,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use super::damage::Damage;
 use crate::runtime::Tasks;
 use error::Fault;
 use pool::{Connections, Within};
@@ -122,6 +128,7 @@ pub struct PostgresStore {
     executor: Connections,
     /// The last instant that `prepare` was told, in milliseconds: how old a day is.
     present: AtomicI64,
+    damage: Arc<Damage>,
     tasks: Tasks,
 }
 

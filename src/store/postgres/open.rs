@@ -35,7 +35,10 @@ const COMMON: &str = "
 /// Requests of users may wait for each other.
 const API: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
 /// A leader that is paused in the middle of a transaction must not hold the fence.
-const STAGES: &str = "SET lock_timeout = '1s'; SET idle_in_transaction_session_timeout = '1s';";
+const SCHEDULER: &str = "SET lock_timeout = '1s'; SET idle_in_transaction_session_timeout = '1s';";
+/// A batch waits as long as commits of others take, and then goes past the rows they hold.
+const EXECUTOR: &str =
+    "SET lock_timeout = '250ms'; SET idle_in_transaction_session_timeout = '1s';";
 
 impl PostgresStore {
     /// Prepares to use a database. No connection is made yet, so this succeeds while the server is
@@ -53,9 +56,10 @@ impl PostgresStore {
         };
         Ok(Self {
             api: connections(settings.api_connections, "api", API),
-            scheduler: connections(settings.scheduler_connections, "scheduler", STAGES),
-            executor: connections(settings.executor_connections, "executor", STAGES),
+            scheduler: connections(settings.scheduler_connections, "scheduler", SCHEDULER),
+            executor: connections(settings.executor_connections, "executor", EXECUTOR),
             present: AtomicI64::new(0),
+            damage: Arc::default(),
             settings,
             tasks,
         })

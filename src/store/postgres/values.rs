@@ -69,7 +69,7 @@ macro_rules! stored_ids {
 macro_rules! stored_names {
     ($($name:ident),*) => {$(
         stored!($name as String, |value: Self| value.as_str(), |text| {
-            text.parse().map_err(|_| format!("unknown {} {text:?}", stringify!($name)).into())
+            text.parse().map_err(|_| concat!("unknown ", stringify!($name)).into())
         });
     )*};
 }

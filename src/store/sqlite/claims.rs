@@ -1,6 +1,7 @@
 //! Claims: taken, renewed, found late or expired.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -10,12 +11,15 @@ use sqlx::{FromRow, Row, SqliteConnection};
 use super::commit;
 use super::definition::DefinitionRow;
 use super::error::{Fault, Outcome};
+use super::halves::Halves;
 use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Committed, Completion, ExpiredClaim, Result, StoreErrorKind,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
+    StoreErrorKind, Unreadable,
 };
 
 impl FromRow<'_, SqliteRow> for ExpiredClaim {
@@ -25,6 +29,7 @@ impl FromRow<'_, SqliteRow> for ExpiredClaim {
             attempt: row.try_get("attempt_number")?,
             max_attempts: row.try_get("max_attempts")?,
             executor: row.try_get("claimed_by")?,
+            until: row.try_get("wake_at")?,
         })
     }
 }
@@ -62,40 +67,42 @@ pub(super) const LATE: &str = "
     ORDER BY j.wake_at LIMIT ?2";
 
 pub(super) const EXPIRED: &str = "
-    SELECT id, attempt_number, max_attempts, claimed_by FROM jobs INDEXED BY jobs_unfinished
+    SELECT id, attempt_number, max_attempts, claimed_by, wake_at
+    FROM jobs INDEXED BY jobs_unfinished
     WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2";
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
-    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Vec<Claimed>> {
+    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
         if jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Claims::default());
         }
         // A job that is named twice is claimed once.
         let mut seen = HashSet::with_capacity(jobs.len());
         let jobs: Vec<JobId> = jobs.iter().copied().filter(|job| seen.insert(*job)).collect();
-        let claim = *claim;
+        let (claim, damage) = (*claim, self.damage.clone());
         self.write_rows("claim", jobs.len(), move |connection| {
-            Box::pin(take(connection, claim, jobs))
+            Box::pin(take(connection, claim, jobs, damage))
         })
         .await
     }
 
-    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Vec<JobId>> {
+    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
         if jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Renewed::default());
         }
         let rows: Vec<_> = jobs.iter().map(|(job, attempt)| (hex(job), attempt)).collect();
         let (claim, rows) = (*claim, json_rows(&rows));
         self.write_rows("renew", jobs.len(), move |connection| {
             Box::pin(async move {
-                let renewed = sqlx::query_scalar(RENEW)
+                let held = sqlx::query_scalar(RENEW)
                     .bind(claim.executor)
                     .bind(claim.until)
                     .bind(rows)
                     .fetch_all(connection)
                     .await?;
-                Ok(renewed)
+                // Writes take turns, so nobody else holds a row.
+                Ok(Renewed { held, busy: Vec::new() })
             })
         })
         .await
@@ -122,12 +129,15 @@ impl ClaimStore for SqliteStore {
 
     async fn late(&self, before: Timestamp, limit: u32) -> Result<Vec<Ticket>> {
         let query = sqlx::query_as(LATE).bind(before).bind(limit);
-        self.readers.all(query).await.map_err(failed_in("late"))
+        let rows: Vec<Kept<JobId, _>> = self.readers.all(query).await.map_err(failed_in("late"))?;
+        Ok(self.damage.leave_out("job", rows))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
         let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
-        self.readers.all(query).await.map_err(failed_in("expired"))
+        let rows: Vec<Kept<JobId, _>> =
+            self.readers.all(query).await.map_err(failed_in("expired"))?;
+        Ok(self.damage.leave_out("job", rows))
     }
 }
 
@@ -139,28 +149,60 @@ async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: Vec<JobId>,
-) -> Outcome<Vec<Claimed>> {
-    let mut taken = Vec::with_capacity(jobs.len());
-    for jobs in jobs.chunks(READ_AT_ONCE) {
-        let rows: String = sqlx::query_scalar(CLAIMABLE)
-            .bind(claim.now)
-            .bind(json_ids(jobs))
-            .fetch_one(&mut *connection)
-            .await?;
-        for row in rows_of::<Claimable>(&rows)? {
-            taken.push(claimed(row, jobs, claim)?);
+    damage: Arc<Damage>,
+) -> Outcome<Claims> {
+    let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
+    let mut parts = Halves::of(&jobs, READ_AT_ONCE);
+    while let Some(part) = parts.next() {
+        match claimable(connection, claim, part).await {
+            Ok(mut rows) => taken.append(&mut rows),
+            Err(fault) => {
+                if let Some((job, why)) = parts.halve(part, fault)? {
+                    damage.tell("job", job, &why);
+                    damaged.push(*job);
+                }
+            }
         }
     }
-    if !taken.is_empty() {
+    let all: Vec<JobId> = taken.iter().map(|claimed: &Claimed| claimed.job).collect();
+    let all: Vec<&JobId> = all.iter().chain(&damaged).collect();
+    if !all.is_empty() {
         sqlx::query(CLAIM)
             .bind(claim.executor)
             .bind(claim.now)
             .bind(claim.until)
-            .bind(json_ids(taken.iter().map(|claimed| &claimed.job)))
-            .execute(connection)
+            .bind(json_ids(all))
+            .execute(&mut *connection)
             .await?;
     }
-    Ok(taken)
+    let mut unreadable = Vec::new();
+    for job in damaged {
+        unreadable.extend(attempt_of(connection, job).await?);
+    }
+    Ok(Claims { taken, unreadable })
+}
+
+async fn claimable(
+    connection: &mut SqliteConnection,
+    claim: Claim,
+    jobs: &[JobId],
+) -> Outcome<Vec<Claimed>> {
+    let rows: String = sqlx::query_scalar(CLAIMABLE)
+        .bind(claim.now)
+        .bind(json_ids(jobs))
+        .fetch_one(connection)
+        .await?;
+    rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed(row, jobs, claim)).collect()
+}
+
+/// The attempt that is recorded of a job which cannot be read; none if even that cannot be.
+async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Option<Unreadable>> {
+    let attempt: i64 = sqlx::query_scalar("SELECT attempt_number FROM jobs WHERE id = ?1")
+        .bind(job)
+        .fetch_one(connection)
+        .await?;
+    let attempt = u8::try_from(attempt).ok();
+    Ok(attempt.map(|attempt| Unreadable { job, attempt, failure: unreadable() }))
 }
 
 fn claimed(row: Claimable, jobs: &[JobId], claim: Claim) -> Outcome<Claimed> {

@@ -4,11 +4,13 @@
 //! writes: nothing can change in between.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
 use super::error::{Fault, Outcome};
+use super::halves::Halves;
 use super::skips::{self, NewSkip};
 use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_code};
 use crate::domain::job::Trigger;
@@ -16,6 +18,7 @@ use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::damage::Damage;
 use crate::store::{Fence, Fired, Firing, StoreErrorKind, TickRange};
 
 /// A schedule as the store has it when it is fired.
@@ -86,6 +89,7 @@ pub(super) async fn fire(
     fence: Fence,
     now: Timestamp,
     firings: Vec<Firing>,
+    damage: Arc<Damage>,
 ) -> Outcome<Fired> {
     let epoch: Option<i64> = sqlx::query_scalar("SELECT epoch FROM shards WHERE shard = ?1")
         .bind(fence.shard)
@@ -94,7 +98,7 @@ pub(super) async fn fire(
     if epoch != Some(fence.epoch.0) {
         return Ok(Fired::Fenced);
     }
-    let mut stored = read(connection, fence.shard, &firings).await?;
+    let Known { mut stored, damaged } = read(connection, fence.shard, &firings, &damage).await?;
     let existing = existing_jobs(connection, &stored, &firings).await?;
     let mut plan = Plan::default();
     for firing in firings {
@@ -107,6 +111,7 @@ pub(super) async fn fire(
                 stored.insert(firing.schedule, schedule);
                 plan.stale.push(firing.schedule);
             }
+            None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),
         }
     }
@@ -119,7 +124,36 @@ fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
         && firing.tick <= now
 }
 
+/// The schedules of a batch.
+struct Known {
+    stored: HashMap<ScheduleId, Stored>,
+    /// Those that cannot be read.
+    damaged: HashSet<ScheduleId>,
+}
+
 async fn read(
+    connection: &mut SqliteConnection,
+    shard: ShardId,
+    firings: &[Firing],
+    damage: &Damage,
+) -> Outcome<Known> {
+    let mut known = Known { stored: HashMap::new(), damaged: HashSet::new() };
+    let mut parts = Halves::of(firings, firings.len().max(1));
+    while let Some(part) = parts.next() {
+        match read_part(connection, shard, part).await {
+            Ok(stored) => known.stored.extend(stored),
+            Err(fault) => {
+                if let Some((firing, why)) = parts.halve(part, fault)? {
+                    damage.tell("schedule", &firing.schedule, &why);
+                    known.damaged.insert(firing.schedule);
+                }
+            }
+        }
+    }
+    Ok(known)
+}
+
+async fn read_part(
     connection: &mut SqliteConnection,
     shard: ShardId,
     firings: &[Firing],
@@ -179,6 +213,7 @@ struct Plan {
     tickets: Vec<Ticket>,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
+    busy: Vec<ScheduleId>,
 }
 
 /// What a tick's job becomes.
@@ -237,7 +272,7 @@ impl Plan {
         shard: ShardId,
         now: Timestamp,
     ) -> Outcome<Fired> {
-        let Self { states, jobs, skips, mut tickets, advanced, stale } = self;
+        let Self { states, jobs, skips, mut tickets, advanced, stale, busy } = self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
@@ -255,7 +290,7 @@ impl Plan {
         for skip in skips {
             skips::record(connection, skip).await?;
         }
-        Ok(Fired::Done { tickets, advanced, stale })
+        Ok(Fired::Done { tickets, advanced, stale, busy })
     }
 }
 

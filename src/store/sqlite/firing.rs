@@ -6,6 +6,7 @@ use sqlx::SqliteConnection;
 
 use super::error::{Fault, Outcome};
 use super::fire::fire;
+use super::halves::Halves;
 use super::values::{Hex, json_ids, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
@@ -114,23 +115,39 @@ impl FiringStore for SqliteStore {
     }
 
     async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
-        let query = sqlx::query_as(CANDIDATES).bind(shard).bind(json_ids(ids));
-        let (rows,): (String,) = self.readers.one(query).await.map_err(failed_in("candidates"))?;
-        let rows = rows_of::<CandidateRow>(&rows).map_err(failed_in("candidates"))?;
-        let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
-        let candidates = rows
-            .into_iter()
-            .map(|row| row.candidate(ids).ok_or_else(damaged).map_err(failed_in("candidates")));
-        candidates.collect()
+        let mut candidates = Vec::with_capacity(ids.len());
+        let mut parts = Halves::of(ids, ids.len().max(1));
+        while let Some(part) = parts.next() {
+            match self.read_candidates(shard, part).await {
+                Ok(mut read) => candidates.append(&mut read),
+                Err(fault) => {
+                    let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
+                    if let Some((id, why)) = damaged {
+                        self.damage.tell("schedule", id, &why);
+                    }
+                }
+            }
+        }
+        Ok(candidates)
     }
 
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         check(now, firings)?;
-        let firings = firings.to_vec();
+        let (firings, damage) = (firings.to_vec(), self.damage.clone());
         self.write_rows("fire", firings.len(), move |connection| {
-            Box::pin(fire(connection, fence, now, firings))
+            Box::pin(fire(connection, fence, now, firings, damage))
         })
         .await
+    }
+}
+
+impl SqliteStore {
+    async fn read_candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Outcome<Vec<Candidate>> {
+        let query = sqlx::query_as(CANDIDATES).bind(shard).bind(json_ids(ids));
+        let (rows,): (String,) = self.readers.one(query).await?;
+        let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+        let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();
+        candidates.map(|row| row.candidate(ids).ok_or_else(damaged)).collect()
     }
 }
 

@@ -31,6 +31,7 @@ mod ending;
 mod error;
 mod fire;
 mod firing;
+mod halves;
 mod job_list;
 mod jobs;
 mod lock;
@@ -50,6 +51,7 @@ mod version;
 mod writer;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -59,6 +61,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 pub use lock::ServerLock;
 
 use super::Result;
+use super::damage::Damage;
 use crate::runtime::Tasks;
 use error::{Fault, Outcome};
 use readers::Readers;
@@ -92,6 +95,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     tasks: Tasks,
+    damage: Arc<Damage>,
 }
 
 impl SqliteStore {

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
@@ -41,7 +42,8 @@ impl SqliteStore {
         let no_thread =
             |error: std::io::Error| Fault::new(StoreErrorKind::Unavailable, error.to_string());
         let writer = writer.map_err(no_thread).map_err(failed)?;
-        Ok(Self { path: settings.path.clone(), options, writer, readers, tasks })
+        let path = settings.path.clone();
+        Ok(Self { path, options, writer, readers, tasks, damage: Arc::default() })
     }
 }
 

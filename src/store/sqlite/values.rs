@@ -84,7 +84,7 @@ macro_rules! stored_ids {
 macro_rules! stored_names {
     ($($name:ident),*) => {$(
         stored!($name as String, |value: Self| value.as_str().to_owned(), |text| {
-            text.parse().map_err(|_| format!("unknown {} {text:?}", stringify!($name)).into())
+            text.parse().map_err(|_| concat!("unknown ", stringify!($name)).into())
         });
     )*};
 }

@@ -17,7 +17,7 @@ async fn begin(service: &Service, job: &str) {
     let now = service.clock.now();
     let claim = Claim { executor: EXECUTOR, now, until: now.plus(Duration::from_secs(60)) };
     let claimed = service.store.claim(&claim, &[job.parse().expect("an id")]).await;
-    assert_eq!(claimed.expect("claimed").len(), 1);
+    assert_eq!(claimed.expect("claimed").taken.len(), 1);
 }
 
 /// Ends the attempt under way.

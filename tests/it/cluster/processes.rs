@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::runtime::faults::Point;
-use sqlx::Connection;
+use sqlx::types::Uuid;
+use sqlx::{Connection, PgConnection};
 
 use super::history::Written;
 use super::stores::LEASE;
@@ -54,18 +56,13 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
 async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
-    world.part_of_minute(0.7).await;
+    world.part_of_minute(0.5).await;
     world.trouble();
     let mut other = world.stores.store.beside().await;
     let mut lock = other.begin().await.expect("begun");
-    sqlx::query(
-        "SELECT FROM schedule_state WHERE shard = 0 ORDER BY schedule_id DESC LIMIT 1 FOR UPDATE",
-    )
-    .execute(&mut *lock)
-    .await
-    .expect("locked");
+    make_a_job_that_is_due(&mut lock).await;
     let mut beside = world.stores.store.beside().await;
-    until("the leader waits for the lock", async || {
+    until("the leader waits for the job", async || {
         let waits: bool = sqlx::query_scalar(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
                             AND datname = current_database()
@@ -82,6 +79,33 @@ async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     world.comes_back(leader).await;
     world.minutes(1.0).await;
     world.holds().await;
+}
+
+/// Makes a job of shard 0 that its leader is about to make of the next tick: it has locked and moved
+/// on its schedules' states then, and waits whether this one is committed.
+async fn make_a_job_that_is_due(lock: &mut PgConnection) {
+    let (id, tick): (Uuid, i64) = sqlx::query_as(
+        "SELECT schedule_id, next_tick FROM schedule_state
+         WHERE shard = 0 AND active_job_id IS NULL AND next_tick IS NOT NULL
+         ORDER BY next_tick, schedule_id DESC LIMIT 1",
+    )
+    .fetch_one(&mut *lock)
+    .await
+    .expect("a schedule");
+    let schedule = ScheduleId::from_bytes(id.into_bytes());
+    let job = JobId::of_tick(schedule, Timestamp::from_millis(tick));
+    sqlx::query(
+        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, wake_at, created_at, updated_at)
+         SELECT $1, account_id, id, version_id, shard, 0, 0, 3, $3, $3, $3
+         FROM schedules WHERE id = $2",
+    )
+    .bind(Uuid::from_bytes(job.to_bytes()))
+    .bind(id)
+    .bind(tick)
+    .execute(lock)
+    .await
+    .expect("made");
 }
 
 /// F05.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::job::{JobStatus, Trigger};
-use punctual::store::{Claim, Claimed, End, ExecutorId, ExpiredClaim};
+use punctual::store::{Claim, Claimed, End, ExecutorId, ExpiredClaim, Renewed};
 
 use super::world::{World, definition, failure, minute, soon};
 
@@ -20,7 +20,7 @@ pub async fn one_claimer_of_many_gets_a_job(w: &World) {
         w.spawn(async move {
             let mut mine = Vec::new();
             for few in jobs.chunks(7) {
-                mine.extend(store.claim(&claim, few).await.expect("claim"));
+                mine.extend(store.claim(&claim, few).await.expect("claim").taken);
             }
             mine
         })
@@ -97,9 +97,11 @@ pub async fn renewing_extends_own_claims_only(w: &World) {
     w.store.claim(&other, &[others]).await.expect("claim");
     let renewal = w.claim_at(minute(2));
     let all = [(mine, 1), (others, 1), (waiting, 1), (waiting, 0)];
-    assert_eq!(w.store.renew(&renewal, &all).await.expect("renew"), [mine]);
-    assert!(w.store.renew(&renewal, &[(mine, 2)]).await.expect("renew").is_empty());
-    assert!(w.store.renew(&renewal, &[]).await.expect("renew").is_empty());
+    let renewed = async |jobs: &[(JobId, u8)]| w.store.renew(&renewal, jobs).await.expect("renew");
+    let held = |jobs: &[JobId]| Renewed { held: jobs.to_vec(), busy: Vec::new() };
+    assert_eq!(renewed(&all).await, held(&[mine]));
+    assert_eq!(renewed(&[(mine, 2)]).await, held(&[]), "lost");
+    assert_eq!(renewed(&[]).await, held(&[]));
     let expired = w.store.expired(minute(2), 9).await.expect("read");
     assert_eq!(expired.iter().map(|claim| claim.job).collect::<Vec<_>>(), [others]);
 }
@@ -131,11 +133,17 @@ pub async fn lost_claims_are_found_oldest_first(w: &World) {
     w.claim(minute(2), &[b]).await;
     w.claim(minute(1), &[a]).await;
     let ends = |at: i64| minute(at).plus(Duration::from_secs(30));
-    let lost = |job| ExpiredClaim { job, attempt: 1, max_attempts: 3, executor: w.executor };
+    let lost = |job, at| ExpiredClaim {
+        job,
+        attempt: 1,
+        max_attempts: 3,
+        executor: w.executor,
+        until: ends(at),
+    };
     let expired = async |before, limit| w.store.expired(before, limit).await.expect("read");
-    assert_eq!(expired(minute(9), 9).await, [lost(a), lost(b)]);
-    assert_eq!(expired(minute(9), 1).await, [lost(a)]);
-    assert_eq!(expired(ends(2), 9).await, [lost(a)], "before, not at");
+    assert_eq!(expired(minute(9), 9).await, [lost(a, 1), lost(b, 2)]);
+    assert_eq!(expired(minute(9), 1).await, [lost(a, 1)]);
+    assert_eq!(expired(ends(2), 9).await, [lost(a, 1)], "before, not at");
     assert!(expired(ends(1), 9).await.is_empty());
 }
 

@@ -4,7 +4,7 @@
 //! something of a given id says that it is there, and what asks for a given state says that it is no
 //! longer so: then the caller knows, or reads, that the first call took place.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,9 +15,9 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp};
 use punctual::store::{
-    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claimed,
+    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
     Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore,
-    JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Result, Retried,
+    JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
     SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
     StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
@@ -51,6 +51,62 @@ macro_rules! flaky {
     (@call $self:ident, $name:expr, $call:ident, $settle:expr) => {
         $self.faults.call($name, $call, async |lost| ($settle)(lost, $call().await)).await
     };
+}
+
+/// What two calls have done that were both answered.
+fn both<T>(lost: Result<T>, again: Result<T>, sum: impl FnOnce(T, T) -> T) -> Result<T> {
+    match (lost, again) {
+        (Ok(lost), Ok(again)) => Ok(sum(lost, again)),
+        (_, again) => again,
+    }
+}
+
+/// What two calls have said of different things: none of them was done twice.
+fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -> Vec<T> {
+    let known: BTreeSet<K> = first.iter().map(&of).collect();
+    assert!(then.iter().all(|one| !known.contains(&of(one))), "said of the same again");
+    first.extend(then);
+    first
+}
+
+/// Schedules that somebody else held may be fired by the repeated call.
+fn fired(lost: Fired, again: Fired) -> Fired {
+    match (lost, again) {
+        (
+            Fired::Done { tickets, advanced, stale, .. },
+            Fired::Done { tickets: more, advanced: further, busy, .. },
+        ) => Fired::Done {
+            tickets: each_once(tickets, more, |ticket| ticket.job),
+            advanced: each_once(advanced, further, |(schedule, _)| *schedule),
+            stale,
+            busy,
+        },
+        (Fired::Fenced, again) => again,
+        (lost, Fired::Fenced) => lost,
+    }
+}
+
+/// What was claimed is not claimed again: `expired` finds it if nobody runs it.
+fn claimed(lost: Claims, again: Claims) -> Claims {
+    Claims {
+        taken: each_once(lost.taken, again.taken, |claimed| claimed.job),
+        unreadable: each_once(lost.unreadable, again.unreadable, |claimed| claimed.job),
+    }
+}
+
+/// Tickets are not told again: `late` finds them.
+fn committed(lost: Committed, again: Committed) -> Committed {
+    let fate = |(lost, again)| match lost {
+        Fate::Applied(_) => {
+            assert_eq!(again, Fate::Lost, "it took effect already");
+            lost
+        }
+        Fate::Lost | Fate::Busy => again,
+    };
+    Committed {
+        fates: lost.fates.into_iter().zip(again.fates).map(fate).collect(),
+        tickets: each_once(lost.tickets, again.tickets, |ticket| ticket.job),
+    }
 }
 
 fn is_refused<T>(again: &Result<T>) -> bool {
@@ -119,35 +175,16 @@ flaky! { FiringStore:
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Vec<Candidate>;
     fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Fired
-        => |lost, again| {
-            let done = |fired: &Fired| matches!(fired, Fired::Done { .. });
-            done_once(lost, again, done, |_, again| match again {
-                Ok(Fired::Done { tickets, advanced, .. }) => {
-                    tickets.is_empty() && advanced.is_empty()
-                }
-                again => matches!(again, Ok(Fired::Fenced)),
-            })
-        };
+        => |lost, again| both(lost, again, fired);
 }
 
 flaky! { ClaimStore:
-    fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Vec<Claimed>
-        => |lost, again| done_once(lost, again, |_| true, |first: &Vec<Claimed>, again| {
-            // What was claimed is not claimed again: `expired` finds it if nobody runs it.
-            let first: HashSet<_> = first.iter().map(|claimed| claimed.job).collect();
-            let Ok(again) = again else { return false };
-            again.iter().all(|claimed| !first.contains(&claimed.job))
-        });
-    fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Vec<JobId>;
+    fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims
+        => |lost, again| both(lost, again, claimed);
+    fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
     fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed
-        => |lost, again| done_once(lost, again, |_| true, |first: &Committed, again| {
-            // Tickets are not told again: `late` finds them.
-            let Ok(again) = again else { return false };
-            again.tickets.is_empty()
-                && again.fates.len() == first.fates.len()
-                && again.fates.iter().all(|fate| *fate == Fate::Lost)
-        });
+        => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
 }
@@ -158,14 +195,11 @@ flaky! { UpkeepStore:
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep
         // The next round, as it would have come anyway.
-        => |lost: Result<Upkeep>, again: Result<Upkeep>| {
-            let (lost, again) = (lost?, again?);
-            Ok(Upkeep {
-                jobs: lost.jobs + again.jobs,
-                skips: lost.skips + again.skips,
-                versions: lost.versions + again.versions,
-            })
-        };
+        => |lost, again| both(lost, again, |lost, again: Upkeep| Upkeep {
+            jobs: lost.jobs + again.jobs,
+            skips: lost.skips + again.skips,
+            versions: lost.versions + again.versions,
+        });
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
 }

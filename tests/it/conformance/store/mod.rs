@@ -8,6 +8,7 @@ mod accounts;
 mod changes;
 mod claims;
 mod commits;
+mod damage;
 mod dropped;
 mod firing;
 mod flaky;

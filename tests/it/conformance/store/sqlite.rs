@@ -8,12 +8,14 @@ use punctual::domain::AccountId;
 use punctual::domain::job::JobStatus;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    Account, AccountStore, End, Fate, FiringStore, ScheduleStore, SharedStore, StoreErrorKind,
+    Account, AccountStore, End, Fate, Fired, FiringStore, ScheduleStore, SharedStore,
+    StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 
-use super::world::{Home, World, answered, minute};
+use super::damage;
+use super::world::{Home, World, answered, minute, soon};
 
 /// A migrated store in a folder of its own.
 pub async fn open() -> (SharedStore, Home) {
@@ -283,18 +285,35 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_is_reported_as_such() {
+async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
-    let id = world.schedule().await;
-    let mut beside = beside(&path).await;
-    execute(&mut beside, "UPDATE schedule_versions SET http_method = 'BREW'").await;
-    let error = world.store.schedule(world.account, id).await.expect_err("an unknown method");
+    let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+    damage::a_damaged_version_fails_its_job_alone(&world, spoil).await;
+    damage::a_damaged_schedule_is_no_candidate(&world, spoil).await;
+    let [fine, damaged] = [world.schedule().await, world.schedule().await];
+    let firings = [world.firing(damaged).await, world.firing(fine).await];
+    // Not a text at all, and a number that does not fit.
+    spoil("UPDATE schedule_versions SET max_retries = 700").await;
+    let fired = world.store.fire(world.fence, soon(minute(1)), &firings).await.expect("fire");
+    let Fired::Done { advanced, busy, .. } = fired else { panic!("fenced") };
+    assert_eq!((advanced, busy), (vec![], vec![damaged, fine]), "both are damaged");
+    spoil("UPDATE schedule_versions SET http_method = cast(x'ff' AS text), max_retries = 3").await;
+    let error = world.store.schedule(world.account, fine).await.expect_err("no text");
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
-    let job = world.manual_job(id, minute(1)).await;
-    let error = world.store.claim(&world.claim_at(minute(1)), &[job]).await;
-    assert_eq!(error.expect_err("an unknown method").kind(), StoreErrorKind::Corrupt);
+    let job = world.manual_job(fine, minute(1)).await;
+    let claims = world.store.claim(&world.claim_at(minute(1)), &[job]).await.expect("claim");
+    assert_eq!((claims.taken.len(), claims.unreadable.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn damaged_jobs_do_not_stop_the_sweep() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+    let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+    damage::damaged_jobs_do_not_stop_the_sweep(&world, spoil).await;
 }
 
 #[tokio::test]

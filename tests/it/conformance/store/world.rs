@@ -230,7 +230,10 @@ impl World {
 
     pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> Done {
         match self.store.fire(self.fence, now, firings).await.expect("fire") {
-            Fired::Done { tickets, advanced, stale } => Done { tickets, advanced, stale },
+            Fired::Done { tickets, advanced, stale, busy } => {
+                assert_eq!(busy, [], "nobody holds a row");
+                Done { tickets, advanced, stale }
+            }
             Fired::Fenced => panic!("fenced"),
         }
     }
@@ -260,7 +263,7 @@ impl World {
     }
 
     pub async fn claim(&self, now: Timestamp, jobs: &[JobId]) -> Vec<Claimed> {
-        self.store.claim(&self.claim_at(now), jobs).await.expect("claim")
+        self.store.claim(&self.claim_at(now), jobs).await.expect("claim").taken
     }
 
     /// The end of the attempt under way, ten milliseconds after it began.

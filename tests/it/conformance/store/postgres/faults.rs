@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::super::damage;
 use super::super::world::{World, answered, every_job, every_schedule, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
@@ -251,17 +252,25 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_row_is_reported_as_such_and_not_claimed() {
+async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let database = Database::migrated().await;
     let w = world(&database).await;
+    let spoil = async |sql| run(&mut database.beside().await, sql).await;
+    damage::a_damaged_version_fails_its_job_alone(&w, spoil).await;
+    damage::a_damaged_schedule_is_no_candidate(&w, spoil).await;
     let id = w.schedule().await;
-    let job = w.manual_job(id, minute(1)).await;
-    run(&mut database.beside().await, "UPDATE schedule_versions SET http_method = 'BREW'").await;
+    spoil("UPDATE schedule_versions SET http_method = 'BREW'").await;
     let error = w.store.schedule(w.account, id).await.expect_err("an unknown method");
     assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
-    let error = w.store.claim(&w.claim_at(minute(1)), &[job]).await;
-    assert_eq!(error.expect_err("an unknown method").kind(), StoreErrorKind::Corrupt);
-    assert!(w.store.expired(minute(999), 9).await.expect("read").is_empty());
+    assert!(!error.to_string().contains("BREW"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_jobs_do_not_stop_the_sweep() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let spoil = async |sql| run(&mut database.beside().await, sql).await;
+    damage::damaged_jobs_do_not_stop_the_sweep(&w, spoil).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

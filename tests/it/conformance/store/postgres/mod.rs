@@ -1,6 +1,7 @@
 //! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
 
 mod faults;
+mod held;
 mod locks;
 mod partitions;
 mod versions;

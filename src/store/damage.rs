@@ -1,0 +1,53 @@
+//! Rows that cannot be read back: a batch leaves them out, and goes on.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
+
+use crate::domain::outcome::{ErrorCode, Failure};
+
+/// How many rows are remembered as told of.
+const TOLD: usize = 1_000;
+
+/// A row of a batch: what it was read as, or why it cannot be.
+pub(in crate::store) struct Kept<I, T> {
+    pub(in crate::store) id: I,
+    pub(in crate::store) row: Result<T, String>,
+}
+
+/// Tells the log of rows that cannot be read: of each once, and again when many others have been.
+#[derive(Default)]
+pub(in crate::store) struct Damage(Mutex<HashSet<String>>);
+
+impl Damage {
+    /// Tells of one row. `why` quotes nothing of what is stored.
+    pub(in crate::store) fn tell(&self, what: &'static str, id: &impl Display, why: &str) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD {
+            told.clear();
+        }
+        let id = id.to_string();
+        if !told.contains(&id) {
+            tracing::error!(what, id, why, "a stored row cannot be read back, leaving it out");
+            told.insert(id);
+        }
+    }
+
+    /// The rows that can be read.
+    pub(in crate::store) fn leave_out<I: Display, T>(
+        &self,
+        what: &'static str,
+        rows: Vec<Kept<I, T>>,
+    ) -> Vec<T> {
+        let readable = rows
+            .into_iter()
+            .filter_map(|Kept { id, row }| row.inspect_err(|why| self.tell(what, &id, why)).ok());
+        readable.collect()
+    }
+}
+
+/// Why a job fails whose request cannot be read.
+pub(in crate::store) fn unreadable() -> Failure {
+    let message = "the stored request cannot be read; save the schedule again".to_owned();
+    Failure { code: ErrorCode::Internal, message, retryable: false }
+}

@@ -1,0 +1,94 @@
+//! Committing past rows that somebody else holds.
+//!
+//! What an end of an attempt changes is locked before anything is written: its schedule's state,
+//! its job, and the held job that may follow it. In a batch that goes past what is locked, an end
+//! that lacks one of them is left out whole, to be committed another time.
+//!
+//! A row that was not locked may have been taken, or be gone: the same rows are read again without
+//! a lock. A row that is there and was not locked is somebody else's for now.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use sqlx::PgConnection;
+
+use super::ending::{RUNNING, Rows, STATES, State};
+use super::error::Outcome;
+use super::values::bounds;
+use crate::domain::{JobId, ScheduleId};
+use crate::store::Completion;
+use crate::store::ending::{Ending, Running};
+
+/// What a batch does about rows that somebody else holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// It waits for them, as long as its connection does for a lock.
+    Awaited,
+    /// It goes past them.
+    PassedOver,
+}
+
+static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
+static ALL_STATES: LazyLock<String> =
+    LazyLock::new(|| STATES.replace("FOR NO KEY UPDATE OF st", ""));
+static FREE_RUNNING: LazyLock<String> = LazyLock::new(|| format!("{RUNNING} SKIP LOCKED"));
+static ALL_RUNNING: LazyLock<String> =
+    LazyLock::new(|| RUNNING.replace("FOR NO KEY UPDATE OF j", ""));
+
+const ALL_WAITING: &str = "
+    SELECT id FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3";
+const FREE_WAITING: &str = "
+    SELECT id FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3
+    ORDER BY id FOR UPDATE SKIP LOCKED";
+
+/// The places of a batch that wait for others.
+pub(super) type Busy = HashSet<usize>;
+
+/// Locks what is free of the rows of a batch; says which of its places have to wait for others.
+pub(super) async fn lock_free(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+) -> Outcome<(Rows, Busy)> {
+    let rows = Rows::read(connection, completions, &FREE_STATES, &FREE_RUNNING).await?;
+    let all = Rows::read(connection, completions, &ALL_STATES, &ALL_RUNNING).await?;
+    let free: HashSet<ScheduleId> = rows.states.iter().map(|state| state.schedule).collect();
+    let there: HashSet<ScheduleId> = all.states.iter().map(|state| state.schedule).collect();
+    let locked: HashSet<usize> = rows.running.iter().map(|row| row.place).collect();
+    let must_wait = |row: &&Running| {
+        let is_held = there.contains(&row.schedule) && !free.contains(&row.schedule);
+        is_held || !locked.contains(&row.place)
+    };
+    let busy = rows.running.iter().chain(&all.running).filter(must_wait);
+    let busy = busy.map(|row| row.place).collect();
+    Ok((rows, busy))
+}
+
+/// Locks the held jobs that follow the ended ones, as far as they are free; says which places have
+/// to wait for the others.
+pub(super) async fn lock_followers(
+    connection: &mut PgConnection,
+    states: &[State],
+    endings: &[Ending],
+) -> Outcome<Busy> {
+    let ended: HashSet<JobId> =
+        endings.iter().filter_map(Ending::ended).map(|ended| ended.job).collect();
+    let follows = |state: &&State| state.active.is_some_and(|active| ended.contains(&active));
+    let held: Vec<JobId> = states.iter().filter(follows).filter_map(|state| state.held).collect();
+    if held.is_empty() {
+        return Ok(Busy::new());
+    }
+    let (first, last) = bounds(held.iter().copied());
+    let mut read = async |query| -> Outcome<HashSet<JobId>> {
+        let query = sqlx::query_scalar(query).bind(&held).bind(first).bind(last);
+        Ok(query.fetch_all(&mut *connection).await?.into_iter().collect())
+    };
+    let free = read(FREE_WAITING).await?;
+    let all = read(ALL_WAITING).await?;
+    let is_held = |state: &&State| {
+        state.held.is_some_and(|held| all.contains(&held) && !free.contains(&held))
+    };
+    let schedules: HashSet<ScheduleId> =
+        states.iter().filter(is_held).map(|state| state.schedule).collect();
+    let waits = |ending: &&Ending| ending.ended().is_some() && schedules.contains(&ending.schedule);
+    Ok(endings.iter().filter(waits).map(|ending| ending.place).collect())
+}

@@ -1,0 +1,62 @@
+//! Finding the row of a batch that cannot be read back.
+
+use super::error::{Fault, Outcome};
+use crate::store::StoreErrorKind;
+
+/// The parts of a batch that are yet to be read. One answer holds all rows of a part, so a damaged
+/// row spoils it whole: then its halves are read, until the row is alone.
+pub(super) struct Halves<'b, I>(Vec<&'b [I]>);
+
+impl<'b, I> Halves<'b, I> {
+    /// A batch in parts of so many.
+    pub(super) fn of(batch: &'b [I], at_once: usize) -> Self {
+        Self(batch.chunks(at_once).rev().collect())
+    }
+
+    /// The next part to read.
+    pub(super) fn next(&mut self) -> Option<&'b [I]> {
+        self.0.pop()
+    }
+
+    /// What to do about a part that could not be read: its halves come next, or it is the damaged
+    /// row, which is returned with the reason. Other faults than damage are given back.
+    pub(super) fn halve(
+        &mut self,
+        part: &'b [I],
+        fault: Fault,
+    ) -> Outcome<Option<(&'b I, String)>> {
+        if fault.kind != StoreErrorKind::Corrupt {
+            return Err(fault);
+        }
+        if let [one] = part {
+            return Ok(Some((one, fault.message)));
+        }
+        let (first, second) = part.split_at(part.len() / 2);
+        self.0.extend([second, first]);
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_damaged_rows_are_found_and_the_others_read_in_order() {
+        let batch = [1, 2, 30, 4, 5, 6, 70, 8, 9];
+        let (mut read, mut damaged) = (Vec::<i32>::new(), Vec::new());
+        let mut parts = Halves::of(&batch, 4);
+        while let Some(part) = parts.next() {
+            if part.iter().all(|row| *row < 10) {
+                read.extend(part);
+                continue;
+            }
+            let fault = Fault::new(StoreErrorKind::Corrupt, "damaged");
+            damaged.extend(parts.halve(part, fault).expect("damage"));
+        }
+        assert_eq!(read, [1, 2, 4, 5, 6, 8, 9]);
+        assert_eq!(damaged, [(&30, "damaged".to_owned()), (&70, "damaged".to_owned())]);
+        let away = Fault::new(StoreErrorKind::Unavailable, "away");
+        assert!(parts.halve(&batch, away).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Rows that cannot be read back. How they come to be so is each adapter's; what follows is not.
+
+use punctual::domain::job::JobStatus;
+use punctual::domain::outcome::ErrorCode;
+use punctual::domain::{JobId, ScheduleId};
+use punctual::store::End;
+
+use super::world::{SHARD, World, definition, minute};
+
+/// Ways to damage what is marked.
+const OF_VERSIONS: [&str; 2] = [
+    "UPDATE schedule_versions SET http_method = 'BREW' WHERE timezone = 'marked'",
+    "UPDATE schedule_versions SET max_retries = 700 WHERE timezone = 'marked'",
+];
+
+/// One that damage can be told to hit.
+async fn marked(w: &World) -> ScheduleId {
+    let definition =
+        punctual::domain::schedule::Definition { timezone: "marked".into(), ..definition() };
+    w.schedule_with(|new| new.version = w.new_version(definition)).await
+}
+
+/// `spoil` executes a statement beside the store.
+pub async fn a_damaged_version_fails_its_job_alone(w: &World, spoil: impl AsyncFn(&'static str)) {
+    for damage in OF_VERSIONS {
+        let (fine, damaged) = (w.schedule().await, marked(w).await);
+        let mut jobs = Vec::new();
+        for place in 0..120 {
+            let id = if place == 70 { damaged } else { fine };
+            jobs.push(w.manual_job(id, minute(1)).await);
+        }
+        spoil(damage).await;
+        let claims = w.store.claim(&w.claim_at(minute(1)), &jobs).await.expect("claim");
+        assert_eq!(claims.taken.len(), 119, "{damage}");
+        let bad = jobs.remove(70);
+        assert!(claims.taken.iter().map(|claimed| claimed.job).eq(jobs));
+        let [unreadable] = &claims.unreadable[..] else { panic!("{:?}", claims.unreadable) };
+        assert_eq!((unreadable.job, unreadable.attempt), (bad, 1));
+        let failure = unreadable.failure.clone();
+        assert_eq!((failure.code, failure.retryable), (ErrorCode::Internal, false));
+        assert!(!failure.message.contains("BREW"), "{}", failure.message);
+        // It is as any other that runs, and ends as any other.
+        let mut end = w.completion(&claims.taken[0], None, End::Failed(failure));
+        end.job = bad;
+        w.commit(minute(1), &[end]).await;
+        let (job, _) = w.job_and_attempts(bad).await;
+        assert_eq!((job.status, job.attempt_number), (JobStatus::Failed, 1));
+        let ends = claims.taken.iter().map(|claimed| w.completion(claimed, None, End::Succeeded));
+        w.commit(minute(1), &ends.collect::<Vec<_>>()).await;
+        assert_eq!(w.store.unfinished(9).await.expect("count"), 0, "nothing comes back");
+    }
+}
+
+pub async fn a_damaged_schedule_is_no_candidate(w: &World, spoil: impl AsyncFn(&'static str)) {
+    let mut ids = Vec::new();
+    for _ in 0..9 {
+        ids.push(w.schedule().await);
+    }
+    ids.push(w.schedule_with(|new| new.name = "marked".into()).await);
+    spoil("UPDATE schedules SET catch_up_policy = 'maybe' WHERE name = 'marked'").await;
+    let found = w.store.candidates(SHARD, &ids).await.expect("read");
+    let mut found: Vec<ScheduleId> = found.iter().map(|candidate| candidate.schedule).collect();
+    found.sort_unstable();
+    let mut fine = ids[..9].to_vec();
+    fine.sort_unstable();
+    assert_eq!(found, fine);
+}
+
+pub async fn damaged_jobs_do_not_stop_the_sweep(w: &World, spoil: impl AsyncFn(&'static str)) {
+    let id = w.schedule().await;
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.push(w.manual_job(id, minute(1)).await);
+    }
+    let [waits, damaged_waits, runs, damaged_runs] = jobs[..] else { panic!("four") };
+    w.claim(minute(1), &[damaged_waits]).await;
+    spoil(
+        "UPDATE jobs SET shard = 70000, status = 0, wake_at = 1, attempt_number = 0
+           WHERE status = 1",
+    )
+    .await;
+    w.claim(minute(1), &[damaged_runs]).await;
+    spoil("UPDATE jobs SET max_attempts = 700, wake_at = 1 WHERE status = 1").await;
+    w.claim(minute(1), &[runs]).await;
+    let late = w.store.late(minute(9), 9).await.expect("read");
+    let late: Vec<JobId> = late.iter().map(|ticket| ticket.job).collect();
+    assert_eq!(late, [waits]);
+    let expired = w.store.expired(minute(9), 9).await.expect("read");
+    assert_eq!(expired.iter().map(|claim| claim.job).collect::<Vec<_>>(), [runs]);
+}

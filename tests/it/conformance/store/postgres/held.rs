@@ -1,0 +1,187 @@
+//! Rows that somebody outside holds: nobody waits but what needs them.
+
+use std::time::Duration;
+
+use punctual::domain::job::JobStatus;
+use punctual::domain::schedule::{OverlapPolicy, SkipReason};
+use punctual::domain::{JobId, ScheduleId};
+use punctual::store::{Claimed, End, Fate, Fired, Firing, Renewed, TickRange};
+use sqlx::types::Uuid;
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use tokio::time::timeout;
+
+use super::super::world::{World, failure, minute, soon};
+use super::world;
+use crate::harness::database::{Database, run};
+
+/// Less than any wait for a lock.
+const AT_ONCE: Duration = Duration::from_millis(200);
+
+fn uuid(bytes: [u8; 16]) -> Uuid {
+    Uuid::from_bytes(bytes)
+}
+
+/// Holds a job's row.
+async fn hold_job(other: &mut PgConnection, job: JobId) -> Transaction<'_, Postgres> {
+    hold(other, &format!("jobs WHERE id = '{}'", uuid(job.to_bytes()))).await
+}
+
+/// Holds the row of a schedule's state.
+async fn hold_state(other: &mut PgConnection, id: ScheduleId) -> Transaction<'_, Postgres> {
+    hold(other, &format!("schedule_state WHERE schedule_id = '{}'", uuid(id.to_bytes()))).await
+}
+
+async fn hold<'c>(other: &'c mut PgConnection, rows: &str) -> Transaction<'c, Postgres> {
+    let mut held = other.begin().await.expect("begin");
+    run(&mut held, &format!("SELECT FROM {rows} FOR UPDATE")).await;
+    held
+}
+
+/// Jobs of one schedule that run.
+async fn running(w: &World, count: usize) -> Vec<Claimed> {
+    let id = w.schedule().await;
+    let mut jobs = Vec::new();
+    for _ in 0..count {
+        jobs.push(w.manual_job(id, minute(1)).await);
+    }
+    w.claim(minute(1), &jobs).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_renewed_and_the_held_one_is_not_lost() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let [held, free, ended] = &running(&w, 3).await[..] else { panic!("three") };
+    w.commit(minute(1), &[w.completion(ended, None, End::Succeeded)]).await;
+    let mut other = database.beside().await;
+    let hold = hold_job(&mut other, held.job).await;
+    let all = [(held.job, 1), (free.job, 1), (ended.job, 1)];
+    let renewal = w.claim_at(minute(2));
+    let renewed = timeout(AT_ONCE, w.store.renew(&renewal, &all)).await.expect("at once");
+    let expected = Renewed { held: vec![free.job], busy: vec![held.job] };
+    assert_eq!(renewed.expect("renew"), expected);
+    let expired = w.store.expired(minute(2), 9).await.expect("read");
+    assert_eq!(expired, [], "nobody takes it over");
+    hold.rollback().await.expect("roll back");
+    let renewed = w.store.renew(&renewal, &all).await.expect("renew");
+    assert_eq!((renewed.held.len(), renewed.busy.len()), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_claimed_and_the_held_one_stays_late() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let id = w.schedule().await;
+    let [held, free] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
+    let mut other = database.beside().await;
+    let hold = hold_job(&mut other, held).await;
+    let claimed = timeout(AT_ONCE, w.claim(minute(1), &[held, free])).await.expect("at once");
+    assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [free]);
+    assert!(w.store.late(minute(9), 9).await.expect("read").is_empty(), "not while it is held");
+    hold.rollback().await.expect("roll back");
+    let late = w.store.late(minute(9), 9).await.expect("read");
+    assert_eq!(late.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [held]);
+    assert_eq!(w.claim(minute(9), &[held]).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_fire_and_the_held_one_stays_due() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let [held, free, changed] = [w.schedule().await, w.schedule().await, w.schedule().await];
+    let old = w.firing(changed).await;
+    w.fire_next(changed).await;
+    let firings = [w.firing(held).await, old, w.firing(free).await];
+    let mut other = database.beside().await;
+    let hold = hold_state(&mut other, held).await;
+    let fire = async || w.store.fire(w.fence, soon(minute(1)), &firings).await.expect("fire");
+    let fired = timeout(AT_ONCE, fire()).await.expect("at once");
+    let Fired::Done { tickets, advanced, stale, busy } = fired else { panic!("fenced") };
+    assert_eq!((tickets.len(), advanced.len()), (1, 1));
+    assert_eq!((advanced[0].0, stale, busy), (free, vec![changed], vec![held]));
+    let newer = w.store.raise_epoch(w.fence.shard, "newer", minute(1)).await.expect("raise");
+    assert_eq!(fire().await, Fired::Fenced, "held or not");
+    hold.rollback().await.expect("roll back");
+    assert_eq!(fire().await, Fired::Fenced);
+    let fence = punctual::store::Fence { epoch: newer, ..w.fence };
+    let fired = w.store.fire(fence, soon(minute(9)), &firings).await.expect("fire");
+    let Fired::Done { tickets, busy, .. } = fired else { panic!("fenced") };
+    assert_eq!((tickets.len(), tickets[0].job), (1, JobId::of_tick(held, minute(1))), "its tick");
+    assert_eq!(busy, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_range_of_skips_is_left_as_it_is() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let id = w.schedule().await;
+    let mut other = database.beside().await;
+    for (tick, is_held, ranges) in [(1, false, 1), (2, true, 2), (3, false, 2)] {
+        let firing = w.firing(id).await;
+        let range = TickRange { first: firing.tick, last: firing.tick, count: 1 };
+        let skips = vec![(range, SkipReason::CatchUp)];
+        let firing = Firing { jobs: vec![], skips, ..firing };
+        let rows = if is_held { "skips" } else { "skips WHERE false" };
+        let hold = hold(&mut other, rows).await;
+        let done = timeout(AT_ONCE, w.fire(soon(minute(tick)), &[firing])).await;
+        assert_eq!(done.expect("at once").advanced.len(), 1);
+        hold.rollback().await.expect("roll back");
+        assert_eq!(w.skips(id).await.len(), ranges, "tick {tick}");
+    }
+}
+
+/// Commits two ends, of which the second has to wait; then it again.
+async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Postgres>) {
+    let batch = ends.map(|claimed| w.completion(claimed, None, End::Succeeded));
+    let committed = w.commit(minute(2), &batch).await;
+    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success), Fate::Busy]);
+    let again = w.commit(minute(2), &batch).await;
+    assert_eq!((again.fates, again.tickets.len()), (vec![Fate::Lost, Fate::Busy], 0));
+    assert_eq!(w.status(ends[1].job).await, JobStatus::Running, "nothing of it is written");
+    hold.rollback().await.expect("roll back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_committed_and_the_held_job_when_it_is_free() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let [free, held] = &running(&w, 2).await[..] else { panic!("two") };
+    let mut other = database.beside().await;
+    let hold = hold_job(&mut other, held.job).await;
+    commit_around(&w, &[free, held], hold).await;
+    let end = w.completion(held, None, End::Failed(failure()));
+    let committed = w.commit(minute(3), &[end.clone(), end]).await;
+    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed), Fate::Lost]);
+    assert_eq!(w.read(held.schedule).await.consecutive_failures, 1, "counted once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_committed_and_those_of_a_held_schedule_when_it_is_free() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (free, held) = (running(&w, 1).await.remove(0), running(&w, 1).await.remove(0));
+    let mut other = database.beside().await;
+    let hold = hold_state(&mut other, held.schedule).await;
+    commit_around(&w, &[&free, &held], hold).await;
+    let committed = w.commit(minute(3), &[w.completion(&held, None, End::Succeeded)]).await;
+    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success)]);
+    assert!(w.read(held.schedule).await.last_run_at.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_active_job_ends_when_the_one_behind_it_is_free() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let free = running(&w, 1).await.remove(0);
+    let id = w.schedule_with(|new| new.overlap_policy = OverlapPolicy::QueueOne).await;
+    let active = w.tick_job(id).await;
+    assert!(w.fire_next(id).await.is_empty());
+    let active = w.claim(soon(minute(1)), &[active]).await.remove(0);
+    let behind = JobId::of_tick(id, minute(2));
+    let mut other = database.beside().await;
+    let hold = hold_job(&mut other, behind).await;
+    commit_around(&w, &[&free, &active], hold).await;
+    let committed = w.commit(minute(3), &[w.completion(&active, None, End::Succeeded)]).await;
+    assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [behind]);
+    assert_eq!(w.claim(minute(3), &[behind]).await.len(), 1, "it follows");
+}
