@@ -12,6 +12,8 @@
 //! - A hint is told once, to whoever asks for the shard's first. One that cannot be left now is kept
 //!   while the process lives, and left as soon as the queue takes it.
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
+//! - Writes can be repeated, to the same end. What was taken with an answer that got lost is refilled
+//!   from the store; a request that is counted again is another one.
 //! - `take` never hands out a ticket before its start, more than the room given, and goes round
 //!   the accounts, so that one with many tickets does not keep others waiting.
 

@@ -1,30 +1,11 @@
 //! Versions: their rows, as they are written and read back.
 
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::PgConnection;
 
 use super::error::Outcome;
-use super::values::number;
 use crate::domain::schedule::Definition;
 use crate::domain::{ScheduleId, VersionId};
 use crate::store::{NewVersion, Write};
-
-impl FromRow<'_, PgRow> for Definition {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            cron_expression: row.try_get("cron_expression")?,
-            timezone: row.try_get("timezone")?,
-            endpoint: row.try_get("endpoint")?,
-            http_method: row.try_get("http_method")?,
-            body: row.try_get("body")?,
-            headers: row.try_get("headers")?,
-            max_retries: number::<i16, _>(row, "max_retries")?,
-            timeout_seconds: number::<i16, _>(row, "timeout_seconds")?,
-            expected_status_codes: row.try_get("expected_status_codes")?,
-            sign_requests: row.try_get("sign_requests")?,
-        })
-    }
-}
 
 /// Stores versions of schedules of one account.
 pub(super) async fn insert_versions(

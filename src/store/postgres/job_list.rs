@@ -7,16 +7,15 @@
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Postgres, QueryBuilder};
+use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 use super::error::Outcome;
-use super::jobs::job_columns;
-use super::values::{bounds, count as counted, key_above, key_from, some_number};
+use super::values::{bounds, count as counted, key_above, key_from};
 use super::{PostgresStore, Within};
-use crate::domain::job::{Job, JobStatus, Trigger};
+use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::rows::{ListedJob, job_columns};
 use crate::store::{JobPage, JobQuery, Result};
 
 /// Whole jobs, newest first; of a response no more characters than it may have bytes, and its
@@ -30,18 +29,6 @@ const ROWS: &str = concat!(
        WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3
        ORDER BY j.id DESC"
 );
-
-struct Listed {
-    job: Job,
-    response_bytes: u64,
-}
-
-impl FromRow<'_, PgRow> for Listed {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let response_bytes = some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0);
-        Ok(Self { job: Job::from_row(row)?, response_bytes })
-    }
-}
 
 impl PostgresStore {
     pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
@@ -73,7 +60,7 @@ async fn list(
         .bind(i32::try_from(query.max_response_bytes).unwrap_or(i32::MAX))
         .fetch(&mut *snapshot);
     let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-    while let Some(Listed { mut job, response_bytes }) = rows.try_next().await? {
+    while let Some(ListedJob { mut job, response_bytes }) = rows.try_next().await? {
         cut_response(&mut job, response_bytes, query.max_response_bytes);
         bytes += job_bytes(&job);
         if bytes > query.max_bytes && !jobs.is_empty() {

@@ -1,131 +1,20 @@
 //! Jobs: made, read and cancelled by users.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::{FromRow, PgConnection};
 
 use super::error::Outcome;
 use super::overlap;
 use super::partitions::days_of;
 use super::tickets::tickets;
-use super::values::{number, some_number};
 use super::{PostgresStore, Within};
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
-use crate::domain::outcome::Timings;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
-use crate::store::stored::timings_of;
+use crate::store::rows::{JobAndLast, job_columns};
 use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
-
-/// The columns of a whole job but for its response, and where they come from.
-macro_rules! job_columns {
-    () => {
-        "j.id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts, j.wake_at,
-         j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
-         j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
-         v.body, v.headers"
-    };
-}
-pub(super) use job_columns;
-
-impl FromRow<'_, PgRow> for Job {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let id: JobId = row.try_get("id")?;
-        let status = row.try_get("status")?;
-        let attempt_number = number::<i16, _>(row, "attempt_number")?;
-        let waits_again = status == JobStatus::Pending && attempt_number > 0;
-        let next_attempt_at = if waits_again { row.try_get("wake_at")? } else { None };
-        Ok(Self {
-            id,
-            schedule_id: row.try_get("schedule_id")?,
-            status,
-            trigger: row.try_get("trigger")?,
-            scheduled_run_at: id.timestamp(),
-            attempt_number,
-            max_attempts: number::<i16, _>(row, "max_attempts")?,
-            next_attempt_at,
-            http_method: row.try_get("http_method")?,
-            endpoint: row.try_get("endpoint")?,
-            body: row.try_get("body")?,
-            headers: row.try_get("headers")?,
-            status_code: some_number::<i32, _>(row, "status_code")?,
-            response: row.try_get("response")?,
-            response_headers: row.try_get("response_headers")?,
-            response_truncated: row.try_get("response_truncated")?,
-            started_at: row.try_get("started_at")?,
-            completed_at: row.try_get("completed_at")?,
-            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
-            error_code: row.try_get("error_code")?,
-            error_message: row.try_get("error_message")?,
-            created_at: row.try_get("created_at")?,
-            updated_at: row.try_get("updated_at")?,
-        })
-    }
-}
-
-impl FromRow<'_, PgRow> for Attempt {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let timings: Option<&str> = row.try_get("timings")?;
-        Ok(Self {
-            number: number::<i16, _>(row, "number")?,
-            started_at: row.try_get("started_at")?,
-            completed_at: row.try_get("completed_at")?,
-            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
-            status_code: some_number::<i32, _>(row, "status_code")?,
-            error_code: row.try_get("error_code")?,
-            error_message: row.try_get("error_message")?,
-            timings: timings_of(timings),
-        })
-    }
-}
-
-/// A job with what its row says of its last attempt.
-struct JobAndLast {
-    job: Job,
-    last: Option<Attempt>,
-}
-
-impl FromRow<'_, PgRow> for JobAndLast {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let job = Job::from_row(row)?;
-        let attempt_started_at: Option<Timestamp> = row.try_get("attempt_started_at")?;
-        let timings: Option<&str> = row.try_get("timings")?;
-        let last = attempt_started_at.map(|started_at| job.last_attempt(started_at, timings));
-        Ok(Self { job, last })
-    }
-}
-
-impl Job {
-    /// The attempt that the job's row is about, by its two columns that are not the job's.
-    fn last_attempt(&self, started_at: Timestamp, timings: Option<&str>) -> Attempt {
-        let number = self.attempt_number;
-        if self.status == JobStatus::Running {
-            // The other columns are still the attempt's before.
-            return Attempt {
-                number,
-                started_at,
-                completed_at: None,
-                duration_ms: None,
-                status_code: None,
-                error_code: None,
-                error_message: None,
-                timings: Timings::default(),
-            };
-        }
-        Attempt {
-            number,
-            started_at,
-            completed_at: self.completed_at,
-            duration_ms: self.duration_ms,
-            status_code: self.status_code,
-            error_code: self.error_code,
-            error_message: self.error_message.clone(),
-            timings: timings_of(timings),
-        }
-    }
-}
 
 #[async_trait]
 impl JobStore for PostgresStore {

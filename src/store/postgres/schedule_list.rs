@@ -6,12 +6,12 @@ use futures_util::TryStreamExt;
 use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 use super::error::Outcome;
-use super::schedules::schedule_columns;
 use super::values::count as counted;
 use super::{PostgresStore, Within};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
+use crate::store::rows::schedule_columns;
 use crate::store::{Result, SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// Whole schedules, in the order of their ids in the parameter.

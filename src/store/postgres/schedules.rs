@@ -3,55 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::PgConnection;
 
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
-use super::values::number;
 use super::{PostgresStore, Within, change, skips};
-use crate::domain::schedule::{Definition, Schedule};
+use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, VersionId};
+use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
 use crate::store::{
     Change, Changed, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore, SkipPage,
     SkipQuery, Write,
 };
-
-/// The columns of a whole schedule and where they come from.
-macro_rules! schedule_columns {
-    () => {
-        "s.id, s.version_id, s.name, s.description, s.is_enabled, s.overlap_policy,
-         s.catch_up_policy, s.revision, s.created_at, s.updated_at, st.next_tick, st.last_run_at,
-         st.last_job_status, st.consecutive_failures, v.cron_expression, v.timezone, v.endpoint,
-         v.http_method, v.body, v.headers, v.max_retries, v.timeout_seconds,
-         v.expected_status_codes, v.sign_requests"
-    };
-}
-pub(super) use schedule_columns;
-
-impl FromRow<'_, PgRow> for Schedule {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            name: row.try_get("name")?,
-            description: row.try_get("description")?,
-            version: row.try_get("version_id")?,
-            definition: Definition::from_row(row)?,
-            is_enabled: row.try_get("is_enabled")?,
-            overlap_policy: row.try_get("overlap_policy")?,
-            catch_up_policy: row.try_get("catch_up_policy")?,
-            next_tick: row.try_get("next_tick")?,
-            last_run_at: row.try_get("last_run_at")?,
-            last_job_status: row.try_get("last_job_status")?,
-            consecutive_failures: number::<i32, _>(row, "consecutive_failures")?,
-            created_at: row.try_get("created_at")?,
-            updated_at: row.try_get("updated_at")?,
-            revision: row.try_get("revision")?,
-        })
-    }
-}
 
 #[async_trait]
 impl ScheduleStore for PostgresStore {

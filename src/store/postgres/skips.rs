@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::PgConnection;
 
 use super::error::Outcome;
-use super::values::number;
-use crate::domain::schedule::{SKIP_COUNT_CAP, Skip, SkipReason};
+use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::store::rows::{ListedSkip, skip_page};
 use crate::store::{SkipPage, SkipQuery, TickRange};
 
 /// Records a skip. If the schedule's newest one has the same reason and no job of a tick has
@@ -65,23 +64,6 @@ pub(super) fn counted(count: u32) -> i32 {
     count.min(SKIP_COUNT_CAP).cast_signed()
 }
 
-struct Listed {
-    id: i64,
-    skip: Skip,
-}
-
-impl FromRow<'_, PgRow> for Listed {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let skip = Skip {
-            first: row.try_get("first_tick")?,
-            last: row.try_get("last_tick")?,
-            count: number::<i32, _>(row, "count")?,
-            reason: row.try_get("reason")?,
-        };
-        Ok(Self { id: row.try_get("id")?, skip })
-    }
-}
-
 pub(super) async fn list(
     connection: &mut PgConnection,
     account: AccountId,
@@ -90,7 +72,7 @@ pub(super) async fn list(
 ) -> Outcome<SkipPage> {
     let (after_first, after_row) =
         wanted.after.map_or((i64::MAX, i64::MAX), |(first, row)| (first.as_millis(), row));
-    let mut rows: Vec<Listed> = sqlx::query_as(
+    let rows: Vec<ListedSkip> = sqlx::query_as(
         "SELECT id, first_tick, last_tick, count, reason FROM skips
          WHERE schedule_id = $1 AND account_id = $2
            AND (first_tick, id) < ($3, $4) AND first_tick <= $5 AND last_tick >= $6
@@ -106,9 +88,5 @@ pub(super) async fn list(
     .bind(i64::from(wanted.limit) + 1)
     .fetch_all(connection)
     .await?;
-    let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-    let has_more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| has_more).map(|row| (row.skip.first, row.id));
-    Ok(SkipPage { skips: rows.into_iter().map(|row| row.skip).collect(), next })
+    Ok(skip_page(rows, wanted.limit))
 }

@@ -6,9 +6,9 @@
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueRef};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::types::Uuid;
-use sqlx::{Decode, Encode, FromRow, Postgres, Row, Type};
+use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
@@ -18,8 +18,9 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 use crate::store::ExecutorId;
-use crate::store::damage::Kept;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
+
+pub(super) use crate::store::rows::number;
 
 /// Stores `$type` as `$stored`, by the two functions.
 macro_rules! stored {
@@ -87,40 +88,6 @@ stored!(Trigger as i16, |trigger: Self| i16::from(trigger_code(trigger)), |code|
     let trigger = u8::try_from(code).ok().and_then(trigger_of);
     trigger.ok_or_else(|| format!("unknown trigger {code}").into())
 });
-
-/// The id is in the first column.
-impl<'r, I, T> FromRow<'r, PgRow> for Kept<I, T>
-where
-    I: Decode<'r, Postgres> + Type<Postgres>,
-    T: FromRow<'r, PgRow>,
-{
-    fn from_row(row: &'r PgRow) -> sqlx::Result<Self> {
-        Ok(Self { id: row.try_get(0)?, row: T::from_row(row).map_err(|error| error.to_string()) })
-    }
-}
-
-/// A number that is stored as an `S`.
-pub(super) fn number<S, T>(row: &PgRow, column: &str) -> sqlx::Result<T>
-where
-    S: for<'r> Decode<'r, Postgres> + Type<Postgres>,
-    T: TryFrom<S>,
-{
-    T::try_from(row.try_get(column)?).map_err(|_| out_of_range(column))
-}
-
-/// A number, or none, that is stored as an `S`.
-pub(super) fn some_number<S, T>(row: &PgRow, column: &str) -> sqlx::Result<Option<T>>
-where
-    S: for<'r> Decode<'r, Postgres> + Type<Postgres>,
-    T: TryFrom<S>,
-{
-    let stored: Option<S> = row.try_get(column)?;
-    stored.map(T::try_from).transpose().map_err(|_| out_of_range(column))
-}
-
-fn out_of_range(column: &str) -> sqlx::Error {
-    sqlx::Error::ColumnDecode { index: column.into(), source: "a number out of range".into() }
-}
 
 /// The smallest id of a job made at `at` or later.
 pub(super) fn key_from(at: Timestamp) -> JobId {

@@ -1,56 +1,14 @@
 //! Accounts and their keys.
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 
 use super::error::{Fault, Outcome};
 use super::values::key_from;
 use super::{SqliteStore, failed_in};
-use crate::domain::key::{KeyDigest, KeyRecord};
+use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, StoreErrorKind, Usage, Write};
-
-impl FromRow<'_, SqliteRow> for Account {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            name: row.try_get("name")?,
-            created_at: row.try_get("created_at")?,
-        })
-    }
-}
-
-impl FromRow<'_, SqliteRow> for KeyRecord {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            name: row.try_get("name")?,
-            scope: row.try_get("scope")?,
-            created_at: row.try_get("created_at")?,
-            expires_at: row.try_get("expires_at")?,
-            revoked_at: row.try_get("revoked_at")?,
-        })
-    }
-}
-
-impl FromRow<'_, SqliteRow> for KnownKey {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let digest: &[u8] = row.try_get("digest")?;
-        let digest = digest.try_into().map_err(|_| sqlx::Error::ColumnDecode {
-            index: "digest".into(),
-            source: "a digest that is not 32 bytes long".into(),
-        })?;
-        Ok(Self {
-            account: row.try_get("account_id")?,
-            digest: KeyDigest(digest),
-            scope: row.try_get("scope")?,
-            expires_at: row.try_get("expires_at")?,
-            revoked_at: row.try_get("revoked_at")?,
-        })
-    }
-}
 
 #[async_trait]
 impl AccountStore for SqliteStore {

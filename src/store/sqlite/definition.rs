@@ -1,31 +1,13 @@
 //! Versions: their rows, as they are written and read back.
 
 use serde::{Deserialize, Serialize};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use super::error::Outcome;
 use super::values::{Hex, hex, json_rows};
 use crate::domain::schedule::Definition;
 use crate::domain::{ScheduleId, VersionId};
 use crate::store::{NewVersion, Write};
-
-impl FromRow<'_, SqliteRow> for Definition {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            cron_expression: row.try_get("cron_expression")?,
-            timezone: row.try_get("timezone")?,
-            endpoint: row.try_get("endpoint")?,
-            http_method: row.try_get("http_method")?,
-            body: row.try_get("body")?,
-            headers: row.try_get("headers")?,
-            max_retries: row.try_get("max_retries")?,
-            timeout_seconds: row.try_get("timeout_seconds")?,
-            expected_status_codes: row.try_get("expected_status_codes")?,
-            sign_requests: row.try_get("sign_requests")?,
-        })
-    }
-}
 
 /// A definition in an answer in JSON, in the order of its fields.
 #[derive(Deserialize)]

@@ -5,16 +5,15 @@
 //! that of the unfinished ones, which are few.
 
 use futures_util::TryStreamExt;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Connection, FromRow, QueryBuilder, Row, Sqlite, SqliteConnection};
+use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use super::error::Outcome;
-use super::jobs::job_columns;
 use super::values::{json_ids, key_above, key_from};
-use crate::domain::job::{Job, JobStatus, Trigger};
+use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::rows::{ListedJob, job_columns};
 use crate::store::{JobPage, JobQuery};
 
 /// Whole jobs, in the order of their ids in the parameter; of a response no more characters than
@@ -28,18 +27,6 @@ pub(super) const ROWS: &str = concat!(
        WHERE j.id = unhex(e.value) AND v.id = j.version_id
        ORDER BY e.rowid"
 );
-
-struct Listed {
-    job: Job,
-    response_bytes: u64,
-}
-
-impl FromRow<'_, SqliteRow> for Listed {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let response_bytes: Option<u64> = row.try_get("response_bytes")?;
-        Ok(Self { job: Job::from_row(row)?, response_bytes: response_bytes.unwrap_or(0) })
-    }
-}
 
 impl SqliteStore {
     pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Outcome<JobPage> {
@@ -67,7 +54,7 @@ async fn list(
         .fetch(&mut *snapshot);
     let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
     while let Some(listed) = rows.try_next().await? {
-        let Listed { mut job, response_bytes } = listed;
+        let ListedJob { mut job, response_bytes } = listed;
         cut_response(&mut job, response_bytes, query.max_response_bytes);
         bytes += job_bytes(&job);
         if bytes > query.max_bytes && !jobs.is_empty() {

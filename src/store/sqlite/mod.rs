@@ -111,7 +111,7 @@ impl SqliteStore {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
     {
-        self.writer.write(operation, 1, work).await
+        self.write_rows(operation, 1, work).await
     }
 
     /// The same for a batch of about so many rows.

@@ -5,10 +5,10 @@ use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
 use super::error::Outcome;
-use super::schedules::schedule_columns;
 use super::values::json_ids;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
+use crate::store::rows::schedule_columns;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// Whole schedules, in the order of their ids in the parameter.

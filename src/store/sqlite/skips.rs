@@ -1,13 +1,13 @@
 //! Skips: ranges of ticks that became no jobs.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row, SqliteConnection};
+use sqlx::{FromRow, SqliteConnection};
 
 use super::SqliteStore;
 use super::error::Outcome;
 use super::values::{key_above, key_from};
-use crate::domain::schedule::{SKIP_COUNT_CAP, Skip, SkipReason};
+use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::store::rows::{ListedSkip, skip_page};
 use crate::store::{SkipPage, SkipQuery, TickRange};
 
 /// A skip to be recorded.
@@ -83,23 +83,6 @@ async fn has_job_between(
     Ok(found)
 }
 
-struct Listed {
-    id: i64,
-    skip: Skip,
-}
-
-impl FromRow<'_, SqliteRow> for Listed {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let skip = Skip {
-            first: row.try_get("first_tick")?,
-            last: row.try_get("last_tick")?,
-            count: row.try_get("count")?,
-            reason: row.try_get("reason")?,
-        };
-        Ok(Self { id: row.try_get("id")?, skip })
-    }
-}
-
 impl SqliteStore {
     pub(super) async fn list_skips(
         &self,
@@ -123,11 +106,7 @@ impl SqliteStore {
         .bind(wanted.to.map_or(i64::MAX, Timestamp::as_millis))
         .bind(wanted.from.unwrap_or_default())
         .bind(i64::from(wanted.limit) + 1);
-        let mut rows: Vec<Listed> = self.readers.all(query).await?;
-        let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-        let has_more = rows.len() > limit;
-        rows.truncate(limit);
-        let next = rows.last().filter(|_| has_more).map(|row| (row.skip.first, row.id));
-        Ok(SkipPage { skips: rows.into_iter().map(|row| row.skip).collect(), next })
+        let rows: Vec<ListedSkip> = self.readers.all(query).await?;
+        Ok(skip_page(rows, wanted.limit))
     }
 }

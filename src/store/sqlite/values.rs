@@ -11,8 +11,8 @@ use serde::de::{self, DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteRow, SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, Encode, FromRow, Row, Sqlite, Type};
+use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
+use sqlx::{Decode, Encode, Sqlite, Type};
 
 use super::error::{Fault, Outcome};
 use crate::domain::job::{JobStatus, Trigger};
@@ -22,11 +22,10 @@ use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReas
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
-use crate::store::damage::Kept;
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::stored::{
-    status_code, status_of, timings_of, timings_text, trigger_code, trigger_of,
+    status_code, status_of, timings_text, trigger_code, trigger_of,
 };
 
 /// Stores `$type` as `$stored`, by the two functions.
@@ -104,17 +103,6 @@ stored!(JobStatus as u8, status_code, |code| {
 stored!(Trigger as u8, trigger_code, |code| {
     trigger_of(code).ok_or_else(|| format!("unknown trigger {code}").into())
 });
-
-/// The id is in the first column.
-impl<'r, I, T> FromRow<'r, SqliteRow> for Kept<I, T>
-where
-    I: Decode<'r, Sqlite> + Type<Sqlite>,
-    T: FromRow<'r, SqliteRow>,
-{
-    fn from_row(row: &'r SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self { id: row.try_get(0)?, row: T::from_row(row).map_err(|error| error.to_string()) })
-    }
-}
 
 /// What is stored as 16 bytes.
 pub(super) trait Bytes16 {

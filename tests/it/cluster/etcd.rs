@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::stores::{LEASE, To};
-use super::world::{Plan, USUAL, World};
+use super::world::{Plan, REPLACED, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::{live_for, within};
 
 /// How soon shards are led after etcd is back, and a busy machine's share.
-const LED_AGAIN: Duration = Duration::from_secs(3 + 10 + 5);
+const LED_AGAIN: Duration = Duration::from_secs(3 + 10 + 2);
 
 impl World {
     fn etcd(&mut self) -> &mut crate::harness::servers::EtcdServers {
@@ -37,7 +37,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
-    world.latest_ms = Some(7_000);
+    world.fires_on(REPLACED);
     for member in 0..3 {
         world.etcd().kill(member);
         world.minutes(0.6).await;
@@ -70,7 +70,7 @@ async fn without_a_quorum_of_etcd_ticks_wait_and_users_do_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_loses_etcd_loses_its_shards_and_serves_on() {
     let mut world = World::start(USUAL).await;
-    world.latest_ms = Some(7_000);
+    world.fires_on(REPLACED);
     let leader = world.leader_of(0).await;
     world.replicas[leader].links.set(To::Etcd, Mood::Silent);
     world.led_without(leader).await;

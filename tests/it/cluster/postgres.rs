@@ -1,20 +1,23 @@
 //! PostgreSQL goes, comes back, falls silent, and answers into nowhere.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sqlx::Connection;
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::history::What;
+use super::load::Users;
 use super::stores::{Store, To};
-use super::world::{Plan, USUAL, World};
-use crate::harness::client::schedule;
+use super::world::{AWAY, Plan, USUAL, World};
+use crate::harness::client::{ApiClient, schedule};
 use crate::harness::link::Mood;
 use crate::harness::postgres::{PostgresServer, Stop};
 use crate::harness::wait::{live_for, until, within};
 
+/// Of each replica, as worlds are set.
+const API_CONNECTIONS: i64 = 8;
 const OWN: Plan = Plan { own_store: true, ..USUAL };
 
 impl World {
@@ -76,26 +79,31 @@ async fn commits_whose_answers_are_lost_are_not_done_twice() {
     world.holds().await;
 }
 
+/// Keeps a schedule's rows for itself until it is rolled back.
+async fn lock<'a>(other: &'a mut PgConnection, schedule: &str) -> Transaction<'a, Postgres> {
+    let id: punctual::domain::ScheduleId = schedule.parse().expect("an id");
+    let mut lock = other.begin().await.expect("begun");
+    for table in ["schedules WHERE id", "schedule_versions WHERE schedule_id"] {
+        let lock_it = format!("SELECT FROM {table} = $1 FOR UPDATE");
+        sqlx::query(sqlx::AssertSqlSafe(lock_it))
+            .bind(sqlx::types::Uuid::from_bytes(id.to_bytes()))
+            .execute(&mut *lock)
+            .await
+            .expect("locked");
+    }
+    lock
+}
+
 /// F33: the others are not in its way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_schedule_holds_up_no_other() {
     let mut world = World::start(USUAL).await;
     // Users do not go near it.
-    let url = world.target.url("");
-    let batch = super::load::kinds(&world.users, &url, 1, 1);
+    let batch = super::load::kinds(&world.users, &world.target.url(""), 1, 1);
     let locked = world.users.create(0, 1, batch).await.remove(0);
-    let id: punctual::domain::ScheduleId = locked.parse().expect("an id");
     let mut other = world.stores.store.beside().await;
-    let mut lock = other.begin().await.expect("begun");
-    for table in ["schedules WHERE id", "schedule_versions WHERE schedule_id"] {
-        let lock_it = format!("SELECT FROM {table} = $1 FOR UPDATE");
-        sqlx::query(sqlx::AssertSqlSafe(lock_it))
-            .bind(uuid(id))
-            .execute(&mut *lock)
-            .await
-            .expect("locked");
-    }
-    world.latest_ms = Some(2_000);
+    let lock = lock(&mut other, &locked).await;
+    world.fires_on(Duration::from_secs(2));
     live_for(Duration::from_secs(12)).await;
     lock.rollback().await.expect("released");
     world.minutes(1.0).await;
@@ -158,6 +166,65 @@ fn uuid(id: punctual::domain::ScheduleId) -> sqlx::types::Uuid {
     sqlx::types::Uuid::from_bytes(id.to_bytes())
 }
 
+/// F32: users have connections of their own, and whoever gets none is told so in time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
+    let mut world = World::start(USUAL).await;
+    let fields = json!({ "name": world.users.name() });
+    let one = schedule("http://example.com/", fields);
+    let wanted = world.users.create(0, 0, vec![one]).await.remove(0);
+    let mut other = world.stores.store.beside().await;
+    let lock = lock(&mut other, &wanted).await;
+    world.trouble();
+    let until_then = Instant::now() + AWAY;
+    let waiting =
+        (0..200).map(|_| tokio::spawn(insist(world.users.clone(), wanted.clone(), until_then)));
+    let waiting: Vec<_> = waiting.collect();
+    let mut beside = world.stores.store.beside().await;
+    until("all connections of users wait for the lock", async || {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+             AND datname = current_database() AND application_name = 'punctual api'",
+        )
+        .fetch_one(&mut beside)
+        .await
+        .expect("asked");
+        (waiting == 3 * API_CONNECTIONS).then_some(())
+    })
+    .await;
+    let mut refused = 0;
+    for user in waiting {
+        refused += user.await.expect("no panic");
+    }
+    lock.rollback().await.expect("released");
+    world.healed();
+    println!("{refused} calls were refused");
+    assert!(refused > 400, "of each user some: {refused}");
+    world.all_ready(Duration::from_secs(10)).await;
+    world.minutes(1.0).await;
+    world.fires_on(Duration::from_secs(2));
+    world.prompt = true;
+    world.holds().await;
+}
+
+/// Deletes a schedule that is locked, again and again for a while; how often that is refused. A call
+/// waits for a connection, and for the lock: three seconds each.
+async fn insist(users: Users, schedule: String, end: Instant) -> usize {
+    let path = format!("/v1/schedules/{schedule}");
+    let mut refused = 0;
+    while Instant::now() < end {
+        let api = ApiClient::new(users.door().expect("a replica"), &users.keys[0]);
+        let asked = Instant::now();
+        let reply = api.call("DELETE", &path, None).await;
+        let reply = reply.expect("an answer");
+        assert!(asked.elapsed() < Duration::from_secs(6 + 3), "{:?}", asked.elapsed());
+        let code = reply.body["error"]["code"].as_str();
+        assert_eq!((reply.status, code), (503, Some("SERVICE_UNAVAILABLE")), "{reply:?}");
+        refused += 1;
+    }
+    refused
+}
+
 fn uuid_of_job(id: punctual::domain::JobId) -> sqlx::types::Uuid {
     sqlx::types::Uuid::from_bytes(id.to_bytes())
 }
@@ -168,14 +235,14 @@ async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     let mut world = World::start(USUAL).await;
     world.trouble();
     world.replicas[1].links.set(To::Store, Mood::Silent);
-    live_for(Duration::from_secs(12)).await;
+    live_for(AWAY).await;
     world.replicas[1].links.set(To::Store, Mood::Open);
     world.healed();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.0).await;
     world.trouble();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
-    live_for(Duration::from_secs(12)).await;
+    live_for(AWAY).await;
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
     world.healed();
     world.all_ready(Duration::from_secs(15)).await;

@@ -1,24 +1,19 @@
 //! Leaders that die, sleep and leave.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::runtime::faults::Point;
-use sqlx::Connection;
+use sqlx::types::Uuid;
+use sqlx::{Connection, PgConnection};
 
 use super::history::Written;
 use super::stores::LEASE;
-use super::world::{Plan, USUAL, World};
+use super::world::{Plan, REPLACED, USUAL, World};
 use crate::harness::wait::{live_for, until};
 
-/// How late ticks may be fired after a leader has gone without a word, and a busy machine's share.
-const REPLACED: Duration = Duration::from_millis(5_000 + 2_000);
-
 impl World {
-    /// Ticks are fired within the time in which a leader is replaced.
-    fn fires_on(&mut self, within: Duration) {
-        self.latest_ms = i64::try_from(within.as_millis()).ok();
-    }
-
     async fn epochs(&self) -> Vec<Written> {
         let writes = super::audit::read(self.stores.store.beside().await).await;
         writes.into_iter().filter(|write| matches!(write, Written::Epoch { .. })).collect()
@@ -34,11 +29,7 @@ async fn leaders_killed_at_any_time_are_replaced() {
         let part = world.users.dice.unit();
         world.part_of_minute(part).await;
         let leader = world.leader_of(shard).await;
-        world.trouble();
-        world.replicas[leader].kill();
-        world.led_without(leader).await;
-        world.restart(leader).await;
-        world.healed();
+        world.outlives(leader).await;
         world.minutes(0.5).await;
     }
     world.holds().await;
@@ -54,9 +45,7 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
         world.trouble();
         world.replicas[leader].at(point, "die");
         world.replicas[leader].died().await;
-        world.led_without(leader).await;
-        world.restart(leader).await;
-        world.healed();
+        world.comes_back(leader).await;
     }
     world.minutes(1.0).await;
     world.holds().await;
@@ -67,18 +56,13 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
 async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
-    world.part_of_minute(0.7).await;
+    world.part_of_minute(0.5).await;
     world.trouble();
     let mut other = world.stores.store.beside().await;
     let mut lock = other.begin().await.expect("begun");
-    sqlx::query(
-        "SELECT FROM schedule_state WHERE shard = 0 ORDER BY schedule_id DESC LIMIT 1 FOR UPDATE",
-    )
-    .execute(&mut *lock)
-    .await
-    .expect("locked");
+    make_a_job_that_is_due(&mut lock).await;
     let mut beside = world.stores.store.beside().await;
-    until("the leader waits for the lock", async || {
+    until("the leader waits for the job", async || {
         let waits: bool = sqlx::query_scalar(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
                             AND datname = current_database()
@@ -92,11 +76,36 @@ async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     .await;
     world.replicas[leader].kill();
     lock.rollback().await.expect("released");
-    world.led_without(leader).await;
-    world.restart(leader).await;
-    world.healed();
+    world.comes_back(leader).await;
     world.minutes(1.0).await;
     world.holds().await;
+}
+
+/// Makes a job of shard 0 that its leader is about to make of the next tick: it has locked and moved
+/// on its schedules' states then, and waits whether this one is committed.
+async fn make_a_job_that_is_due(lock: &mut PgConnection) {
+    let (id, tick): (Uuid, i64) = sqlx::query_as(
+        "SELECT schedule_id, next_tick FROM schedule_state
+         WHERE shard = 0 AND active_job_id IS NULL AND next_tick IS NOT NULL
+         ORDER BY next_tick, schedule_id DESC LIMIT 1",
+    )
+    .fetch_one(&mut *lock)
+    .await
+    .expect("a schedule");
+    let schedule = ScheduleId::from_bytes(id.into_bytes());
+    let job = JobId::of_tick(schedule, Timestamp::from_millis(tick));
+    sqlx::query(
+        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, wake_at, created_at, updated_at)
+         SELECT $1, account_id, id, version_id, shard, 0, 0, 3, $3, $3, $3
+         FROM schedules WHERE id = $2",
+    )
+    .bind(Uuid::from_bytes(job.to_bytes()))
+    .bind(id)
+    .bind(tick)
+    .execute(lock)
+    .await
+    .expect("made");
 }
 
 /// F05.
@@ -131,14 +140,15 @@ impl World {
         self.trouble();
         self.replicas[stale].at(Point::BeforeFire, "stop");
         self.replicas[stale].paused().await;
-        // It goes through its shards in turn, so this is the one that it was about to write to.
+        // It serves all its shards at once, so it is about to write to each of them.
         let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == stale);
-        let shard = led.map(|(shard, _)| shard).min().expect("it leads some");
+        let led: BTreeSet<_> = led.map(|(shard, _)| shard).collect();
         let others: Vec<_> = (0..self.replicas.len()).filter(|place| *place != stale).collect();
         others.iter().for_each(|place| self.replicas[*place].at(Point::AfterRaise, "stop"));
-        let successor = until("another one raises the epoch", async || {
-            let leader = self.leader_of(shard).await;
-            (leader != stale).then_some(leader)
+        let successor = until("another one raises an epoch of its", async || {
+            let mut leaders = self.leaders().await.into_iter();
+            let new = leaders.find(|(shard, leader)| led.contains(shard) && *leader != stale);
+            new.map(|(_, successor)| successor)
         })
         .await;
         self.replicas[successor].paused().await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::world::{Plan, USUAL, World};
+use super::world::{Plan, REPLACED, USUAL, World};
 use crate::harness::wait::live_for;
 
 /// How long it takes.
@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(190);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn minutes_as_they_are_with_a_death_every_half_of_them() {
     let mut world = World::start(Plan { factor: 1, schedules: 120, ..USUAL }).await;
-    world.latest_ms = Some(7_000);
+    world.fires_on(REPLACED);
     let begun = Instant::now();
     let mut deaths = 0;
     while begun.elapsed() < LONG {
@@ -20,11 +20,7 @@ async fn minutes_as_they_are_with_a_death_every_half_of_them() {
             world.part_of_minute(0.999 + 0.002 * world.users.dice.unit()).await;
         }
         let victim = world.users.below(world.replicas.len());
-        world.trouble();
-        world.replicas[victim].kill();
-        world.led_without(victim).await;
-        world.restart(victim).await;
-        world.healed();
+        world.outlives(victim).await;
         deaths += 1;
         live_for(Duration::from_secs(20)).await;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::cmd;
 
 use super::stores::To;
-use super::world::{USUAL, World};
+use super::world::{AWAY, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::live_for;
 
@@ -20,7 +20,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_wiped_is_filled_again() {
     let mut world = World::start(USUAL).await;
-    world.latest_ms = Some(10_000);
+    world.fires_on(Duration::from_secs(10));
     world.part_of_minute(0.5).await;
     let _: () = world.stores.redis.run(&cmd("FLUSHALL")).await;
     world.minutes(1.2).await;
@@ -35,7 +35,7 @@ async fn a_queue_that_is_wiped_is_filled_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() {
     let mut world = World::start(USUAL).await;
-    world.latest_ms = Some(10_000);
+    world.fires_on(Duration::from_secs(10));
     for part in [0.9, 0.1] {
         world.part_of_minute(part).await;
         let _: () = world.stores.redis.run(&cmd("SAVE")).await;
@@ -50,10 +50,9 @@ async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_queue_users_are_served_and_ticks_wait() {
     let mut world = World::start(USUAL).await;
-    let away = Duration::from_secs(12);
-    world.latest_ms = Some(12_000 + 10_000);
+    world.fires_on(AWAY + Duration::from_secs(10));
     world.stores.redis.kill();
-    live_for(away).await;
+    live_for(AWAY).await;
     world.stores.redis.restart().await;
     world.minutes(2.0).await;
     world.holds().await;

@@ -20,6 +20,12 @@ use crate::harness::wait::live_for;
 /// How long everything may take to come to its end; what has not by then never does.
 const TO_THE_END: Duration = Duration::from_secs(40);
 
+/// How many more files a replica may have open in the end than after the first tick: the rest of its
+/// connections to the store (18), to Redis and to targets.
+const MORE_FILES: u64 = 48;
+/// How much more memory it may have than half as much again: what its allocator keeps.
+const MORE_BYTES: u64 = 32 << 20;
+
 /// What a life of a replica uses.
 pub struct Usage {
     life: String,
@@ -142,13 +148,13 @@ impl World {
                 what: format!("files of replica {place}"),
                 before: before.files,
                 after: after.files,
-                most: before.files + 60,
+                most: before.files + MORE_FILES,
             });
             uses.push(Use {
                 what: format!("bytes of replica {place}"),
                 before: before.bytes,
                 after: after.bytes,
-                most: before.bytes * 2 + (64 << 20),
+                most: before.bytes + before.bytes / 2 + MORE_BYTES,
             });
         }
         let open: i64 = sqlx::query_scalar(
@@ -231,4 +237,10 @@ fn report(history: &History) {
         part(&lags, 99),
         machine(),
     );
+    for used in &history.uses {
+        println!(
+            "{}: {} before, {} after, at most {}",
+            used.what, used.before, used.after, used.most
+        );
+    }
 }

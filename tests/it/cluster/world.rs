@@ -21,6 +21,15 @@ use crate::harness::wait::{live_for, within};
 /// How long a fault may be felt after it is over.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
+/// How long a server is away, or silent, where that is to be longer than whatever waits for it: no
+/// replica waits for an answer for more than 8 s; the lease (3 s) and the claims (5 s) are shorter
+/// than usual (5 s and 30 s), and the calendar goes on by more than two minutes. So it shows what a
+/// minute would with the usual ones.
+pub const AWAY: Duration = Duration::from_secs(12);
+
+/// How late ticks may be fired after a leader has gone without a word.
+pub const REPLACED: Duration = LEASE.saturating_add(Duration::from_secs(2));
+
 /// What a world is like.
 #[derive(Clone, Copy)]
 pub struct Plan {
@@ -207,6 +216,11 @@ impl World {
         }
     }
 
+    /// Ticks are fired within this time, whatever happens.
+    pub fn fires_on(&mut self, within: Duration) {
+        self.latest_ms = i64::try_from(within.as_millis()).ok();
+    }
+
     /// Which replica leads each shard, by the newest epochs.
     pub async fn leaders(&self) -> Vec<(i32, usize)> {
         let rows: Vec<(i32, String)> = sqlx::query_as(
@@ -224,6 +238,20 @@ impl World {
     pub async fn leader_of(&self, shard: i32) -> usize {
         let leaders = self.leaders().await;
         leaders.iter().find(|(led, _)| *led == shard).expect("it is led").1
+    }
+
+    /// Kills a replica; others lead its shards, and it comes back.
+    pub async fn outlives(&mut self, place: usize) {
+        self.trouble();
+        self.replicas[place].kill();
+        self.comes_back(place).await;
+    }
+
+    /// Others lead the shards of a replica that has died, and it comes back: all is well then.
+    pub async fn comes_back(&mut self, place: usize) {
+        self.led_without(place).await;
+        self.restart(place).await;
+        self.healed();
     }
 
     /// Waits until others than this one lead all shards.

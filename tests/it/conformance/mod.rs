@@ -1,5 +1,7 @@
-//! The meaning of the contracts: each suite runs over all adapters.
+//! The meaning of the contracts: each suite runs over all adapters, once as they are and once with
+//! faults.
 
 mod cluster;
+mod faults;
 mod queue;
 pub mod store;

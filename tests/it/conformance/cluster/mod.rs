@@ -1,11 +1,12 @@
 //! The cluster's contract as a suite.
 //!
 //! A case is a function of all replicas of a fresh cluster. It is listed once, below, and runs on
-//! every adapter: one line at the end adds an adapter. What takes several replicas, or servers to
-//! fail, is beside the cases, in files of the adapter.
+//! every adapter, once as it is and once with faults: one line at the end adds an adapter. What takes
+//! several replicas, or servers to fail, is beside the cases, in files of the adapter.
 
 mod etcd;
 mod etcd_faults;
+mod flaky;
 mod single;
 mod terms;
 mod world;
@@ -21,7 +22,20 @@ macro_rules! suite {
                     super::super::super::$module::$case(&replicas).await;
                 }
             )*}
-        )*}
+        )*
+        mod with_faults {$(
+            mod $module {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    use super::super::super::super as suite;
+                    let faults = crate::conformance::faults::Faults::of(stringify!($case));
+                    let around = |replica| suite::flaky::FlakyCluster::around(replica, &faults);
+                    let replicas: Vec<_> = $open().await.into_iter().map(around).collect();
+                    suite::$module::$case(&replicas).await;
+                    faults.were_injected();
+                }
+            )*}
+        )*}}
     };
 }
 
@@ -39,6 +53,6 @@ macro_rules! every_case {
 
 /// The suite, once for each adapter.
 mod on {
-    every_case!(single: super::super::super::single::open);
-    every_case!(etcd: super::super::super::etcd::open);
+    every_case!(single: crate::conformance::cluster::single::open);
+    every_case!(etcd: crate::conformance::cluster::etcd::open);
 }

@@ -1,10 +1,11 @@
 //! The queue's contract as a suite.
 //!
-//! A case is a function of a fresh queue. It is listed once, below, and runs on every adapter: one
-//! line at the end adds an adapter. What only one adapter has is beside the cases, in a file of its
-//! name.
+//! A case is a function of a fresh queue. It is listed once, below, and runs on every adapter, once
+//! as it is and once with faults: one line at the end adds an adapter. What only one adapter has is
+//! beside the cases, in a file of its name.
 
 mod counting;
+mod flaky;
 mod index;
 mod memory;
 mod redis;
@@ -23,7 +24,20 @@ macro_rules! suite {
                     super::super::super::$module::$case(&queue).await;
                 }
             )*}
-        )*}
+        )*
+        mod with_faults {$(
+            mod $module {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    use super::super::super::super as suite;
+                    let faults = crate::conformance::faults::Faults::of(stringify!($case));
+                    let (inner, _home) = $open().await;
+                    let flaky = suite::flaky::FlakyQueue { inner, faults: faults.clone() };
+                    suite::$module::$case(&(std::sync::Arc::new(flaky) as _)).await;
+                    faults.were_injected();
+                }
+            )*}
+        )*}}
     };
 }
 
@@ -62,8 +76,8 @@ macro_rules! every_case {
 
 /// The suite, once for each adapter.
 mod on {
-    every_case!(memory: super::super::super::memory::open);
-    every_case!(redis: super::super::super::redis::open);
-    every_case!(standby: super::super::super::standby::open);
-    every_case!(redis_cluster: super::super::super::redis::open_cluster);
+    every_case!(memory: crate::conformance::queue::memory::open);
+    every_case!(redis: crate::conformance::queue::redis::open);
+    every_case!(standby: crate::conformance::queue::standby::open);
+    every_case!(redis_cluster: crate::conformance::queue::redis::open_cluster);
 }

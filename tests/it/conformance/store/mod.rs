@@ -1,7 +1,7 @@
 //! The store's contract as a suite: every method, every statement of its documentation.
 //!
 //! A case is a function of a [`world::World`]. It is listed once, below, and runs on every
-//! adapter: one line at the end adds an adapter. What only one adapter has is beside the cases, in
+//! adapter, once as it is and once with faults: one line at the end adds an adapter. What only one adapter has is beside the cases, in
 //! a file of its name.
 
 mod accounts;
@@ -11,6 +11,7 @@ mod commits;
 mod damage;
 mod dropped;
 mod firing;
+mod flaky;
 mod job_lists;
 mod jobs;
 mod overlap;
@@ -32,11 +33,24 @@ macro_rules! suite {
             mod $module {$(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let world = super::super::super::world::World::new($open().await).await;
-                    super::super::super::$module::$case(&world).await;
+                    use super::super::super as suite;
+                    let world = suite::world::World::new($open().await).await;
+                    suite::$module::$case(&world).await;
                 }
             )*}
-        )*}
+        )*
+        mod with_faults {$(
+            mod $module {$(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    use super::super::super::super as suite;
+                    let faults = crate::conformance::faults::Faults::of(stringify!($case));
+                    let world = suite::world::World::flaky($open().await, &faults).await;
+                    suite::$module::$case(&world).await;
+                    faults.were_injected();
+                }
+            )*}
+        )*}}
     };
 }
 
@@ -182,6 +196,6 @@ macro_rules! every_case {
 
 /// The suite, once for each adapter.
 mod on {
-    every_case!(sqlite: super::super::super::sqlite::open);
-    every_case!(postgres: super::super::super::postgres::open);
+    every_case!(sqlite: crate::conformance::store::sqlite::open);
+    every_case!(postgres: crate::conformance::store::postgres::open);
 }

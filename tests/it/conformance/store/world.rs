@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::domain::job::{Attempt, Job, JobStatus, Trigger};
@@ -19,6 +20,9 @@ use punctual::store::{
     SharedStore, SkipQuery, SortField, TickJob, Write,
 };
 
+use super::flaky::FlakyStore;
+use crate::conformance::faults::Faults;
+
 /// What an adapter's store lives in; dropped after the test.
 pub type Home = Box<dyn Any + Send + Sync>;
 
@@ -29,6 +33,8 @@ pub const SHARD: ShardId = ShardId(0);
 
 pub struct World {
     pub store: SharedStore,
+    /// The same without faults: for what depends on how often it is called.
+    pub steady: SharedStore,
     /// The account whose data the test works on.
     pub account: AccountId,
     /// Another account.
@@ -119,6 +125,16 @@ pub fn every_job() -> JobQuery {
 
 impl World {
     pub async fn new((store, home): (SharedStore, Home)) -> Self {
+        Self::over(store.clone(), store, home).await
+    }
+
+    /// One whose calls of the store meet faults.
+    pub async fn flaky((steady, home): (SharedStore, Home), faults: &Arc<Faults>) -> Self {
+        let store = FlakyStore { inner: steady.clone(), faults: faults.clone() };
+        Self::over(Arc::new(store), steady, home).await
+    }
+
+    async fn over(store: SharedStore, steady: SharedStore, home: Home) -> Self {
         let random = Random::seeded(42);
         let [account, foreign] = [1, 2].map(|n| AccountId::new(minute(0), n));
         for (id, name) in [(account, "own"), (foreign, "foreign")] {
@@ -129,7 +145,8 @@ impl World {
         let epoch = store.raise_epoch(SHARD, "replica", minute(0)).await.expect("raise the epoch");
         let fence = Fence { shard: SHARD, epoch };
         let executor = ExecutorId(random.bits());
-        Self { store, account, foreign, fence, random, executor, tasks: Tasks::new(), _home: home }
+        let tasks = Tasks::new();
+        Self { store, steady, account, foreign, fence, random, executor, tasks, _home: home }
     }
 
     /// Runs something beside the test.

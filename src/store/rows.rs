@@ -1,0 +1,317 @@
+//! How the contract's types are read from rows, whichever database they come from. How a value is
+//! stored in a column is the adapter's own.
+
+use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
+
+use super::damage::Kept;
+use super::stored::timings_of;
+use super::{Account, KnownKey, SkipPage};
+use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
+use crate::domain::key::{KeyDigest, KeyRecord, Scope};
+use crate::domain::outcome::{ErrorCode, Timings};
+use crate::domain::schedule::{
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
+};
+use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+
+/// The columns of a whole job but for its response, and where they come from.
+macro_rules! job_columns {
+    () => {
+        "j.id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts, j.wake_at,
+         j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
+         j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
+         v.body, v.headers"
+    };
+}
+pub(in crate::store) use job_columns;
+
+/// The columns of a whole schedule and where they come from.
+macro_rules! schedule_columns {
+    () => {
+        "s.id, s.version_id, s.name, s.description, s.is_enabled, s.overlap_policy,
+         s.catch_up_policy, s.revision, s.created_at, s.updated_at, st.next_tick, st.last_run_at,
+         st.last_job_status, st.consecutive_failures, v.cron_expression, v.timezone, v.endpoint,
+         v.http_method, v.body, v.headers, v.max_retries, v.timeout_seconds,
+         v.expected_status_codes, v.sign_requests"
+    };
+}
+pub(in crate::store) use schedule_columns;
+
+/// A row that can have a `T` in its columns.
+pub(in crate::store) trait Holds<T> {
+    fn read(&self, name: &str) -> sqlx::Result<T>;
+}
+
+impl<R, T> Holds<T> for R
+where
+    R: Row,
+    for<'c> &'c str: ColumnIndex<R>,
+    T: for<'r> Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn read(&self, name: &str) -> sqlx::Result<T> {
+        self.try_get(name)
+    }
+}
+
+/// Declares a trait of the rows that can have all of these in their columns.
+macro_rules! row_that_holds {
+    ($(#[$doc:meta])* $name:ident: $($type:ty),* $(,)?) => {
+        $(#[$doc])*
+        pub(in crate::store) trait $name: Row $(+ Holds<$type> + Holds<Option<$type>>)* {}
+
+        impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> $name for R {}
+    };
+}
+
+row_that_holds! {
+    /// A row of a database that an adapter stores the contract's values in.
+    StoreRow: AccountId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
+    OverlapPolicy, ScheduleId, Scope, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
+    bool, i16, i32, i64,
+}
+
+/// A number that is stored as an `S`.
+pub(in crate::store) fn number<S, T: TryFrom<S>>(
+    row: &impl Holds<S>,
+    column: &str,
+) -> sqlx::Result<T> {
+    T::try_from(row.read(column)?).map_err(|_| unfit(column, "a number out of range"))
+}
+
+/// A number, or none, that is stored as an `S`.
+pub(in crate::store) fn some_number<S, T: TryFrom<S>>(
+    row: &impl Holds<Option<S>>,
+    column: &str,
+) -> sqlx::Result<Option<T>> {
+    let number = row.read(column)?.map(T::try_from);
+    number.transpose().map_err(|_| unfit(column, "a number out of range"))
+}
+
+fn unfit(column: &str, why: &'static str) -> sqlx::Error {
+    sqlx::Error::ColumnDecode { index: column.into(), source: why.into() }
+}
+
+/// The id is in the first column.
+impl<'r, R, I, T> FromRow<'r, R> for Kept<I, T>
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    I: Decode<'r, R::Database> + Type<R::Database>,
+    T: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Ok(Self { id: row.try_get(0)?, row: T::from_row(row).map_err(|error| error.to_string()) })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Account {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            name: row.read("name")?,
+            created_at: row.read("created_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            name: row.read("name")?,
+            scope: row.read("scope")?,
+            created_at: row.read("created_at")?,
+            expires_at: row.read("expires_at")?,
+            revoked_at: row.read("revoked_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for KnownKey {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let digest: Vec<u8> = row.read("digest")?;
+        let digest = digest.try_into();
+        let digest = digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))?;
+        Ok(Self {
+            account: row.read("account_id")?,
+            digest: KeyDigest(digest),
+            scope: row.read("scope")?,
+            expires_at: row.read("expires_at")?,
+            revoked_at: row.read("revoked_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Definition {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            cron_expression: row.read("cron_expression")?,
+            timezone: row.read("timezone")?,
+            endpoint: row.read("endpoint")?,
+            http_method: row.read("http_method")?,
+            body: row.read("body")?,
+            headers: row.read("headers")?,
+            max_retries: number::<i16, _>(row, "max_retries")?,
+            timeout_seconds: number::<i16, _>(row, "timeout_seconds")?,
+            expected_status_codes: row.read("expected_status_codes")?,
+            sign_requests: row.read("sign_requests")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Schedule {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            name: row.read("name")?,
+            description: row.read("description")?,
+            version: row.read("version_id")?,
+            definition: Definition::from_row(row)?,
+            is_enabled: row.read("is_enabled")?,
+            overlap_policy: row.read("overlap_policy")?,
+            catch_up_policy: row.read("catch_up_policy")?,
+            next_tick: row.read("next_tick")?,
+            last_run_at: row.read("last_run_at")?,
+            last_job_status: row.read("last_job_status")?,
+            consecutive_failures: number::<i32, _>(row, "consecutive_failures")?,
+            created_at: row.read("created_at")?,
+            updated_at: row.read("updated_at")?,
+            revision: row.read("revision")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Job {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let id: JobId = row.read("id")?;
+        let status = row.read("status")?;
+        let attempt_number = number::<i16, _>(row, "attempt_number")?;
+        let waits_again = status == JobStatus::Pending && attempt_number > 0;
+        let next_attempt_at = if waits_again { row.read("wake_at")? } else { None };
+        Ok(Self {
+            id,
+            schedule_id: row.read("schedule_id")?,
+            status,
+            trigger: row.read("trigger")?,
+            scheduled_run_at: id.timestamp(),
+            attempt_number,
+            max_attempts: number::<i16, _>(row, "max_attempts")?,
+            next_attempt_at,
+            http_method: row.read("http_method")?,
+            endpoint: row.read("endpoint")?,
+            body: row.read("body")?,
+            headers: row.read("headers")?,
+            status_code: some_number::<i32, _>(row, "status_code")?,
+            response: row.read("response")?,
+            response_headers: row.read("response_headers")?,
+            response_truncated: row.read("response_truncated")?,
+            started_at: row.read("started_at")?,
+            completed_at: row.read("completed_at")?,
+            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
+            error_code: row.read("error_code")?,
+            error_message: row.read("error_message")?,
+            created_at: row.read("created_at")?,
+            updated_at: row.read("updated_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Attempt {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let timings: Option<String> = row.read("timings")?;
+        Ok(Self {
+            number: number::<i16, _>(row, "number")?,
+            started_at: row.read("started_at")?,
+            completed_at: row.read("completed_at")?,
+            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
+            status_code: some_number::<i32, _>(row, "status_code")?,
+            error_code: row.read("error_code")?,
+            error_message: row.read("error_message")?,
+            timings: timings_of(timings.as_deref()),
+        })
+    }
+}
+
+/// A job with what its row says of its last attempt.
+pub(in crate::store) struct JobAndLast {
+    pub(in crate::store) job: Job,
+    pub(in crate::store) last: Option<Attempt>,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for JobAndLast {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let job = Job::from_row(row)?;
+        let attempt_started_at: Option<Timestamp> = row.read("attempt_started_at")?;
+        let timings: Option<String> = row.read("timings")?;
+        let last = attempt_started_at.map(|at| last_attempt(&job, at, timings.as_deref()));
+        Ok(Self { job, last })
+    }
+}
+
+/// The attempt that a job's row is about, by its two columns that are not the job's.
+fn last_attempt(job: &Job, started_at: Timestamp, timings: Option<&str>) -> Attempt {
+    let number = job.attempt_number;
+    if job.status == JobStatus::Running {
+        // The other columns are still the attempt's before.
+        return Attempt {
+            number,
+            started_at,
+            completed_at: None,
+            duration_ms: None,
+            status_code: None,
+            error_code: None,
+            error_message: None,
+            timings: Timings::default(),
+        };
+    }
+    Attempt {
+        number,
+        started_at,
+        completed_at: job.completed_at,
+        duration_ms: job.duration_ms,
+        status_code: job.status_code,
+        error_code: job.error_code,
+        error_message: job.error_message.clone(),
+        timings: timings_of(timings),
+    }
+}
+
+/// A job of a list, and the length of its whole response.
+pub(in crate::store) struct ListedJob {
+    pub(in crate::store) job: Job,
+    pub(in crate::store) response_bytes: u64,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ListedJob {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let response_bytes = some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0);
+        Ok(Self { job: Job::from_row(row)?, response_bytes })
+    }
+}
+
+/// A skip and its row.
+pub(in crate::store) struct ListedSkip {
+    id: i64,
+    skip: Skip,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ListedSkip {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let skip = Skip {
+            first: row.read("first_tick")?,
+            last: row.read("last_tick")?,
+            count: number::<i32, _>(row, "count")?,
+            reason: row.read("reason")?,
+        };
+        Ok(Self { id: row.read("id")?, skip })
+    }
+}
+
+/// The first `limit` of these skips, of which one more was read if there is one.
+pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> SkipPage {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| has_more).map(|row| (row.skip.first, row.id));
+    SkipPage { skips: rows.into_iter().map(|row| row.skip).collect(), next }
+}

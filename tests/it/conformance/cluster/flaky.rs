@@ -1,0 +1,50 @@
+//! A cluster whose calls meet faults, and that tells its replica late what it shall lead.
+
+use async_trait::async_trait;
+use punctual::cluster::{Cluster, ClusterError, Member};
+use punctual::runtime::TaskKind;
+use tokio::sync::watch;
+
+use super::world::*;
+use crate::conformance::faults::Faults;
+
+/// A cluster whose calls meet faults.
+pub struct FlakyCluster {
+    inner: SharedCluster,
+    faults: Arc<Faults>,
+    late: watch::Sender<Terms>,
+}
+
+impl FlakyCluster {
+    /// The replica with such a cluster in place of its own.
+    pub fn around(replica: Replica, faults: &Arc<Faults>) -> Replica {
+        let (inner, faults) = (replica.cluster, faults.clone());
+        let late = watch::Sender::new(Terms::new());
+        let (mut terms, pass_on, delay) = (inner.terms(), late.clone(), faults.clone());
+        terms.mark_changed();
+        replica.tasks.spawn(TaskKind::Connection, async move {
+            while terms.changed().await.is_ok() {
+                delay.never_repeated("terms", || std::future::ready(())).await;
+                pass_on.send_replace(terms.borrow_and_update().clone());
+            }
+        });
+        Replica { cluster: Arc::new(Self { inner, faults, late }), ..replica }
+    }
+}
+
+#[async_trait]
+impl Cluster for FlakyCluster {
+    fn terms(&self) -> watch::Receiver<Terms> {
+        self.late.subscribe()
+    }
+
+    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+        self.faults.repeatable("members", || self.inner.members()).await
+    }
+
+    async fn leave(&self) {
+        self.faults.repeatable("leave", || self.inner.leave()).await;
+        let passed_on = self.late.subscribe().wait_for(Terms::is_empty).await.is_ok();
+        assert!(passed_on, "the end of the terms");
+    }
+}

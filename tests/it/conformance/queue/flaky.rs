@@ -1,0 +1,98 @@
+//! A queue whose calls meet faults, and whose caller makes them again.
+//!
+//! What is written can be written again. What an answer took with it when it got lost comes back
+//! from the store: tickets by the sweep, changes by the leader's comparison.
+
+use async_trait::async_trait;
+use punctual::queue::{Changes, Queue, Result, Verdict};
+use tokio::sync::Notify;
+
+use super::world::*;
+use crate::conformance::faults::Faults;
+
+/// A queue whose calls meet faults.
+pub struct FlakyQueue {
+    pub inner: SharedQueue,
+    pub faults: Arc<Faults>,
+}
+
+/// Makes a call that can be repeated without more.
+macro_rules! repeatable {
+    ($self:ident.$name:ident($($argument:expr),*)) => {
+        $self.faults.repeatable(stringify!($name), || $self.inner.$name($($argument),*)).await
+    };
+}
+
+#[async_trait]
+impl Queue for FlakyQueue {
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<Index<()>> {
+        repeatable!(self.rebuild(shard, epoch, entries))
+    }
+
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        repeatable!(self.set_due(shard, epoch, entries))
+    }
+
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>> {
+        repeatable!(self.due(shard, epoch, now, limit))
+    }
+
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        repeatable!(self.hint(shard, changes))
+    }
+
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+        let take = || self.inner.take_hints(shard, limit);
+        let again = async |lost: Result<Changes>| {
+            self.inner.hint(shard, &lost?).await?;
+            take().await
+        };
+        self.faults.call("take_hints", take, again).await
+    }
+
+    async fn push(&self, tickets: &[Ticket]) -> Result<()> {
+        repeatable!(self.push(tickets))
+    }
+
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        let take = || self.inner.take(now, room);
+        let again = async |lost: Result<(Vec<_>, _)>| {
+            self.inner.push(&lost?.0).await?;
+            take().await
+        };
+        self.faults.call("take", take, again).await
+    }
+
+    /// Nobody counts again: it would be another request.
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+        self.faults.never_repeated("count", || self.inner.count(subject, windows, now)).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        repeatable!(self.ping())
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.inner.due_hint()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.inner.ticket_hint()
+    }
+}
