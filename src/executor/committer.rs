@@ -17,10 +17,10 @@ use crate::telemetry::metrics::{
 
 /// The most outcomes committed at once.
 const BATCH: usize = 500;
-/// A commit of as many outcomes says that there is much to do: then the next ones are gathered
-/// for a while, because a commit costs far more than a row of it.
-const BUSY: usize = 32;
-const GATHER: Duration = Duration::from_millis(20);
+/// How soon a commit follows another. An outcome that comes after a rest is committed at once; of
+/// many those are gathered that come within this time, because a commit costs far more than a row
+/// of it. No slot waits for a commit.
+const STEP: Duration = Duration::from_millis(20);
 /// How often a commit is tried that fails for a reason that time does not mend.
 const HOPELESS_TRIES: u32 = 3;
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
@@ -57,14 +57,14 @@ impl Committer {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let aside = Arc::new(Semaphore::new(ASIDE as usize));
         let mut batch = Vec::with_capacity(BATCH);
-        let mut busy = false;
+        let mut last: Option<Duration> = None;
         while let Ok(turn) = commits.clone().acquire_owned().await
             && self.waiting.recv_many(&mut batch, BATCH).await > 0
         {
-            if busy {
-                self.gather(&mut batch).await;
+            if let Some(last) = last {
+                self.gather(&mut batch, last + STEP).await;
             }
-            busy = batch.len() >= BUSY;
+            last = Some(self.shared.clock.monotonic());
             let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
             let (commit, aside) = (Commit(self.shared.clone()), aside.clone());
             self.tasks.spawn(TaskKind::Committer, async move {
@@ -80,10 +80,11 @@ impl Committer {
         let _aside = aside.acquire_many(ASIDE).await;
     }
 
-    /// Adds to a batch what comes within a moment, unless it is full already.
-    async fn gather(&mut self, batch: &mut Vec<Completion>) {
-        if batch.len() + self.waiting.len() < BATCH {
-            self.shared.clock.sleep(GATHER).await;
+    /// Adds to a batch what comes until then, unless it is full already.
+    async fn gather(&mut self, batch: &mut Vec<Completion>, until: Duration) {
+        let left = until.saturating_sub(self.shared.clock.monotonic());
+        if !left.is_zero() && batch.len() + self.waiting.len() < BATCH {
+            self.shared.clock.sleep(left).await;
         }
         while batch.len() < BATCH
             && let Ok(completion) = self.waiting.try_recv()
