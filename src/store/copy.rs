@@ -9,6 +9,7 @@
 //! of one store from each other and mean nothing in another one. The number of shards may differ,
 //! so the shard of a schedule is worked out anew, from its id.
 
+use super::user_rows;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
 
@@ -47,11 +48,21 @@ pub enum Table {
     Attempts,
     /// Ticks that became no jobs.
     Skips,
+    /// Users.
+    Users,
+    /// What they belong to.
+    Memberships,
+    /// Who is to belong to it, too.
+    Invitations,
+    /// Who has signed in.
+    Sessions,
+    /// Who may set a password anew.
+    Resets,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Accounts,
         Self::ApiKeys,
         Self::Schedules,
@@ -60,6 +71,11 @@ impl Table {
         Self::Jobs,
         Self::Attempts,
         Self::Skips,
+        Self::Users,
+        Self::Memberships,
+        Self::Invitations,
+        Self::Sessions,
+        Self::Resets,
     ];
 
     /// Its name, in either kind of store.
@@ -73,6 +89,11 @@ impl Table {
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
             Self::Skips => "skips",
+            Self::Users => "users",
+            Self::Memberships => "memberships",
+            Self::Invitations => "invitations",
+            Self::Sessions => "sessions",
+            Self::Resets => "password_resets",
         }
     }
 
@@ -134,6 +155,11 @@ impl Table {
                 ("count", Plain),
                 ("reason", Plain),
             ],
+            Self::Users => user_rows::USERS_COPIED,
+            Self::Memberships => user_rows::MEMBERSHIPS_COPIED,
+            Self::Invitations => user_rows::INVITATIONS_COPIED,
+            Self::Sessions => user_rows::SESSIONS_COPIED,
+            Self::Resets => user_rows::RESETS_COPIED,
         }
     }
 }
