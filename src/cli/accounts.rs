@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
+use super::users::{self, MemberCommand};
 use super::{CliError, output, store};
 use crate::accounts::{AccountError, Accounts, KeyRequest};
 use crate::domain::key::{KeyRecord, Scope};
@@ -25,6 +26,9 @@ pub enum AccountCommand {
     },
     /// List all accounts
     List(SettingArgs<StoreOnly>),
+    /// Who belongs to an account.
+    #[command(flatten)]
+    Member(MemberCommand),
 }
 
 /// What to do with keys.
@@ -93,6 +97,7 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
             let rows: Vec<_> = accounts.iter().map(row).collect();
             output::print(&output::table(["ID", "NAME", "CREATED"], &rows))
         }
+        AccountCommand::Member(command) => users::run_member(command).await,
     }
 }
 
@@ -136,12 +141,12 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
     output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE"], &rows)
 }
 
-async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
+pub(super) async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
     let store = store::open(&settings.sources()).await?;
     Ok(Accounts::new(store.shared(), Clock::system(), Random::system()))
 }
 
-fn refused(error: AccountError) -> CliError {
+pub(super) fn refused(error: AccountError) -> CliError {
     match error {
         AccountError::UnusableName(_) => CliError::usage(error),
         _ => CliError::failed(error),
