@@ -23,7 +23,7 @@ mod schedule_lists;
 mod schedules;
 mod sessions;
 mod skips;
-mod sqlite;
+pub mod sqlite;
 mod tenancy;
 mod users;
 mod world;
