@@ -63,7 +63,8 @@ impl MailServer {
         command.args(["-m", "aiosmtpd", "--nosetuid", "--listen", &format!("127.0.0.1:{port}")]);
         let mut authority = None;
         if tls {
-            let files = Authority::new("mail").server_files(&["localhost", "127.0.0.1"], folder.path());
+            let files =
+                Authority::new("mail").server_files(&["localhost", "127.0.0.1"], folder.path());
             command.arg("--tlscert").arg(&files.certificate).arg("--tlskey").arg(&files.key);
             authority = Some(files.authority);
         }
