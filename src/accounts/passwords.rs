@@ -171,7 +171,6 @@ fn is_of(cost: HashCost, hash: &Parsed) -> bool {
     hash.algorithm.as_str() == "argon2id" && Params::try_from(hash).is_ok_and(same)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped with")]
 fn failed(error: Error) -> HashError {
     HashError::Failed(error.to_string())
 }
