@@ -10,6 +10,8 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use percent_encoding::percent_decode_str;
+use url::Url;
 
 use crate::domain::user::EmailAddress;
 
@@ -56,6 +58,58 @@ impl fmt::Debug for Settings {
             .field("security", &self.security)
             .field("from", &self.from)
             .finish_non_exhaustive()
+    }
+}
+
+/// The ports of mail servers for TLS from the first byte, for `STARTTLS`, and for neither.
+const PORTS: [u16; 3] = [465, 587, 25];
+
+impl Settings {
+    /// Reads where mail is handed over: `smtps://USER:PASSWORD@HOST:PORT` with TLS, `smtp://` with
+    /// `STARTTLS`, `smtp://HOST:PORT?tls=off` without either. Nothing if either text is missing.
+    ///
+    /// # Errors
+    /// What the URL must be; the URL itself is not quoted.
+    pub fn of_url(url: &str, from: Option<&EmailAddress>) -> Result<Option<Self>, String> {
+        if url.is_empty() {
+            return Ok(None);
+        }
+        let allowed = || {
+            "must be smtps://USER:PASSWORD@HOST:PORT, smtp:// for STARTTLS, or \
+             smtp://HOST:PORT?tls=off"
+                .to_owned()
+        };
+        let url = Url::parse(url).map_err(|_| allowed())?;
+        let (security, port) = match (url.scheme(), url.query()) {
+            ("smtps", None) => (Security::Tls, PORTS[0]),
+            ("smtp", None) => (Security::StartTls, PORTS[1]),
+            ("smtp", Some("tls=off")) => (Security::Open, PORTS[2]),
+            _ => return Err(allowed()),
+        };
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(allowed)?;
+        if !matches!(url.path(), "" | "/") {
+            return Err(allowed());
+        }
+        let decoded = |part: &str| {
+            let text = percent_decode_str(part).decode_utf8().map_err(|_| allowed());
+            text.map(|text| text.into_owned())
+        };
+        let user = Some(decoded(url.username())?).filter(|user| !user.is_empty());
+        let password = decoded(url.password().unwrap_or_default())?;
+        if security == Security::Open && user.is_some() {
+            let why = "must not send a password without TLS: leave out tls=off, or the user";
+            return Err(why.to_owned());
+        }
+        Ok(from.map(|from| Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: url.port().unwrap_or(port),
+            security,
+            user,
+            password,
+            password_file: None,
+            ca_certificates: None,
+            from: from.clone(),
+        }))
     }
 }
 
@@ -220,5 +274,34 @@ mod tests {
     #[test]
     fn the_password_is_not_shown() {
         assert!(!format!("{:?}", mailer()).contains("marker-password"));
+    }
+
+    #[test]
+    fn mail_servers() {
+        let from: EmailAddress = "a@example.com".parse().expect("an address");
+        let read = |url: &str| Settings::of_url(url, Some(&from)).map(|one| one.expect("a server"));
+        let one = read("smtps://ann:p%40ss@mail.example.com").expect("read");
+        assert_eq!(
+            (one.host.as_str(), one.port, one.security),
+            ("mail.example.com", 465, Security::Tls)
+        );
+        assert_eq!((one.user.as_deref(), one.password.as_str()), (Some("ann"), "p@ss"));
+        let one = read("smtp://mail.example.com:2525").expect("read");
+        assert_eq!((one.port, one.security, one.user), (2_525, Security::StartTls, None));
+        let one = read("smtp://[::1]:25?tls=off").expect("read");
+        assert_eq!((one.host.as_str(), one.security), ("::1", Security::Open));
+        for wrong in [
+            "mail.example.com",
+            "http://a",
+            "smtp://",
+            "smtp://a/b",
+            "smtp://a?tls=maybe",
+            "smtps://a?tls=off",
+            "smtp://ann:p@a?tls=off",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Settings::of_url("", Some(&from)), Ok(None));
+        assert_eq!(Settings::of_url("smtp://a", None), Ok(None));
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::accounts::{accounts, refused};
+use super::operator::{accounts, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
 use crate::accounts::{Accounts, Password};

@@ -9,6 +9,7 @@
 //! of one store from each other and mean nothing in another one. The number of shards may differ,
 //! so the shard of a schedule is worked out anew, from its id.
 
+pub(in crate::store) use super::form::Form;
 use super::user_rows;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
@@ -17,17 +18,6 @@ use crate::domain::{JobId, ScheduleId};
 pub(in crate::store) const PAGE_ROWS: usize = 1_000;
 /// How many bytes they have, give or take a row.
 pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
-
-/// How a column is written in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Form {
-    /// Numbers and texts as they are.
-    Plain,
-    /// An id, as 32 hexadecimal digits.
-    Id,
-    /// Other bytes, hexadecimal too, after a mark.
-    Bytes,
-}
 
 /// A table that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

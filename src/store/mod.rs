@@ -34,6 +34,7 @@ mod damage;
 mod ending;
 mod error;
 mod firing;
+mod form;
 mod jobs;
 mod paging;
 pub mod postgres;

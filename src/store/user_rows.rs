@@ -3,7 +3,7 @@
 
 use sqlx::{FromRow, Row};
 
-use super::copy::Form;
+use super::form::Form;
 use super::rows::{Holds, unfit};
 use super::{Invitation, Member, Membership, PasswordHash, Session, User};
 use crate::domain::user::{EmailAddress, Role};

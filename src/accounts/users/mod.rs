@@ -17,6 +17,7 @@
 mod entry;
 mod error;
 mod members;
+mod mode;
 mod recovery;
 mod sessions;
 
@@ -26,6 +27,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 pub(super) use members::{INVITATION_PAGE, INVITED_FOR};
+
+pub use mode::SignUpMode;
 
 pub use entry::{SignIn, SignUp, SignedIn};
 pub use error::UserError;
@@ -41,17 +44,6 @@ use crate::store::SharedStore;
 
 /// How many mails that let a password be set anew are under way at once.
 const RESETS_AT_ONCE: usize = 64;
-
-/// Who may become a user without an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignUpMode {
-    /// Anybody.
-    Open,
-    /// Who is invited into an account.
-    Invitation,
-    /// Nobody.
-    Off,
-}
 
 /// How users get in.
 #[derive(Clone, Debug, PartialEq, Eq)]
