@@ -18,6 +18,8 @@ pub mod store;
 
 pub mod outbound;
 
+pub mod channels;
+
 pub mod accounts;
 pub mod schedules;
 

@@ -207,7 +207,7 @@ impl Authenticator {
 
 /// What the calls of a client address are counted under. A client on IPv6 has at least a /64 to
 /// choose addresses from, so these are counted together.
-fn subject(address: IpAddr) -> String {
+pub(super) fn subject(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => format!("address:{address}"),
         IpAddr::V6(address) => {

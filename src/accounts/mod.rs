@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: every call to the API passes here first. The [`Authenticator`] turns the key
 //! that a caller shows into the account it opens, and the [`RateLimiter`] counts the call; only
-//! then does anything else look at the request. [`Accounts`] holds what operators do.
+//! then does anything else look at the request. People do not call with a key but sign in: what
+//! they can do is in [`Users`], for the dashboard to come. [`Accounts`] holds what operators do.
 //!
 //! Invariants:
 //! - A revoked key is refused on every replica within 5 s: what is known of a key is used for 4 s
@@ -15,10 +16,21 @@
 //! without the store a key that cannot be looked up is answered as unavailable, never as invalid.
 
 mod authenticator;
+mod cookie;
 mod limiter;
 mod local_counters;
 mod operators;
+mod passwords;
+mod throttle;
+mod user_operators;
+mod users;
 
 pub use authenticator::{Authenticator, Caller, Decision, Presented, Refusal};
+pub use cookie::{SESSION_COOKIE, no_session_cookie, session_cookie, session_of};
 pub use limiter::{Admission, RateLimiter, RateLimits};
 pub use operators::{AccountError, Accounts, KeyRequest, Overview};
+pub use passwords::{HashCost, HashError, Password, Passwords, UnusablePassword, Verdict};
+pub use throttle::{Throttle, Throttled};
+pub use users::{
+    SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings, Users,
+};

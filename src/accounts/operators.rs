@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::passwords::{HashCost, HashError, Passwords};
 use crate::domain::key::{ApiKey, KeyRecord, Scope};
+use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{Account, NewKey, SharedStore, StoreError, Usage, Write};
@@ -25,6 +27,21 @@ pub enum AccountError {
     /// There is no key with this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
+    /// There is a user with this address.
+    #[error("there is a user {0} already: `punctual user list` shows all")]
+    EmailTaken(EmailAddress),
+    /// There is no user with this address.
+    #[error("there is no user {0}: `punctual user list` shows all")]
+    NoSuchUser(EmailAddress),
+    /// The user does not belong to the account.
+    #[error("{0} does not belong to {1:?}: `punctual account members` shows who does")]
+    NoSuchMember(EmailAddress, String),
+    /// The account would have no owner.
+    #[error("{0:?} would have no owner: make somebody else one first")]
+    LastOwner(String),
+    /// A password was not hashed.
+    #[error(transparent)]
+    Hash(#[from] HashError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -50,18 +67,20 @@ pub struct Overview {
     pub usage: Usage,
 }
 
-/// Commands and queries on accounts and their keys.
+/// Commands and queries on accounts, their keys and their users.
 #[derive(Clone)]
 pub struct Accounts {
-    store: SharedStore,
-    clock: Clock,
-    random: Random,
+    pub(super) store: SharedStore,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) passwords: Passwords,
 }
 
 impl Accounts {
     /// Over `store`.
     pub fn new(store: SharedStore, clock: Clock, random: Random) -> Self {
-        Self { store, clock, random }
+        let passwords = Passwords::new(random.clone(), HashCost::default());
+        Self { store, clock, random, passwords }
     }
 
     /// Makes an account.
@@ -137,11 +156,11 @@ impl Accounts {
     }
 }
 
-fn write(account: AccountId, now: Timestamp) -> Write {
+pub(super) fn write(account: AccountId, now: Timestamp) -> Write {
     Write { account, now }
 }
 
-fn checked_name(name: &str) -> Result<String, AccountError> {
+pub(super) fn checked_name(name: &str) -> Result<String, AccountError> {
     let length = name.chars().count();
     let fits = (1..=LONGEST_NAME).contains(&length) && !name.trim().is_empty();
     if fits && !name.chars().any(char::is_control) {

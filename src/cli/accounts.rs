@@ -5,13 +5,15 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
+use super::operator::{accounts, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
-use super::{CliError, output, store};
-use crate::accounts::{AccountError, Accounts, KeyRequest};
+use super::users::{self, MemberCommand};
+use super::{CliError, output};
+use crate::accounts::KeyRequest;
 use crate::domain::key::{KeyRecord, Scope};
 use crate::domain::{KeyId, Timestamp};
-use crate::runtime::{Clock, Random};
+use crate::runtime::Clock;
 
 /// What to do with accounts.
 #[derive(Debug, Subcommand)]
@@ -25,6 +27,9 @@ pub enum AccountCommand {
     },
     /// List all accounts
     List(SettingArgs<StoreOnly>),
+    /// Who belongs to an account.
+    #[command(flatten)]
+    Member(MemberCommand),
 }
 
 /// What to do with keys.
@@ -93,6 +98,7 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
             let rows: Vec<_> = accounts.iter().map(row).collect();
             output::print(&output::table(["ID", "NAME", "CREATED"], &rows))
         }
+        AccountCommand::Member(command) => users::run_member(command).await,
     }
 }
 
@@ -134,18 +140,6 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
     output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE"], &rows)
-}
-
-async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
-    let store = store::open(&settings.sources()).await?;
-    Ok(Accounts::new(store.shared(), Clock::system(), Random::system()))
-}
-
-fn refused(error: AccountError) -> CliError {
-    match error {
-        AccountError::UnusableName(_) => CliError::usage(error),
-        _ => CliError::failed(error),
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::copy::CopyArgs;
 use super::cron::CronArgs;
 use super::openapi::OpenapiArgs;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
+use super::users::UserCommand;
 
 /// Runs HTTP requests on cron schedules.
 #[derive(Debug, Parser)]
@@ -63,13 +64,16 @@ pub enum Command {
     Cluster(ClusterArgs),
     /// Copy an installation from one machine to the store of a cluster
     ///
-    /// Everything: accounts, keys, schedules, jobs and their attempts, skips. Can be repeated, and
+    /// Everything: accounts, users, keys, schedules, jobs and their attempts, skips. Can be repeated, and
     /// goes on where it was interrupted, until the first replica of the cluster has started.
     #[command(after_help = COPY_HELP)]
     Copy(CopyArgs),
-    /// Make or list accounts
+    /// Make or list accounts, and say who belongs to them
     #[command(subcommand)]
     Account(AccountCommand),
+    /// Make, list or disable users, who sign in with a password
+    #[command(subcommand)]
+    User(UserCommand),
     /// Make, list or revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),

@@ -17,11 +17,13 @@ mod error;
 mod healthcheck;
 mod migrate;
 mod openapi;
+mod operator;
 mod output;
 mod serve;
 mod settings;
 mod span;
 mod store;
+mod users;
 mod welcome;
 
 use std::process::ExitCode;
@@ -59,6 +61,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Cluster(args) => cluster::run(&args).await,
         Command::Copy(args) => copy::run(&args).await,
         Command::Account(command) => accounts::run_account(&command).await,
+        Command::User(command) => users::run_user(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),

@@ -16,6 +16,7 @@ mod reader;
 mod secrets;
 mod sources;
 mod stores;
+mod users;
 mod work;
 
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
 
+use crate::accounts::UserSettings;
+use crate::channels::email::Settings as MailSettings;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::telemetry::log::{self, LogFormat};
@@ -62,6 +65,10 @@ pub struct Config {
     pub outbound: OutboundSettings,
     /// Limits on API requests.
     pub rate: Rate,
+    /// Who may become a user, and for how long users stay signed in.
+    pub users: UserSettings,
+    /// The server that mails are handed to, if there is one.
+    pub mail: Option<MailSettings>,
     /// The keys by which secrets are encrypted, the one to write with first.
     pub secrets: Vec<SecretsKey>,
     /// How long finished jobs are kept.
@@ -141,6 +148,8 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
+        users: users::read_users(reader),
+        mail: users::read_mail(reader),
         secrets: secrets::read(reader),
         history: Duration::from_secs(days * 24 * 60 * 60),
         grace,

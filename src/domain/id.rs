@@ -105,6 +105,46 @@ id!(
     "key_"
 );
 
+id!(
+    /// A user: a person who signs in.
+    UserId,
+    "usr_"
+);
+id!(
+    /// That a user belongs to an account.
+    MembershipId,
+    "mem_"
+);
+id!(
+    /// An invitation into an account; not secret by itself.
+    InvitationId,
+    "inv_"
+);
+id!(
+    /// A session of a user; not what the browser holds.
+    SessionId,
+    "ses_"
+);
+id!(
+    /// A request to set a forgotten password anew.
+    ResetId,
+    "rst_"
+);
+
+impl MembershipId {
+    /// The id of the one membership that a user can have in an account.
+    pub fn of(account: AccountId, user: UserId) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"membership");
+        hash.update(account.to_bytes());
+        hash.update(user.to_bytes());
+        let digest = hash.finalize();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Self::from_bytes(bytes)
+    }
+}
+
 impl JobId {
     /// The id of the one job that a tick of a schedule can have (TICK-1): the same for every
     /// replica that fires the tick, and ordered by the tick.

@@ -20,7 +20,12 @@ pub mod shard;
 pub mod status_codes;
 pub mod ticket;
 pub mod time;
+pub mod token;
+pub mod user;
 
-pub use id::{AccountId, JobId, KeyId, ScheduleId, VersionId};
+pub use id::{
+    AccountId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, UserId,
+    VersionId,
+};
 pub use names::UnknownName;
 pub use time::Timestamp;

@@ -15,7 +15,8 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
 
-/// Removes jobs and skips that are older than is kept.
+/// Removes jobs and skips that are older than is kept, and sessions, invitations and the like that
+/// have expired.
 pub struct Pruner {
     context: Context,
     keep: Duration,
@@ -38,6 +39,7 @@ impl Worker for Pruner {
             let (jobs, skips) = (removed.jobs, removed.skips);
             tracing::debug!(jobs, skips, versions = removed.versions, "pruned history");
         }
+        let most = most.max(self.context.store.prune_logins(now, BATCH).await?);
         Ok(Pause::For(if most < u64::from(BATCH) { EVERY } else { BETWEEN }))
     }
 }

@@ -11,6 +11,8 @@
 
 use sqlx::FromRow;
 
+pub(in crate::store) use super::form::Form;
+use super::user_rows;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
 
@@ -18,17 +20,6 @@ use crate::domain::{JobId, ScheduleId};
 pub(in crate::store) const PAGE_ROWS: usize = 1_000;
 /// How many bytes they have, give or take a row.
 pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
-
-/// How a column is written in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Form {
-    /// Numbers and texts as they are.
-    Plain,
-    /// An id, as 32 hexadecimal digits.
-    Id,
-    /// Other bytes, hexadecimal too, after a mark.
-    Bytes,
-}
 
 /// A table that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +40,21 @@ pub enum Table {
     Attempts,
     /// Ticks that became no jobs.
     Skips,
+    /// Users.
+    Users,
+    /// What they belong to.
+    Memberships,
+    /// Who is to belong to it, too.
+    Invitations,
+    /// Who has signed in.
+    Sessions,
+    /// Who may set a password anew.
+    Resets,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Accounts,
         Self::ApiKeys,
         Self::Schedules,
@@ -62,6 +63,11 @@ impl Table {
         Self::Jobs,
         Self::Attempts,
         Self::Skips,
+        Self::Users,
+        Self::Memberships,
+        Self::Invitations,
+        Self::Sessions,
+        Self::Resets,
     ];
 
     /// Its name, in either kind of store.
@@ -75,6 +81,11 @@ impl Table {
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
             Self::Skips => "skips",
+            Self::Users => "users",
+            Self::Memberships => "memberships",
+            Self::Invitations => "invitations",
+            Self::Sessions => "sessions",
+            Self::Resets => "password_resets",
         }
     }
 
@@ -136,6 +147,11 @@ impl Table {
                 ("count", Plain),
                 ("reason", Plain),
             ],
+            Self::Users => user_rows::USERS_COPIED,
+            Self::Memberships => user_rows::MEMBERSHIPS_COPIED,
+            Self::Invitations => user_rows::INVITATIONS_COPIED,
+            Self::Sessions => user_rows::SESSIONS_COPIED,
+            Self::Resets => user_rows::RESETS_COPIED,
         }
     }
 }

@@ -34,6 +34,7 @@ mod damage;
 mod ending;
 mod error;
 mod firing;
+mod form;
 mod jobs;
 mod paging;
 pub mod postgres;
@@ -44,6 +45,8 @@ mod schedules;
 pub mod sqlite;
 mod stored;
 mod upkeep;
+mod user_rows;
+mod users;
 mod version;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
@@ -60,17 +63,21 @@ pub use schedules::{
     ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
+pub use users::{
+    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
+    NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
+};
 
 use crate::domain::{AccountId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
-    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + UserStore
 {
 }
 
 impl<T> Store for T where
-    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + UserStore
 {
 }
 

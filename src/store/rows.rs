@@ -63,6 +63,8 @@ macro_rules! row_that_holds {
     };
 }
 
+pub(in crate::store) use row_that_holds;
+
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
     StoreRow: AccountId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
@@ -87,7 +89,8 @@ pub(in crate::store) fn some_number<S, T: TryFrom<S>>(
     number.transpose().map_err(|_| unfit(column, "a number out of range"))
 }
 
-fn unfit(column: &str, why: &'static str) -> sqlx::Error {
+/// A column with what it cannot hold.
+pub(in crate::store) fn unfit(column: &str, why: &'static str) -> sqlx::Error {
     sqlx::Error::ColumnDecode { index: column.into(), source: why.into() }
 }
 

@@ -6,6 +6,7 @@
     reason = "the tests stand outside of the service: their own tasks, real time, printed figures"
 )]
 
+mod accounts;
 mod api;
 mod cli;
 mod cluster;

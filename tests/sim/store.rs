@@ -8,13 +8,21 @@ use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
-use punctual::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp};
+use punctual::domain::token::TokenDigest;
+use punctual::domain::user::{EmailAddress, Role};
+use punctual::domain::{
+    AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId,
+};
 use punctual::store::{
     Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
     Committed, Completion, DueEntry, ExpiredClaim, Fence, Fired, Firing, FiringStore, JobPage,
     JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
     SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
     StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+};
+use punctual::store::{
+    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
+    NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
 };
 
 use crate::gate::Gate;
@@ -95,4 +103,31 @@ gated! { UpkeepStore:
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
+}
+
+gated! { UserStore:
+    fn create_user(&self, now: Timestamp, user: &NewUser, joins: &Joins) -> UserCreated;
+    fn user(&self, id: UserId) -> Option<User>;
+    fn user_named(&self, email: &EmailAddress) -> Option<User>;
+    fn users(&self) -> Vec<User>;
+    fn set_password(&self, user: UserId, password: &PasswordHash, keep: Option<SessionId>) -> bool;
+    fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
+    fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> bool;
+    fn members(&self, account: AccountId) -> Vec<Member>;
+    fn memberships(&self, user: UserId) -> Vec<Membership>;
+    fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
+    fn change_member(&self, write: &Write, user: UserId, change: MemberChange) -> MemberChanged;
+    fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> bool;
+    fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
+    fn delete_invitation(&self, write: &Write, id: InvitationId) -> bool;
+    fn accept_invitation(&self, now: Timestamp, user: UserId, digest: TokenDigest) -> Option<AccountId>;
+    fn create_session(&self, now: Timestamp, session: &NewSession) -> bool;
+    fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
+    fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
+    fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
+    fn end_sessions(&self, user: UserId, which: Ending) -> ();
+    fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
+    fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
+    fn complete_reset(&self, now: Timestamp, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
+    fn prune_logins(&self, now: Timestamp, limit: u32) -> u64;
 }

@@ -92,7 +92,8 @@ fn calls(text: &str) -> Vec<(usize, Vec<&str>, Vec<&str>)> {
 /// The commands and the options of a call.
 fn words(call: &str) -> (Vec<&str>, Vec<&str>) {
     let call = call.split(['`', '|', ';', '#', '>']).next().unwrap_or(call);
-    let is_command = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+    let is_plain = |c: char| c.is_ascii_lowercase() || c == '-';
+    let is_command = |word: &&str| !word.starts_with('-') && word.chars().all(is_plain);
     let commands = call.split_whitespace().take_while(is_command).collect();
     (commands, call.split_whitespace().filter(|word| word.starts_with('-')).collect())
 }

@@ -4,7 +4,7 @@
 //! agree on is in the rows.
 //!
 //! Connections (`open`, `pool`): three pools, so that no stage waits behind another. Users'
-//! requests have one (accounts, schedules, jobs), leaders and sweeps one (firing, upkeep), executors
+//! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep), executors
 //! one (claims). Each method is one statement or one short transaction, in a task that a caller who
 //! goes away does not stop. Behind PgBouncer, use its session mode: connections keep settings and
 //! prepared statements.
@@ -21,6 +21,9 @@
 //!    statement began: so nobody decides by another row in the same statement.
 //! 4. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //! 5. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
+//!
+//! What users are and belong to touches none of these. There `accounts` comes before `users`, and both
+//! before what depends on them.
 //!
 //! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
 //! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
@@ -64,6 +67,8 @@ mod schedules;
 mod skips;
 mod tickets;
 mod upkeep;
+mod user_changes;
+mod users;
 mod values;
 mod version;
 

@@ -16,7 +16,11 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
-use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::user::Role;
+use crate::domain::{
+    AccountId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, Timestamp,
+    UserId, VersionId,
+};
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
 
@@ -75,7 +79,8 @@ macro_rules! stored_names {
 }
 
 stored_ids!(AccountId, KeyId, ScheduleId, VersionId, JobId);
-stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
+stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId);
+stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));

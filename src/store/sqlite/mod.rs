@@ -46,6 +46,8 @@ mod schedules;
 mod skips;
 mod tickets;
 mod upkeep;
+mod user_changes;
+mod users;
 mod values;
 mod version;
 mod writer;

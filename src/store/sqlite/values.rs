@@ -21,7 +21,11 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
-use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::user::Role;
+use crate::domain::{
+    AccountId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, Timestamp,
+    UserId, VersionId,
+};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::stored::{
@@ -90,7 +94,8 @@ macro_rules! stored_names {
 }
 
 stored_ids!(AccountId, KeyId, ScheduleId, VersionId, JobId);
-stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
+stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId);
+stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));

@@ -3,6 +3,7 @@
 mod accounts;
 mod service;
 mod texts;
+mod users;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -11,6 +11,7 @@ pub mod postgres;
 pub mod process;
 pub mod recorder;
 pub mod servers;
+pub mod smtp;
 pub mod target;
 pub mod wait;
 

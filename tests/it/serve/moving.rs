@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::domain::Timestamp;
+use punctual::store::Table;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, SqliteConnection};
@@ -38,7 +39,7 @@ fn copied(world: &World, from: &Installation) -> Vec<(String, u64, u64, u64)> {
         Some(((*name).to_owned(), source, target, written))
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
-    assert_eq!(rows.len(), 8, "{text}");
+    assert_eq!(rows.len(), Table::ALL.len(), "{text}");
     assert!(rows.iter().all(|(_, source, target, _)| source == target), "{text}");
     assert!(text.contains(&format!("with {SHARDS} shards")), "{text}");
     rows
@@ -94,6 +95,7 @@ async fn everything_is_moved_and_a_second_copy_changes_nothing() {
     server.terminate();
     server.ended(Duration::from_secs(20)).await;
     add_a_skip(&one).await;
+    add_users(&one).await;
     let first = copied(&world, &one);
     assert!(first.iter().all(|(_, source, _, written)| source == written), "{first:?}");
     assert!(first.iter().all(|(_, source, ..)| *source > 0), "every table is tried: {first:?}");
@@ -105,6 +107,9 @@ async fn everything_is_moved_and_a_second_copy_changes_nothing() {
     for part in ["schedules", "jobs"] {
         assert_eq!(moved[part], before[part], "{part}");
     }
+    let users = world.run(&["user", "list"]);
+    assert!(users.contains("ann@example.com"), "{users}");
+    assert_eq!(users, one.run(&["user", "list"]));
     let skips = moved["skips"].as_array().expect("skips").iter();
     let skips: Vec<_> = skips.filter_map(|page| page["skips"].get(0)).collect();
     assert_eq!(skips.len(), 1, "{skips:?}");
@@ -117,6 +122,22 @@ async fn add_a_skip(installation: &Installation) {
                SELECT account_id, id, created_at, created_at + 60000, 7, 'overlap'
                FROM schedules LIMIT 1";
     store.execute(sql).await.expect("inserted");
+    store.close().await.expect("closed");
+}
+
+/// A user, and one row of all that there is about users.
+async fn add_users(installation: &Installation) {
+    let made = installation.run(&["user", "create", "ann@example.com", "--account", "first"]);
+    assert_eq!(made.trim().len(), 24, "a password: {made}");
+    let mut store = open(installation).await;
+    for sql in [
+        "INSERT INTO invitations SELECT randomblob(16), account_id, 'bob@example.com', 'member',
+             randomblob(32), 1, 9000000000000 FROM memberships",
+        "INSERT INTO sessions SELECT randomblob(16), id, randomblob(32), 1, 2, 3 FROM users",
+        "INSERT INTO password_resets SELECT randomblob(16), id, randomblob(32), 1, 2 FROM users",
+    ] {
+        store.execute(sql).await.expect("inserted");
+    }
     store.close().await.expect("closed");
 }
 

@@ -21,9 +21,11 @@ mod pruning;
 mod races;
 mod schedule_lists;
 mod schedules;
+mod sessions;
 mod skips;
-mod sqlite;
+pub mod sqlite;
 mod tenancy;
+mod users;
 mod world;
 
 /// Runs `$module::$case` on the adapter whose stores `$open` opens.
@@ -186,6 +188,28 @@ macro_rules! every_case {
                 schedules_of_others_are_not_there,
                 jobs_of_others_are_not_there,
                 keys_of_others_are_not_there,
+                members_of_others_are_not_there,
+            }
+            users {
+                addresses_are_unique,
+                what_a_new_user_joins_is_all_or_nothing,
+                a_changed_password_ends_sessions_and_resets,
+                a_password_is_hashed_anew_only_while_it_is_the_same,
+                a_disabled_user_is_out_at_once,
+                members_and_their_roles,
+                an_account_keeps_an_owner,
+                two_owners_cannot_both_leave,
+                an_invitation_is_for_one_address_once,
+                invitations_expire_and_are_taken_back,
+            }
+            sessions {
+                one_is_found_by_its_digest_until_it_expires,
+                use_extends_one_up_to_its_end,
+                none_is_made_by_an_old_password,
+                they_end_one_or_all,
+                a_reset_sets_the_password_once,
+                a_reset_expires_and_is_replaced,
+                what_has_expired_is_removed_in_small_batches,
             }
             pruning {
                 old_jobs_skips_and_versions_go,

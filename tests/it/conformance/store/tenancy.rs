@@ -1,10 +1,13 @@
 use punctual::domain::JobId;
 use punctual::domain::schedule::SkipReason;
+use punctual::domain::user::Role;
 use punctual::store::{
-    Cancelled, Change, Changed, End, Firing, JobQuery, NewJob, Retried, SkipQuery, TickRange, Write,
+    Cancelled, Change, Changed, End, Firing, JobQuery, MemberChange, MemberChanged, NewJob,
+    Retried, SkipQuery, TickRange, Write,
 };
 
 use super::accounts::new_key;
+use super::users::{member, new_invitation};
 use super::world::{World, every_job, every_schedule, minute, soon};
 
 fn foreign(w: &World) -> Write {
@@ -73,4 +76,20 @@ pub async fn keys_of_others_are_not_there(w: &World) {
     assert!(!w.store.revoke_key(&foreign(w), key.id).await.expect("revoke"));
     let known = w.store.key(key.id).await.expect("read").expect("a key");
     assert_eq!((known.account, known.revoked_at), (w.account, None));
+}
+
+pub async fn members_of_others_are_not_there(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    let invitation = new_invitation(1, "bob");
+    assert!(w.store.create_invitation(&w.write(minute(1)), &invitation).await.expect("invite"));
+    assert_eq!(w.store.role(w.foreign, ann).await.expect("read"), None);
+    assert_eq!(w.store.members(w.foreign).await.expect("list"), []);
+    assert_eq!(w.store.invitations(w.foreign, minute(1)).await.expect("list"), []);
+    assert!(!w.store.delete_invitation(&foreign(w), invitation.id).await.expect("delete"));
+    for change in [MemberChange::Remove, MemberChange::Set(Role::Viewer)] {
+        let changed = w.store.change_member(&foreign(w), ann, change).await.expect("change");
+        assert_eq!(changed, MemberChanged::NoSuchMember);
+    }
+    assert_eq!(w.store.role(w.account, ann).await.expect("read"), Some(Role::Owner));
+    assert_eq!(w.store.invitations(w.account, minute(1)).await.expect("list").len(), 1);
 }

@@ -1,0 +1,266 @@
+//! Passwords: what may be one, and hashing them where nobody waits for it but who must.
+
+use std::fmt;
+use std::sync::Arc;
+
+use argon2::password_hash::phc::PasswordHash as Parsed;
+use argon2::password_hash::{Error, PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::runtime::Random;
+use crate::store::PasswordHash;
+
+/// How many bytes a password has.
+const LENGTH: std::ops::RangeInclusive<usize> = 10..=1_024;
+/// How many are hashed at once: each takes a core, and its memory, for tens of milliseconds.
+const AT_ONCE: usize = 2;
+/// How many may wait for that: seconds, not minutes.
+const WAITING: usize = 100;
+const SALT_BYTES: usize = 16;
+
+/// A text that can be a password. It is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(String);
+
+/// A text that cannot be a password.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a password has 10 to 1024 bytes: choose another one")]
+pub struct UnusablePassword;
+
+impl Password {
+    /// Takes a text of 10 to 1024 bytes.
+    ///
+    /// # Errors
+    /// If it has fewer or more.
+    pub fn new(text: &str) -> Result<Self, UnusablePassword> {
+        if LENGTH.contains(&text.len()) { Ok(Self(text.to_owned())) } else { Err(UnusablePassword) }
+    }
+
+    /// The password itself, for the one who is to know it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(hidden)")
+    }
+}
+
+/// How much work a hash is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashCost {
+    /// Memory, in KiB.
+    pub memory_kib: u32,
+    /// How often it is gone through.
+    pub passes: u32,
+}
+
+impl Default for HashCost {
+    /// The least that OWASP recommends for argon2id on one lane.
+    fn default() -> Self {
+        Self { memory_kib: 19 * 1_024, passes: 2 }
+    }
+}
+
+/// Why a password was not hashed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum HashError {
+    /// Too many wait for theirs.
+    #[error("too many passwords are being checked at once: try again in a few seconds")]
+    Busy,
+    /// The hash cannot be read, or there is no memory.
+    #[error("a password cannot be checked: {0}")]
+    Failed(String),
+}
+
+/// Whether a password is the one that was hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is not.
+    Wrong,
+    /// It is.
+    Right,
+    /// It is, but its hash was less work, or other work, than one is now: it should be hashed anew.
+    Outdated,
+}
+
+/// Hashes and checks passwords with argon2id: a few at once, on threads where blocking is allowed.
+#[derive(Clone)]
+pub struct Passwords {
+    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
+    random: Random,
+    cost: HashCost,
+}
+
+impl Passwords {
+    /// New hashes are as much work as `cost` says; their salts are drawn from `random`.
+    pub fn new(random: Random, cost: HashCost) -> Self {
+        let (places, slots) = (Semaphore::new(AT_ONCE + WAITING), Semaphore::new(AT_ONCE));
+        Self { places: Arc::new(places), slots: Arc::new(slots), random, cost }
+    }
+
+    /// Hashes a password, with a salt of its own.
+    ///
+    /// # Errors
+    /// `Busy` if too many wait.
+    pub async fn hash(&self, password: &Password) -> Result<PasswordHash, HashError> {
+        let (cost, password) = (self.cost, password.clone());
+        let mut salt = [0; SALT_BYTES];
+        self.random.fill(&mut salt);
+        self.apart(move || {
+            let hash = hasher(cost)?.hash_password_with_salt(password.0.as_bytes(), &salt);
+            hash.map(|hash| PasswordHash(hash.to_string())).map_err(failed)
+        })
+        .await
+    }
+
+    /// Compares a password with a hash; takes as long if there is none.
+    ///
+    /// # Errors
+    /// `Busy` if too many wait.
+    pub async fn verify(
+        &self,
+        password: &Password,
+        hash: Option<&PasswordHash>,
+    ) -> Result<Verdict, HashError> {
+        let Some(hash) = hash else { return self.hash(password).await.map(|_| Verdict::Wrong) };
+        let (cost, password, hash) = (self.cost, password.clone(), hash.clone());
+        self.apart(move || {
+            let hash = Parsed::new(&hash.0).map_err(|error| failed(error.into()))?;
+            match hasher(cost)?.verify_password(password.0.as_bytes(), &hash) {
+                Ok(()) if is_of(cost, &hash) => Ok(Verdict::Right),
+                Ok(()) => Ok(Verdict::Outdated),
+                Err(Error::PasswordInvalid) => Ok(Verdict::Wrong),
+                Err(error) => Err(failed(error)),
+            }
+        })
+        .await
+    }
+
+    /// Runs `work` when it is its turn. Its place is its own until it is done, even if nobody waits
+    /// for it any more.
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, HashError> + Send + 'static,
+    ) -> Result<T, HashError> {
+        let place = self.places.clone().try_acquire_owned().map_err(|_| HashError::Busy)?;
+        let slot = self.slots.clone().acquire_owned().await.map_err(|_| HashError::Busy)?;
+        let run = move || {
+            let _held: [OwnedSemaphorePermit; 2] = [place, slot];
+            work()
+        };
+        let done = tokio::task::spawn_blocking(run).await;
+        done.unwrap_or_else(|error| Err(HashError::Failed(error.to_string())))
+    }
+}
+
+fn hasher(cost: HashCost) -> Result<Argon2<'static>, HashError> {
+    let params = Params::new(cost.memory_kib, cost.passes, 1, None);
+    let params = params.map_err(|error| HashError::Failed(error.to_string()))?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+}
+
+fn is_of(cost: HashCost, hash: &Parsed) -> bool {
+    let same = |params: Params| {
+        (params.m_cost(), params.t_cost(), params.p_cost()) == (cost.memory_kib, cost.passes, 1)
+    };
+    hash.algorithm.as_str() == "argon2id" && Params::try_from(hash).is_ok_and(same)
+}
+
+fn failed(error: Error) -> HashError {
+    HashError::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::runtime::Clock;
+
+    const LIGHT: HashCost = HashCost { memory_kib: 64, passes: 1 };
+
+    fn password(text: &str) -> Password {
+        Password::new(text).expect("long enough")
+    }
+
+    #[test]
+    fn lengths_are_bounded_in_bytes() {
+        for (length, ok) in
+            [(9, false), (10, true), (1_024, true), (1_025, false), (1 << 20, false)]
+        {
+            assert_eq!(Password::new(&"a".repeat(length)).is_ok(), ok, "{length}");
+        }
+        assert!(Password::new("ééééé").is_ok(), "ten bytes");
+        assert_eq!(format!("{:?}", password("correct horse")), "Password(hidden)");
+    }
+
+    #[tokio::test]
+    async fn a_hash_is_argon2id_as_owasp_recommends_and_salted() {
+        let passwords = Passwords::new(Random::seeded(1), HashCost::default());
+        let [one, two] = [passwords.hash(&password("correct horse")).await.expect("hashed"), {
+            passwords.hash(&password("correct horse")).await.expect("hashed")
+        }];
+        assert!(one.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", one.0);
+        assert_ne!(one, two);
+        let verify = async |text: &str, hash| passwords.verify(&password(text), hash).await;
+        assert_eq!(verify("correct horse", Some(&one)).await, Ok(Verdict::Right));
+        assert_eq!(verify("incorrect horse", Some(&one)).await, Ok(Verdict::Wrong));
+        assert_eq!(verify("correct horse", None).await, Ok(Verdict::Wrong));
+    }
+
+    #[tokio::test]
+    async fn a_hash_of_other_work_is_outdated() {
+        let light = Passwords::new(Random::seeded(1), LIGHT);
+        let heavier = HashCost { passes: 2, ..LIGHT };
+        let heavy = Passwords::new(Random::seeded(1), heavier);
+        let hash = light.hash(&password("correct horse")).await.expect("hashed");
+        let verify = async |text: &str| heavy.verify(&password(text), Some(&hash)).await;
+        assert_eq!(verify("correct horse").await, Ok(Verdict::Outdated));
+        assert_eq!(verify("incorrect horse").await, Ok(Verdict::Wrong));
+        let damaged = PasswordHash("$argon2id$x".to_owned());
+        let failed = heavy.verify(&password("correct horse"), Some(&damaged)).await;
+        assert!(matches!(failed, Err(HashError::Failed(_))));
+    }
+
+    #[tokio::test]
+    async fn who_comes_too_late_is_refused_at_once() {
+        let passwords = Passwords::new(Random::seeded(1), LIGHT);
+        let all = (0..AT_ONCE + WAITING + 3)
+            .map(|_| async { passwords.hash(&password("correct horse")).await });
+        let done = join_all(all).await;
+        let refused = done.iter().filter(|one| **one == Err(HashError::Busy)).count();
+        assert!((1..=3).contains(&refused), "{refused}");
+        assert!(passwords.hash(&password("correct horse")).await.is_ok(), "there is room again");
+    }
+
+    #[tokio::test]
+    async fn fifty_at_once_do_not_keep_others_waiting() {
+        let (passwords, clock) =
+            (Passwords::new(Random::seeded(1), HashCost::default()), Clock::system());
+        let all =
+            join_all((0..50).map(|_| async { passwords.hash(&password("correct horse")).await }));
+        let (done, mut longest) = (std::cell::Cell::new(false), Duration::ZERO);
+        let beside = async {
+            while !done.get() {
+                let asked = clock.monotonic();
+                tokio::task::yield_now().await;
+                longest = longest.max(clock.monotonic() - asked);
+            }
+        };
+        let ((), hashed) = tokio::join!(beside, async {
+            let hashed = all.await;
+            done.set(true);
+            hashed
+        });
+        assert!(hashed.iter().all(Result::is_ok));
+        // On the one thread of this test a single hash done in place would take as long as that.
+        assert!(longest < Duration::from_millis(200), "{longest:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! What operators do with users and with who belongs to an account.
+
+use super::operators::{AccountError, Accounts, write};
+use super::passwords::Password;
+use super::users::{INVITATION_PAGE, INVITED_FOR, link};
+use crate::domain::token::Token;
+use crate::domain::user::{EmailAddress, Role};
+use crate::domain::{InvitationId, UserId};
+use crate::store::{
+    Account, Ending, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, User,
+    UserCreated,
+};
+
+/// The letters of a password that is made for somebody: 144 random bits.
+const MADE_LETTERS: usize = 24;
+
+impl Accounts {
+    /// A password that nobody has chosen.
+    pub fn new_password(&self) -> Password {
+        let letters: String = self.new_token().reveal().chars().take(MADE_LETTERS).collect();
+        Password::new(&letters).expect("it is long enough")
+    }
+
+    fn new_token(&self) -> Token {
+        Token::new(|bytes| self.random.fill(bytes))
+    }
+
+    /// Makes a user, who belongs to `account` if one is given.
+    pub async fn create_user(
+        &self,
+        email: &EmailAddress,
+        password: &Password,
+        account: Option<(&Account, Role)>,
+    ) -> Result<UserId, AccountError> {
+        let now = self.clock.now();
+        let id = UserId::new(now, self.random.bits());
+        let password = self.passwords.hash(password).await?;
+        let user = NewUser { id, email: email.clone(), password };
+        let joins =
+            account.map_or(Joins::Nothing, |(account, role)| Joins::Existing(account.id, role));
+        match self.store.create_user(now, &user, &joins).await? {
+            UserCreated::Created => Ok(id),
+            UserCreated::EmailTaken => Err(AccountError::EmailTaken(email.clone())),
+            _ => {
+                let name = account.map(|(account, _)| account.name.clone()).unwrap_or_default();
+                Err(AccountError::NoSuchAccount(name))
+            }
+        }
+    }
+
+    /// All users, by address.
+    pub async fn users(&self) -> Result<Vec<User>, AccountError> {
+        Ok(self.store.users().await?)
+    }
+
+    /// The user with this address.
+    async fn user_named(&self, email: &EmailAddress) -> Result<User, AccountError> {
+        let user = self.store.user_named(email).await?;
+        user.ok_or_else(|| AccountError::NoSuchUser(email.clone()))
+    }
+
+    /// Disables a user: all sessions end, and there will be none. Or enables one.
+    pub async fn disable_user(
+        &self,
+        email: &EmailAddress,
+        disabled: bool,
+    ) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        self.store.disable_user(user.id, disabled.then(|| self.clock.now())).await?;
+        Ok(())
+    }
+
+    /// Sets a user's password. All sessions end.
+    pub async fn set_password(
+        &self,
+        email: &EmailAddress,
+        password: &Password,
+    ) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        let hash = self.passwords.hash(password).await?;
+        self.store.set_password(user.id, &hash, None).await?;
+        Ok(())
+    }
+
+    /// Ends all sessions of a user.
+    pub async fn sign_out(&self, email: &EmailAddress) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        Ok(self.store.end_sessions(user.id, Ending::All).await?)
+    }
+
+    /// Who belongs to an account, by address.
+    pub async fn members(&self, account: &Account) -> Result<Vec<Member>, AccountError> {
+        Ok(self.store.members(account.id).await?)
+    }
+
+    /// Changes who belongs to an account.
+    pub async fn change_member(
+        &self,
+        account: &Account,
+        email: &EmailAddress,
+        change: MemberChange,
+    ) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        let write = write(account.id, self.clock.now());
+        match self.store.change_member(&write, user.id, change).await? {
+            MemberChanged::Done => Ok(()),
+            MemberChanged::NoSuchMember => {
+                Err(AccountError::NoSuchMember(email.clone(), account.name.clone()))
+            }
+            MemberChanged::LastOwner => Err(AccountError::LastOwner(account.name.clone())),
+        }
+    }
+
+    /// Makes an invitation, in place of an earlier one to the same address. Returns the link that
+    /// accepts it, once, within a week: to be handed to whom it is for.
+    pub async fn invite(
+        &self,
+        account: &Account,
+        email: &EmailAddress,
+        role: Role,
+        public_url: &str,
+    ) -> Result<String, AccountError> {
+        let (now, token) = (self.clock.now(), self.new_token());
+        let invitation = NewInvitation {
+            id: InvitationId::new(now, self.random.bits()),
+            email: email.clone(),
+            role,
+            digest: token.digest(),
+            expires_at: now.plus(INVITED_FOR),
+        };
+        if self.store.create_invitation(&write(account.id, now), &invitation).await? {
+            Ok(link(public_url, INVITATION_PAGE, &token))
+        } else {
+            Err(AccountError::NoSuchAccount(account.name.clone()))
+        }
+    }
+}

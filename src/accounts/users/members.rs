@@ -1,0 +1,159 @@
+//! Who belongs to an account, and who is to.
+
+use std::time::Duration;
+
+use super::{UserError, Users, invitation_mail, link};
+use crate::domain::token::Token;
+use crate::domain::user::{EmailAddress, Role};
+use crate::domain::{AccountId, InvitationId, UserId};
+use crate::store::{
+    Invitation, Member, MemberChange, MemberChanged, NewInvitation, Session, Write,
+};
+
+/// How long an invitation can be accepted.
+pub(in crate::accounts) const INVITED_FOR: Duration = Duration::from_secs(7 * 86_400);
+/// The page where an invitation is accepted.
+pub(in crate::accounts) const INVITATION_PAGE: &str = "invitation";
+
+impl Users {
+    /// Who belongs to an account; for all who do.
+    ///
+    /// # Errors
+    /// As of [`Users::authorize`].
+    pub async fn members(
+        &self,
+        session: &Session,
+        account: AccountId,
+    ) -> Result<Vec<Member>, UserError> {
+        self.authorize(session, account, Role::Viewer).await?;
+        Ok(self.0.context.store.members(account).await?)
+    }
+
+    /// Gives a member another role; for owners.
+    ///
+    /// # Errors
+    /// `LastOwner` if nobody else is one.
+    pub async fn set_role(
+        &self,
+        session: &Session,
+        account: AccountId,
+        user: UserId,
+        role: Role,
+    ) -> Result<(), UserError> {
+        self.authorize(session, account, Role::Owner).await?;
+        self.change(account, user, MemberChange::Set(role)).await
+    }
+
+    /// Removes a member; for owners, and for whoever leaves.
+    ///
+    /// # Errors
+    /// `LastOwner` if nobody else is one.
+    pub async fn remove_member(
+        &self,
+        session: &Session,
+        account: AccountId,
+        user: UserId,
+    ) -> Result<(), UserError> {
+        let needed = if user == session.user { Role::Viewer } else { Role::Owner };
+        self.authorize(session, account, needed).await?;
+        self.change(account, user, MemberChange::Remove).await
+    }
+
+    async fn change(
+        &self,
+        account: AccountId,
+        user: UserId,
+        change: MemberChange,
+    ) -> Result<(), UserError> {
+        let context = &self.0.context;
+        let write = Write { account, now: context.clock.now() };
+        match context.store.change_member(&write, user, change).await? {
+            MemberChanged::Done => Ok(()),
+            MemberChanged::NoSuchMember => Err(UserError::NoSuchMember),
+            MemberChanged::LastOwner => Err(UserError::LastOwner),
+        }
+    }
+
+    /// Mails an invitation, in place of an earlier one to the same address; for owners. It works
+    /// once, for a week, for a user with that address.
+    ///
+    /// # Errors
+    /// `NoMail` if no mail can be sent from here.
+    pub async fn invite(
+        &self,
+        session: &Session,
+        account: AccountId,
+        email: &str,
+        role: Role,
+    ) -> Result<InvitationId, UserError> {
+        self.authorize(session, account, Role::Owner).await?;
+        let (mailer, public_url) = self.mail()?;
+        let email: EmailAddress = email.parse()?;
+        let context = &self.0.context;
+        let now = context.clock.now();
+        self.0.throttle.invitation(account, now).await?;
+        let name = context.store.account(account).await?.ok_or(UserError::NoSuchAccount)?.name;
+        let token = self.token();
+        let invitation = NewInvitation {
+            id: InvitationId::new(now, context.random.bits()),
+            email: email.clone(),
+            role,
+            digest: token.digest(),
+            expires_at: now.plus(INVITED_FOR),
+        };
+        let write = Write { account, now };
+        if !context.store.create_invitation(&write, &invitation).await? {
+            return Err(UserError::NoSuchAccount);
+        }
+        let link = link(public_url, INVITATION_PAGE, &token);
+        mailer.send(&invitation_mail(email, &name, &link)).await?;
+        Ok(invitation.id)
+    }
+
+    /// The invitations that wait, newest first; for owners.
+    ///
+    /// # Errors
+    /// As of [`Users::authorize`].
+    pub async fn invitations(
+        &self,
+        session: &Session,
+        account: AccountId,
+    ) -> Result<Vec<Invitation>, UserError> {
+        self.authorize(session, account, Role::Owner).await?;
+        let context = &self.0.context;
+        Ok(context.store.invitations(account, context.clock.now()).await?)
+    }
+
+    /// Takes an invitation back; for owners.
+    ///
+    /// # Errors
+    /// `NoSuchMember` if there is none with this id.
+    pub async fn take_back_invitation(
+        &self,
+        session: &Session,
+        account: AccountId,
+        id: InvitationId,
+    ) -> Result<(), UserError> {
+        self.authorize(session, account, Role::Owner).await?;
+        let context = &self.0.context;
+        let write = Write { account, now: context.clock.now() };
+        let gone = context.store.delete_invitation(&write, id).await?;
+        if gone { Ok(()) } else { Err(UserError::NoSuchMember) }
+    }
+
+    /// Accepts an invitation for the address of the user of this session. Returns the account.
+    ///
+    /// # Errors
+    /// `InvalidLink` if it is for another address, was used or has expired.
+    pub async fn accept_invitation(
+        &self,
+        session: &Session,
+        token: &str,
+    ) -> Result<AccountId, UserError> {
+        let context = &self.0.context;
+        let token: Token = token.parse().map_err(|_| UserError::InvalidLink)?;
+        let (now, digest) = (context.clock.now(), token.digest());
+        let account = context.store.accept_invitation(now, session.user, digest).await?;
+        account.ok_or(UserError::InvalidLink)
+    }
+}

@@ -1,0 +1,63 @@
+//! Who has signed in, and what they may do.
+
+use std::time::Duration;
+
+use super::{UserError, Users};
+use crate::domain::AccountId;
+use crate::domain::token::Token;
+use crate::domain::user::Role;
+use crate::store::{Membership, Session};
+
+/// How much longer a session has to live by a use for the store to be told.
+const WORTHWHILE: Duration = Duration::from_secs(60);
+
+impl Users {
+    /// The session with this token. That it is used lets it live on, up to its end.
+    ///
+    /// # Errors
+    /// `SignedOut` if there is none any more.
+    pub async fn session(&self, token: &Token) -> Result<Session, UserError> {
+        let (context, settings) = (&self.0.context, &self.0.settings);
+        let now = context.clock.now();
+        let session = context.store.session(token.digest(), now).await?;
+        let session = session.ok_or(UserError::SignedOut)?;
+        let expires_at = now.plus(settings.session_idle).min(session.ends_at);
+        if expires_at.since(session.expires_at) < WORTHWHILE {
+            return Ok(session);
+        }
+        context.store.extend_session(now, session.id, expires_at).await?;
+        Ok(Session { expires_at, ..session })
+    }
+
+    /// The sessions of the user of this one, newest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn sessions(&self, session: &Session) -> Result<Vec<Session>, UserError> {
+        let context = &self.0.context;
+        Ok(context.store.sessions(session.user, context.clock.now()).await?)
+    }
+
+    /// What the user of a session belongs to, by name.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn memberships(&self, session: &Session) -> Result<Vec<Membership>, UserError> {
+        Ok(self.0.context.store.memberships(session.user).await?)
+    }
+
+    /// What the user of a session may do in an account, if it is as much as `needed`.
+    ///
+    /// # Errors
+    /// `NoSuchAccount` to who does not belong to it, `Forbidden` to who may do less.
+    pub async fn authorize(
+        &self,
+        session: &Session,
+        account: AccountId,
+        needed: Role,
+    ) -> Result<Role, UserError> {
+        let role = self.0.context.store.role(account, session.user).await?;
+        let role = role.ok_or(UserError::NoSuchAccount)?;
+        if role.allows(needed) { Ok(role) } else { Err(UserError::Forbidden(needed)) }
+    }
+}

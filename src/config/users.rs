@@ -1,0 +1,100 @@
+//! Users: who may become one, how long they stay signed in, and the mails to them.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use url::Url;
+
+use super::reader::{Parsed, Raw, Reader, number, text};
+use crate::accounts::UserSettings;
+use crate::channels::email::Settings as MailSettings;
+use crate::domain::user::EmailAddress;
+
+pub(super) fn read_users(reader: &mut Reader) -> UserSettings {
+    let hours: u64 = reader.read("accounts.session_idle_hours", number(1..=8_760));
+    let days: u64 = reader.read("accounts.session_days", number(1..=365));
+    UserSettings {
+        sign_up: reader.read("accounts.sign_up", sign_up),
+        session_idle: Duration::from_secs(hours * 3_600),
+        session_lifetime: Duration::from_secs(days * 86_400),
+        public_url: reader.read("http.public_url", public_url),
+    }
+}
+
+fn sign_up<T: FromStr>(raw: &Raw) -> Parsed<T> {
+    text(raw)?.parse().map_err(|_| "must be open, invitation or off".to_owned())
+}
+
+fn public_url(raw: &Raw) -> Parsed<Option<String>> {
+    let text = text(raw)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let allowed =
+        || "must be a URL without a query, such as https://punctual.example.com".to_owned();
+    let url = Url::parse(&text).map_err(|_| allowed())?;
+    let plain = matches!(url.scheme(), "http" | "https")
+        && url.query().is_none()
+        && url.fragment().is_none()
+        && url.username().is_empty()
+        && url.password().is_none();
+    if plain { Ok(Some(url.as_str().trim_end_matches('/').to_owned())) } else { Err(allowed()) }
+}
+
+/// The server that mails are handed to; absent if none is named.
+pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
+    let from = reader.read("mail.from", sender);
+    let server = reader.read("mail.url", |raw| MailSettings::of_url(&text(raw)?, from.as_ref()));
+    let file = reader.read("mail.password_file", text);
+    let ca_certificates = reader.read("mail.ca_file", authorities);
+    if from.is_none() && reader.raw("mail.url") != Raw::Text(String::new()) {
+        reader.mistake("mail.from", "must be set beside mail.url");
+    }
+    let server = server?;
+    let password_file = (!file.is_empty()).then(|| PathBuf::from(file));
+    if password_file.is_some() && !server.password.is_empty() {
+        reader.mistake("mail.password_file", "cannot be set beside a password in mail.url");
+    }
+    Some(MailSettings { password_file, ca_certificates, ..server })
+}
+
+fn authorities(raw: &Raw) -> Parsed<Option<String>> {
+    let path = text(raw)?;
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let pem = std::fs::read_to_string(&path);
+    let pem = pem.map_err(|error| format!("the file {path} cannot be read: {error}"))?;
+    let ok = pem.contains("-----BEGIN CERTIFICATE-----");
+    if ok { Ok(Some(pem)) } else { Err(format!("there is no certificate (PEM) in {path}")) }
+}
+
+fn sender(raw: &Raw) -> Parsed<Option<EmailAddress>> {
+    let text = text(raw)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| "must be an e-mail address such as a@example.com".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Raw {
+        Raw::Text(text.to_owned())
+    }
+
+    #[test]
+    fn public_urls() {
+        let read = |text: &str| public_url(&raw(text));
+        assert_eq!(read(""), Ok(None));
+        let url = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(read("https://a.example/"), url("https://a.example"));
+        assert_eq!(read("http://a.example:8080/x/"), url("http://a.example:8080/x"));
+        for wrong in ["a.example", "ftp://a", "https://a/?b", "https://a/#b", "https://u:p@a/"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

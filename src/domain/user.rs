@@ -1,0 +1,159 @@
+//! Users: their addresses and roles.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::names::names;
+
+names! {
+    /// What a user may do in an account; each role may do what the ones before it may.
+    Role {
+        /// Look at everything.
+        Viewer = "viewer",
+        /// Change schedules and channels, too.
+        Member = "member",
+        /// Manage users, invitations and keys, too.
+        Owner = "owner",
+    }
+}
+
+impl Role {
+    /// Whether this role may do what `needed` may.
+    pub fn allows(self, needed: Self) -> bool {
+        self.rank() >= needed.rank()
+    }
+
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Viewer => 0,
+            Self::Member => 1,
+            Self::Owner => 2,
+        }
+    }
+}
+
+/// The longest address that mail servers take, in bytes.
+const LONGEST_ADDRESS: usize = 254;
+/// The longest part before the `@`, in bytes.
+const LONGEST_LOCAL: usize = 64;
+
+/// An e-mail address in its normal form: lower case, an international domain as `xn--…`. Made of
+/// letters, digits and `.!#$%&'*+/=?^_{|}~-` and the grave accent, so that it can stand in any
+/// header of a mail as it is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EmailAddress(String);
+
+/// A text that is not an e-mail address that can be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("must be an e-mail address such as ann@example.com")]
+pub struct InvalidAddress;
+
+impl EmailAddress {
+    /// Its normal form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EmailAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for EmailAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for EmailAddress {
+    type Err = InvalidAddress;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let text = text.trim_matches(' ');
+        // An international domain is longer in its normal form, never shorter.
+        if text.len() > LONGEST_ADDRESS {
+            return Err(InvalidAddress);
+        }
+        let (local, domain) = text.rsplit_once('@').ok_or(InvalidAddress)?;
+        let plain =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+/=?^_`{|}~-".contains(&byte);
+        let is_local = local.len() <= LONGEST_LOCAL
+            && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(plain));
+        let domain = normal_domain(domain).filter(|_| is_local).ok_or(InvalidAddress)?;
+        let address = format!("{}@{domain}", local.to_ascii_lowercase());
+        if address.len() <= LONGEST_ADDRESS { Ok(Self(address)) } else { Err(InvalidAddress) }
+    }
+}
+
+fn normal_domain(domain: &str) -> Option<String> {
+    let url::Host::Domain(domain) = url::Host::parse(domain).ok()? else { return None };
+    let is_label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        (1..=63).contains(&label.len())
+            && label.bytes().all(plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    domain.split('.').all(is_label).then_some(domain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_one_normal_form() {
+        for (given, normal) in [
+            ("ann@example.com", "ann@example.com"),
+            (" Ann.B+tag@EXAMPLE.com ", "ann.b+tag@example.com"),
+            ("a@bücher.example", "a@xn--bcher-kva.example"),
+            ("root@localhost", "root@localhost"),
+        ] {
+            let address: EmailAddress = given.parse().expect(given);
+            assert_eq!(address.as_str(), normal);
+            assert_eq!(normal.parse(), Ok(address));
+        }
+    }
+
+    #[test]
+    fn what_could_end_a_header_or_name_another_is_refused() {
+        let (long, deep) =
+            (format!("{}@a.de", "a".repeat(65)), format!("a@{}de", "a.".repeat(126)));
+        for wrong in [
+            "",
+            "a",
+            "@",
+            "a@",
+            "@a.de",
+            "a b@a.de",
+            "a@a.de\r\nBcc: b@b.de",
+            "a\n@a.de",
+            "a@a.de,b@b.de",
+            "<a@a.de>",
+            "a@b@c.de",
+            "\"a b\"@a.de",
+            "a..b@a.de",
+            ".a@a.de",
+            "a@127.0.0.1",
+            "a@[::1]",
+            "a@a..de",
+            "a@-a.de",
+            "a@a_b.de",
+            "a@a.de.",
+            "é@a.de",
+            "a@a.de\0",
+            &long,
+            &deep,
+        ] {
+            assert_eq!(wrong.parse::<EmailAddress>(), Err(InvalidAddress), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn roles_include_the_ones_before() {
+        assert!(Role::Owner.allows(Role::Viewer) && Role::Member.allows(Role::Member));
+        assert!(!Role::Viewer.allows(Role::Member) && !Role::Member.allows(Role::Owner));
+    }
+}

@@ -1,0 +1,335 @@
+//! Changes of users, within a transaction.
+//!
+//! Whoever changes what depends on a user locks the user's row first; whoever changes who belongs
+//! to an account, the account's row. A statement that follows sees what the one before has waited
+//! for.
+
+use sqlx::PgConnection;
+
+use super::error::Outcome;
+use crate::domain::token::TokenDigest;
+use crate::domain::user::Role;
+use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
+use crate::store::user_rows::{
+    ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, END_OTHERS,
+    END_SESSION, END_SESSIONS, EXTEND_SESSION, INSERT_ACCOUNT, INSERT_INVITATION, INSERT_RESET,
+    INSERT_SESSION, INSERT_USER, MEMBER_ROLE, OTHER_OWNERS, PRUNE, REHASH_PASSWORD, REMOVE_MEMBER,
+    REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
+};
+use crate::store::{
+    Account, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession,
+    NewUser, PasswordHash, UserCreated, Write,
+};
+
+type Connection = PgConnection;
+
+/// Account. Who changes the owners of an account does it one after the other.
+const LOCK_ACCOUNT: &str = "SELECT FROM accounts WHERE id = $1 FOR UPDATE";
+/// User. A password does not change while a session or a reset is made by it.
+const LOCK_USER: &str = "SELECT FROM users WHERE id = $1 FOR UPDATE";
+
+/// The user first, since most often it is the address that is taken; what cannot be joined takes
+/// the user away again.
+pub(super) async fn create_user(
+    connection: &mut Connection,
+    now: Timestamp,
+    user: NewUser,
+    joins: Joins,
+) -> Outcome<UserCreated> {
+    let made = sqlx::query(INSERT_USER)
+        .bind(user.id)
+        .bind(user.email.as_str().to_owned())
+        .bind(user.password.0)
+        .bind(now)
+        .execute(&mut *connection)
+        .await?;
+    if made.rows_affected() == 0 {
+        return Ok(UserCreated::EmailTaken);
+    }
+    let joined = join(connection, now, user.id, joins).await?;
+    if joined != UserCreated::Created {
+        sqlx::query(DELETE_USER).bind(user.id).execute(connection).await?;
+    }
+    Ok(joined)
+}
+
+async fn join(
+    connection: &mut Connection,
+    now: Timestamp,
+    user: UserId,
+    joins: Joins,
+) -> Outcome<UserCreated> {
+    match joins {
+        Joins::Nothing => Ok(UserCreated::Created),
+        Joins::New(account) => {
+            let id = account.id;
+            if !create_account(connection, account).await? {
+                return Ok(UserCreated::NameTaken);
+            }
+            add_member(connection, now, (id, user, Role::Owner)).await?;
+            Ok(UserCreated::Created)
+        }
+        Joins::Existing(account, role) => {
+            let added = add_member(connection, now, (account, user, role)).await?;
+            Ok(if added { UserCreated::Created } else { UserCreated::NoSuchAccount })
+        }
+        Joins::Invited(digest) => {
+            let account = accept_invitation(connection, now, user, digest).await?;
+            Ok(account.map_or(UserCreated::NoSuchInvitation, |_| UserCreated::Created))
+        }
+    }
+}
+
+async fn create_account(connection: &mut Connection, account: Account) -> Outcome<bool> {
+    let made = sqlx::query(INSERT_ACCOUNT)
+        .bind(account.id)
+        .bind(account.name)
+        .bind(account.created_at)
+        .execute(connection)
+        .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+/// Whether the user was no member before.
+async fn add_member(
+    connection: &mut Connection,
+    now: Timestamp,
+    (account, user, role): (AccountId, UserId, Role),
+) -> Outcome<bool> {
+    let added = sqlx::query(ADD_MEMBER)
+        .bind(MembershipId::of(account, user))
+        .bind(account)
+        .bind(user)
+        .bind(role)
+        .bind(now)
+        .execute(connection)
+        .await?;
+    Ok(added.rows_affected() > 0)
+}
+
+pub(super) async fn accept_invitation(
+    connection: &mut Connection,
+    now: Timestamp,
+    user: UserId,
+    digest: TokenDigest,
+) -> Outcome<Option<AccountId>> {
+    let used: Option<(AccountId, Role)> = sqlx::query_as(USE_INVITATION)
+        .bind(digest.0.to_vec())
+        .bind(now)
+        .bind(user)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some((account, role)) = used else { return Ok(None) };
+    add_member(connection, now, (account, user, role)).await?;
+    Ok(Some(account))
+}
+
+pub(super) async fn set_password(
+    connection: &mut Connection,
+    user: UserId,
+    password: PasswordHash,
+    keep: Option<SessionId>,
+) -> Outcome<bool> {
+    let set = sqlx::query(SET_PASSWORD).bind(user).bind(password.0);
+    if set.execute(&mut *connection).await?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    sqlx::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
+    end_sessions(connection, user, keep.map_or(Ending::All, Ending::AllBut)).await?;
+    Ok(true)
+}
+
+pub(super) async fn rehash_password(
+    connection: &mut Connection,
+    user: UserId,
+    version: i64,
+    password: PasswordHash,
+) -> Outcome<()> {
+    let query = sqlx::query(REHASH_PASSWORD).bind(user).bind(version).bind(password.0);
+    query.execute(connection).await?;
+    Ok(())
+}
+
+pub(super) async fn disable_user(
+    connection: &mut Connection,
+    user: UserId,
+    at: Option<Timestamp>,
+) -> Outcome<bool> {
+    let set = sqlx::query(DISABLE_USER).bind(user).bind(at).execute(&mut *connection).await?;
+    if set.rows_affected() > 0 && at.is_some() {
+        sqlx::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
+        end_sessions(connection, user, Ending::All).await?;
+    }
+    Ok(set.rows_affected() > 0)
+}
+
+pub(super) async fn change_member(
+    connection: &mut Connection,
+    write: Write,
+    user: UserId,
+    change: MemberChange,
+) -> Outcome<MemberChanged> {
+    let account = write.account;
+    sqlx::query(LOCK_ACCOUNT).bind(account).execute(&mut *connection).await?;
+    let Some(role) = role(connection, account, user).await? else {
+        let MemberChange::Add(role) = change else { return Ok(MemberChanged::NoSuchMember) };
+        let added = add_member(connection, write.now, (account, user, role)).await?;
+        return Ok(if added { MemberChanged::Done } else { MemberChanged::NoSuchMember });
+    };
+    let stays_owner = matches!(change, MemberChange::Add(_) | MemberChange::Set(Role::Owner));
+    if role == Role::Owner && !stays_owner && !has_other_owner(connection, account, user).await? {
+        return Ok(MemberChanged::LastOwner);
+    }
+    let query = match change {
+        MemberChange::Add(_) => return Ok(MemberChanged::Done),
+        MemberChange::Set(role) => sqlx::query(SET_ROLE).bind(account).bind(user).bind(role),
+        MemberChange::Remove => sqlx::query(REMOVE_MEMBER).bind(account).bind(user),
+    };
+    query.execute(connection).await?;
+    Ok(MemberChanged::Done)
+}
+
+async fn role(
+    connection: &mut Connection,
+    account: AccountId,
+    user: UserId,
+) -> Outcome<Option<Role>> {
+    let query = sqlx::query_scalar(MEMBER_ROLE).bind(account).bind(user);
+    Ok(query.fetch_optional(connection).await?)
+}
+
+async fn has_other_owner(
+    connection: &mut Connection,
+    account: AccountId,
+    user: UserId,
+) -> Outcome<bool> {
+    let query = sqlx::query_scalar(OTHER_OWNERS).bind(account).bind(user);
+    let others: i64 = query.fetch_one(connection).await?;
+    Ok(others > 0)
+}
+
+pub(super) async fn create_invitation(
+    connection: &mut Connection,
+    write: Write,
+    invitation: NewInvitation,
+) -> Outcome<bool> {
+    let email = invitation.email.as_str().to_owned();
+    let made = sqlx::query(INSERT_INVITATION)
+        .bind(invitation.id)
+        .bind(write.account)
+        .bind(email.clone())
+        .bind(invitation.role)
+        .bind(invitation.digest.0.to_vec())
+        .bind(write.now)
+        .bind(invitation.expires_at)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(REPLACE_INVITATIONS)
+        .bind(write.account)
+        .bind(email)
+        .bind(invitation.id)
+        .execute(connection)
+        .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+pub(super) async fn delete_invitation(
+    connection: &mut Connection,
+    write: Write,
+    id: InvitationId,
+) -> Outcome<bool> {
+    let query = sqlx::query(DELETE_INVITATION).bind(write.account).bind(id);
+    Ok(query.execute(connection).await?.rows_affected() > 0)
+}
+
+pub(super) async fn create_session(
+    connection: &mut Connection,
+    now: Timestamp,
+    session: NewSession,
+) -> Outcome<bool> {
+    sqlx::query(LOCK_USER).bind(session.user).execute(&mut *connection).await?;
+    let made = sqlx::query(INSERT_SESSION)
+        .bind(session.id)
+        .bind(session.user)
+        .bind(session.password_version)
+        .bind(session.digest.0.to_vec())
+        .bind(now)
+        .bind(session.expires_at)
+        .bind(session.ends_at)
+        .execute(connection)
+        .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+pub(super) async fn extend_session(
+    connection: &mut Connection,
+    now: Timestamp,
+    id: SessionId,
+    expires_at: Timestamp,
+) -> Outcome<()> {
+    let query = sqlx::query(EXTEND_SESSION).bind(id).bind(now).bind(expires_at);
+    query.execute(connection).await?;
+    Ok(())
+}
+
+pub(super) async fn end_sessions(
+    connection: &mut Connection,
+    user: UserId,
+    which: Ending,
+) -> Outcome<()> {
+    let query = match which {
+        Ending::One(id) => sqlx::query(END_SESSION).bind(user).bind(id),
+        Ending::AllBut(id) => sqlx::query(END_OTHERS).bind(user).bind(id),
+        Ending::All => sqlx::query(END_SESSIONS).bind(user),
+    };
+    query.execute(connection).await?;
+    Ok(())
+}
+
+pub(super) async fn create_reset(
+    connection: &mut Connection,
+    now: Timestamp,
+    reset: NewReset,
+) -> Outcome<bool> {
+    sqlx::query(LOCK_USER).bind(reset.user).execute(&mut *connection).await?;
+    sqlx::query(DELETE_RESETS).bind(reset.user).execute(&mut *connection).await?;
+    let made = sqlx::query(INSERT_RESET)
+        .bind(reset.id)
+        .bind(reset.user)
+        .bind(reset.digest.0.to_vec())
+        .bind(now)
+        .bind(reset.expires_at)
+        .execute(connection)
+        .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+pub(super) async fn complete_reset(
+    connection: &mut Connection,
+    now: Timestamp,
+    digest: TokenDigest,
+    password: PasswordHash,
+) -> Outcome<Option<UserId>> {
+    let user: Option<UserId> = sqlx::query_scalar(RESET)
+        .bind(digest.0.to_vec())
+        .bind(now)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(user) = user else { return Ok(None) };
+    sqlx::query(LOCK_USER).bind(user).execute(&mut *connection).await?;
+    // It may have been used up, or taken back, while the user was waited for.
+    let query = sqlx::query(RESET).bind(digest.0.to_vec()).bind(now);
+    if query.fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(None);
+    }
+    Ok(set_password(connection, user, password, None).await?.then_some(user))
+}
+
+pub(super) async fn prune(connection: &mut Connection, now: Timestamp, limit: u32) -> Outcome<u64> {
+    let mut most = 0;
+    for query in PRUNE {
+        let query = sqlx::query(query).bind(now).bind(i64::from(limit));
+        most = most.max(query.execute(&mut *connection).await?.rows_affected());
+    }
+    Ok(most)
+}

@@ -1,0 +1,87 @@
+//! S18: guessing is slow, and tells nothing.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use punctual::accounts::UserError;
+
+use super::world::{HOME, HOUR, PASSWORD, World, sign_in};
+use crate::api::away_queue::AwayQueue;
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([198, 51, 100, last])
+}
+
+/// How many of so many wrong tries, from an address each, are answered as wrong.
+async fn wrong(users: &punctual::accounts::Users, name: &str, tries: u8) -> usize {
+    let mut answered = 0;
+    for last in 0..tries {
+        match sign_in(users, name, "incorrect horse", address(last)).await {
+            Err(UserError::WrongCredentials) => answered += 1,
+            Err(UserError::TooMany(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    answered
+}
+
+#[tokio::test]
+async fn a_user_can_be_guessed_at_seldom_whether_there_or_not() {
+    let w = World::new().await;
+    w.user("ann").await;
+    w.user("bob").await;
+    let (known, unknown) = (wrong(&w.users, "ann", 20).await, wrong(&w.users, "nobody", 20).await);
+    assert_eq!((known, unknown), (10, 10));
+    let right = w.sign_in("ann", PASSWORD).await;
+    assert!(matches!(right, Err(UserError::TooMany(_))), "{right:?}");
+    w.sign_in("bob", PASSWORD).await.expect("others can sign in");
+    w.context.clock.advance(HOUR);
+    w.sign_in("ann", PASSWORD).await.expect("after a while");
+}
+
+#[tokio::test]
+async fn an_address_can_guess_seldom_whoever_it_tries() {
+    let w = World::new().await;
+    w.user("ann").await;
+    let mut answered = 0;
+    for number in 0..50 {
+        // Some of these cannot even be addresses of users.
+        let name = if number % 5 == 0 { "no body".to_owned() } else { format!("user{number}") };
+        let tried = sign_in(&w.users, &name, "incorrect horse", HOME).await;
+        answered += usize::from(matches!(tried, Err(UserError::WrongCredentials)));
+    }
+    assert_eq!(answered, 30);
+    let refused = w.sign_in("ann", PASSWORD).await.expect_err("refused");
+    assert!(refused.to_string().starts_with("too many tries: wait until 2024-"), "{refused}");
+    sign_in(&w.users, "ann", PASSWORD, address(1)).await.expect("from elsewhere");
+}
+
+#[tokio::test]
+async fn tries_are_counted_over_all_replicas() {
+    let w = World::new().await;
+    w.user("ann").await;
+    let other = w.replica(|_, _| ());
+    assert_eq!(wrong(&w.users, "ann", 6).await + wrong(&other, "ann", 14).await, 10);
+}
+
+#[tokio::test]
+async fn without_the_queue_each_replica_counts_by_itself() {
+    let w = World::new().await;
+    w.user("ann").await;
+    let alone = w.replica(|context, _| context.queue = Arc::new(AwayQueue::default()));
+    assert_eq!(wrong(&alone, "ann", 20).await, 10);
+}
+
+#[tokio::test]
+async fn the_present_password_cannot_be_guessed_in_a_session_either() {
+    let w = World::new().await;
+    w.user("ann").await;
+    let session = w.session("ann").await;
+    let new = super::world::password("another horse");
+    let mut answered = 0;
+    for _ in 0..20 {
+        let tried = w.users.change_password(&session, "incorrect horse", &new).await;
+        answered += usize::from(matches!(tried, Err(UserError::WrongCredentials)));
+    }
+    assert_eq!(answered, 9, "signing in was the first of ten");
+}

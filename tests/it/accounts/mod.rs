@@ -1,0 +1,8 @@
+//! What people do who sign in, over a real store, and a real mail server where mails are sent.
+
+mod entry;
+mod guesses;
+mod mails;
+mod members;
+mod passwords;
+mod world;
