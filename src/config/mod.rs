@@ -25,11 +25,11 @@ pub use document::{Setting, settings};
 pub use effective::Loaded;
 pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
-pub use secrets::SecretsKey;
 pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
 
+use crate::domain::secret_key::SecretKey;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::telemetry::log::{self, LogFormat};
@@ -63,7 +63,7 @@ pub struct Config {
     /// Limits on API requests.
     pub rate: Rate,
     /// The keys by which secrets are encrypted, the one to write with first.
-    pub secrets: Vec<SecretsKey>,
+    pub secrets: Vec<SecretKey>,
     /// How long finished jobs are kept.
     pub history: Duration,
     /// How long requests under way may go on after the first stage of a stop.

@@ -41,6 +41,7 @@ mod response;
 mod rows;
 mod runs;
 mod schedules;
+mod seal;
 pub mod sqlite;
 mod stored;
 mod upkeep;
@@ -59,6 +60,7 @@ pub use schedules::{
     Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
     ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
+pub use seal::{OpenError, Sealer};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 
 use crate::domain::{AccountId, Timestamp};
