@@ -5,7 +5,8 @@
 //! repeated adds what is new, changes what has changed, takes away what is gone, and touches
 //! nothing else.
 //!
-//! Not copied: `meta`, which is how a store is set up, and `shards`, whose epochs fence the leaders
+//! Not copied: `meta`, which is how a store is set up, `secret_keys`, which the other store must have
+//! anyway, and `shards`, whose epochs fence the leaders
 //! of one store from each other and mean nothing in another one. The number of shards may differ,
 //! so the shard of a schedule is worked out anew, from its id.
 
@@ -47,11 +48,13 @@ pub enum Table {
     Attempts,
     /// Ticks that became no jobs.
     Skips,
+    /// What requests are signed with.
+    SigningSecrets,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Accounts,
         Self::ApiKeys,
         Self::Schedules,
@@ -60,6 +63,7 @@ impl Table {
         Self::Jobs,
         Self::Attempts,
         Self::Skips,
+        Self::SigningSecrets,
     ];
 
     /// Its name, in either kind of store.
@@ -73,6 +77,7 @@ impl Table {
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
             Self::Skips => "skips",
+            Self::SigningSecrets => "signing_secrets",
         }
     }
 
@@ -133,6 +138,13 @@ impl Table {
                 ("last_tick", Plain),
                 ("count", Plain),
                 ("reason", Plain),
+            ],
+            Self::SigningSecrets => &[
+                ("id", Id),
+                ("account_id", Id),
+                ("secret", Plain),
+                ("created_at", Plain),
+                ("expires_at", Plain),
             ],
         }
     }

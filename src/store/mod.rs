@@ -42,9 +42,11 @@ mod rows;
 mod runs;
 mod schedules;
 mod seal;
+mod secrets;
 pub mod sqlite;
 mod stored;
 mod upkeep;
+mod vault;
 mod version;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
@@ -61,18 +63,25 @@ pub use schedules::{
     ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
 pub use seal::{OpenError, Sealer};
+pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 
 use crate::domain::{AccountId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
-    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + SecretStore
 {
 }
 
 impl<T> Store for T where
-    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    T: AccountStore
+        + ScheduleStore
+        + JobStore
+        + FiringStore
+        + ClaimStore
+        + UpkeepStore
+        + SecretStore
 {
 }
 

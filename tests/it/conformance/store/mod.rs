@@ -21,6 +21,7 @@ mod pruning;
 mod races;
 mod schedule_lists;
 mod schedules;
+mod secrets;
 mod skips;
 mod sqlite;
 mod tenancy;
