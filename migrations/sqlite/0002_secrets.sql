@@ -7,16 +7,3 @@ CREATE TABLE secret_keys (
     id    TEXT PRIMARY KEY NOT NULL,
     proof TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-
--- What requests are signed with, sealed. An account has one without an end, and the one before it
--- for as long as it still counts.
-CREATE TABLE signing_secrets (
-    id         BLOB PRIMARY KEY NOT NULL,
-    account_id BLOB NOT NULL,
-    secret     TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER
-) STRICT, WITHOUT ROWID;
-CREATE INDEX signing_secrets_account ON signing_secrets (account_id, id);
-CREATE UNIQUE INDEX signing_secrets_current ON signing_secrets (account_id)
-    WHERE expires_at IS NULL;

@@ -17,7 +17,7 @@ use crate::store::sqlite::SqliteStore;
 /// What the file is called.
 const FILE: &str = "secrets.key";
 const HEADER: &str = "\
-# Punctual encrypts secrets with this key: request headers, bodies, signing secrets.
+# Punctual encrypts secrets with this key: the headers and the bodies of requests.
 # Without it they are lost. Keep a copy, and not beside the copies of the store.
 ";
 

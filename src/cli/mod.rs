@@ -15,9 +15,11 @@ mod cron;
 mod dev;
 mod error;
 mod healthcheck;
+mod meter;
 mod migrate;
 mod openapi;
 mod output;
+mod secrets;
 mod serve;
 mod settings;
 mod span;
@@ -60,6 +62,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Copy(args) => copy::run(&args).await,
         Command::Account(command) => accounts::run_account(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
+        Command::Secrets(command) => secrets::run(&command).await,
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,

@@ -48,13 +48,11 @@ pub enum Table {
     Attempts,
     /// Ticks that became no jobs.
     Skips,
-    /// What requests are signed with.
-    SigningSecrets,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Accounts,
         Self::ApiKeys,
         Self::Schedules,
@@ -63,7 +61,6 @@ impl Table {
         Self::Jobs,
         Self::Attempts,
         Self::Skips,
-        Self::SigningSecrets,
     ];
 
     /// Its name, in either kind of store.
@@ -77,7 +74,6 @@ impl Table {
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
             Self::Skips => "skips",
-            Self::SigningSecrets => "signing_secrets",
         }
     }
 
@@ -138,13 +134,6 @@ impl Table {
                 ("last_tick", Plain),
                 ("count", Plain),
                 ("reason", Plain),
-            ],
-            Self::SigningSecrets => &[
-                ("id", Id),
-                ("account_id", Id),
-                ("secret", Plain),
-                ("created_at", Plain),
-                ("expires_at", Plain),
             ],
         }
     }

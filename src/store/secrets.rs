@@ -52,19 +52,16 @@ impl Sealer {
 pub enum SealedTable {
     /// Bodies and headers of requests.
     Versions,
-    /// What requests are signed with.
-    SigningSecrets,
 }
 
 impl SealedTable {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Versions, Self::SigningSecrets];
+    pub const ALL: [Self; 1] = [Self::Versions];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Versions => "schedule_versions",
-            Self::SigningSecrets => "signing_secrets",
         }
     }
 
@@ -72,7 +69,6 @@ impl SealedTable {
     pub(in crate::store) const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Versions => &["body", "headers"],
-            Self::SigningSecrets => &["secret"],
         }
     }
 
