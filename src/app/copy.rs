@@ -137,7 +137,11 @@ async fn begin(
     let mut tries = 1;
     loop {
         let begun = async {
-            OpenStore::Postgres(target.clone()).update(to).await?;
+            // Not the keys yet: another connection of this process would count as somebody else.
+            match to.migrate {
+                true => target.migrate().await?,
+                false => target.check_version().await?,
+            }
             target.begin_copy(installation, to.shards).await
         };
         match begun.await {
