@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use copy::{CopiedTable, CopyError, Progress, copy};
+pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
 pub use keys::new_key;
 pub use overview::{Away, Overview, overview};
