@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use punctual::domain::job::Trigger;
 use punctual::domain::outcome::{Exchange, Response, Timings};
 use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy};
+use punctual::domain::secret_key::SecretKey;
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
@@ -26,7 +27,7 @@ use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
     Account, Claim, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion,
-    SharedStore, TickJob, Write,
+    Sealer, SharedStore, TickJob, Write,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -76,7 +77,7 @@ async fn on_sqlite(folder: &Path) -> (&'static str, Duration, SharedStore) {
          INSERT INTO bare SELECT randomblob(16), zeroblob(100) FROM n",
     );
     let bare = bare.await;
-    let store = SqliteStore::open(&sqlite::Settings::new(folder.join("store.db"))).await;
+    let store = SqliteStore::open(&sqlite::Settings::new(folder.join("store.db")), &sealer()).await;
     let store = store.expect("open");
     store.migrate().await.expect("migrate");
     ("SQLite", bare, Arc::new(store))
@@ -90,9 +91,14 @@ async fn on_postgres(url: &str) -> (&'static str, Duration, SharedStore) {
          FROM generate_series(1, {})",
     );
     let bare = bare.await;
-    let store = PostgresStore::open(&postgres::Settings::new(url)).expect("open");
+    let store = PostgresStore::open(&postgres::Settings::new(url), &sealer()).expect("open");
     store.migrate().await.expect("migrate");
     ("PostgreSQL", bare, Arc::new(store))
+}
+
+fn sealer() -> Sealer {
+    let key = SecretKey { id: "bench".to_owned(), key: [7; 32].into() };
+    Sealer::new(&key, &[], Random::system())
 }
 
 /// The time for each of the schedules, in microseconds.

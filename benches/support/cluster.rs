@@ -22,6 +22,7 @@ pub fn settings() -> Vec<(&'static str, String)> {
     store.set_path(&name);
     vec![
         ("PUNCTUAL_STORE_URL", store.into()),
+        ("PUNCTUAL_SECRETS_KEYS", "bench:dGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgISE=".into()),
         ("PUNCTUAL_QUEUE_URL", other("PUNCTUAL_TEST_REDIS")),
         ("PUNCTUAL_QUEUE_PREFIX", name.clone()),
         ("PUNCTUAL_CLUSTER_URL", format!("{}/{name}", other("PUNCTUAL_TEST_ETCD"))),

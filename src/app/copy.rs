@@ -2,7 +2,8 @@
 //!
 //! The copy can be repeated until the cluster takes it into use. While it goes on, nobody serves the
 //! source, which its lock makes sure of, and nobody uses the target, which the target itself does.
-//! At most two pages of rows are in memory.
+//! At most two pages of rows are in memory. Secrets are copied as they are sealed: both need the same
+//! keys.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::config::{Config, Store};
 use crate::runtime::{Clock, Random};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{NextTicks, RowKey, StoreError, Table};
+use crate::store::{NextTicks, RowKey, SecretStore, StoreError, Table};
 
 /// How often a target that is in use or away is asked again, and how long in between.
 const TRIES: u32 = 20;
@@ -91,12 +92,14 @@ pub async fn copy(
     random: &Random,
     mut tell: impl FnMut(Progress),
 ) -> Result<Copied, CopyError> {
-    let (source, target) = open(from, to).await?;
+    let (source, target) = open(from, to, random).await?;
     let _lock = source.lock().map_err(CopyError::SourceInUse)?;
     source.check_version().await.map_err(CopyError::Source)?;
     let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
     let installation = crate::store::FiringStore::installation(&*source, proposed).await;
     begin(to, &target, clock, installation.map_err(CopyError::Source)?).await?;
+    let keys = source.key_proofs().await.map_err(CopyError::Source)?;
+    target.use_keys(&keys).await.map_err(CopyError::Target)?;
 
     let mut counts = Vec::with_capacity(Table::ALL.len());
     for table in Table::ALL {
@@ -123,6 +126,7 @@ pub async fn copy(
 async fn open(
     from: &Config,
     to: &Config,
+    random: &Random,
 ) -> Result<(Arc<SqliteStore>, Arc<PostgresStore>), CopyError> {
     let (Store::Sqlite(file), Store::Postgres(_)) = (&from.store, &to.store) else {
         return Err(CopyError::Kinds);
@@ -130,7 +134,7 @@ async fn open(
     if !file.path.is_file() {
         return Err(CopyError::NoSource(file.path.clone()));
     }
-    match (OpenStore::open(from).await?, OpenStore::open(to).await?) {
+    match (OpenStore::open(from, random).await?, OpenStore::open(to, random).await?) {
         (OpenStore::Sqlite(source), OpenStore::Postgres(target)) => Ok((source, target)),
         _ => Err(CopyError::Kinds),
     }
@@ -146,7 +150,11 @@ async fn begin(
     let mut tries = 1;
     loop {
         let begun = async {
-            OpenStore::Postgres(target.clone()).update(to).await?;
+            // Not the keys yet: another connection of this process would count as somebody else.
+            match to.migrate {
+                true => target.migrate().await?,
+                false => target.check_version().await?,
+            }
             target.begin_copy(installation, to.shards).await
         };
         match begun.await {

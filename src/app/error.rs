@@ -30,6 +30,31 @@ pub enum StartError {
     /// The store cannot be used.
     #[error("{0} (store.url)")]
     Store(#[from] StoreError),
+    /// A store of a cluster has no keys to seal secrets with.
+    #[error(
+        "a cluster needs keys to encrypt secrets with: set secrets.keys_file or secrets.keys; \
+         `punctual secrets generate` makes a key"
+    )]
+    NoKeys,
+    /// The key that a store's secrets are sealed with is gone.
+    #[error(
+        "{store} has secrets that are encrypted with the key in {path}, which is gone: give the \
+         file back, or name the keys in secrets.keys_file"
+    )]
+    KeysLost {
+        /// The store's file.
+        store: PathBuf,
+        /// The file of the key.
+        path: PathBuf,
+    },
+    /// The file with the key cannot be used.
+    #[error("the file with the key for secrets, {path}, cannot be used: {reason}")]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong; quotes nothing of it.
+        reason: String,
+    },
     /// The HTTP client cannot be used.
     #[error("cannot set up outbound requests: {0}")]
     Outbound(#[from] SetupError),

@@ -12,6 +12,7 @@
 mod copy;
 mod error;
 mod front;
+mod keys;
 mod listen;
 mod overview;
 mod peers;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
+pub use keys::new_key;
 pub use overview::{Away, Overview, overview};
 pub use signals::Signals;
 pub use stores::OpenStore;
@@ -105,7 +107,7 @@ impl App {
         let readiness = Readiness::starting(clock.clone());
         front::serve_operations(config, tasks, &clock, &readiness, listeners.operations);
 
-        let open = OpenStore::open(config).await?;
+        let open = OpenStore::open(config, &random).await?;
         let lock = open.lock()?;
         let store = open.shared();
         let mut keeper = TimeKeeper::new(store.clone(), clock.clone());

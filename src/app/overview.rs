@@ -5,7 +5,7 @@ use crate::cluster::etcd::{Seen, look};
 use crate::config::{Config, Peers};
 use crate::domain::Timestamp;
 use crate::queue::redis;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Random};
 use crate::store::{Result, ShardRecord};
 
 /// Why a server could not be asked: a sentence.
@@ -27,7 +27,8 @@ pub struct Overview {
 /// Asks all servers at once. Those that are away do not keep the others from being heard.
 pub async fn overview(config: &Config, clock: &Clock) -> Overview {
     let store = async {
-        let store = OpenStore::open(config).await.map_err(|error| error.to_string())?;
+        let store = OpenStore::open(config, &Random::system()).await;
+        let store = store.map_err(|error| error.to_string())?;
         let told = records(&store, clock).await.map_err(|error| error.to_string());
         store.close().await;
         told

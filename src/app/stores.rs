@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::StartError;
+use super::keys;
 use super::time::TimeKeeper;
 use crate::config::{Config, Store};
 use crate::runtime::{Clock, Random};
@@ -32,11 +33,11 @@ pub(super) struct Ready {
 
 impl OpenStore {
     /// Opens the configured store as it is, whatever version it has; a server need not be there
-    /// yet. Makes the data folder, if a file of the store is in it.
+    /// yet. Makes the data folder, if a file of the store is in it, and the key of a new file.
     ///
     /// # Errors
-    /// If the folder cannot be made or the store cannot be opened.
-    pub async fn open(config: &Config) -> std::result::Result<Self, StartError> {
+    /// If the folder cannot be made, the keys are missing or the store cannot be opened.
+    pub async fn open(config: &Config, random: &Random) -> std::result::Result<Self, StartError> {
         match &config.store {
             Store::Sqlite(settings) => {
                 if settings.path.starts_with(&config.data_dir) {
@@ -44,10 +45,12 @@ impl OpenStore {
                         StartError::DataDir { path: config.data_dir.clone(), source }
                     })?;
                 }
-                Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings).await?)))
+                let sealer = keys::sealer(config, random).await?;
+                Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings, &sealer).await?)))
             }
             Store::Postgres(settings) => {
-                Ok(Self::Postgres(Arc::new(PostgresStore::open(settings)?)))
+                let sealer = keys::sealer(config, random).await?;
+                Ok(Self::Postgres(Arc::new(PostgresStore::open(settings, &sealer)?)))
             }
         }
     }
@@ -60,27 +63,31 @@ impl OpenStore {
         }
     }
 
-    /// Applies the migrations that are missing.
+    /// Applies the migrations that are missing, and makes sure that the keys are those that
+    /// secrets are sealed with.
     ///
     /// # Errors
-    /// If this binary and the store do not fit, or it cannot be reached.
+    /// If this binary and the store, or the keys and the store, do not fit, or it cannot be
+    /// reached.
     pub async fn migrate(&self) -> Result<()> {
         match self {
             Self::Sqlite(store) => store.migrate().await,
             Self::Postgres(store) => store.migrate().await,
-        }
+        }?;
+        self.shared().use_keys(&[]).await
     }
 
-    /// Brings the store up to date or, if told not to, makes sure that it is.
+    /// Brings the store up to date or, if told not to, makes sure that it is; the same for keys.
     ///
     /// # Errors
-    /// If this binary and the store do not fit, or it cannot be reached.
+    /// As [`migrate`](Self::migrate).
     pub async fn update(&self, config: &Config) -> Result<()> {
         match (config.migrate, self) {
-            (true, store) => store.migrate().await,
+            (true, store) => return store.migrate().await,
             (false, Self::Sqlite(store)) => store.check_version().await,
             (false, Self::Postgres(store)) => store.check_version().await,
-        }
+        }?;
+        self.shared().use_keys(&[]).await
     }
 
     /// Ends what is under way; later calls fail.

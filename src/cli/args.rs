@@ -7,6 +7,7 @@ use super::cluster::ClusterArgs;
 use super::copy::CopyArgs;
 use super::cron::CronArgs;
 use super::openapi::OpenapiArgs;
+use super::secrets::SecretsCommand;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
 use super::users::UserCommand;
 
@@ -77,6 +78,9 @@ pub enum Command {
     /// Make, list or revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Make a key for secrets, or encrypt them all with another one
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Explain a cron expression and list its next runs
     Cron(CronArgs),
     /// Print the OpenAPI document of the API

@@ -1,21 +1,14 @@
 //! `punctual copy`: moves an installation from one machine to a cluster.
 
-use std::io::IsTerminal;
-use std::time::Duration;
-
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::config::warn;
+use super::meter::Meter;
 use super::settings::{CopyTarget, SettingArgs};
 use super::{CliError, output};
-use crate::app::{Copied, CopiedTable, Progress, copy};
+use crate::app::{Copied, CopiedTable, copy};
 use crate::config::{Loaded, load_part};
 use crate::runtime::{Clock, Random};
-
-/// How often a line is written where there is no terminal to draw on.
-const LINE_EVERY: Duration = Duration::from_secs(10);
-const BAR: &str = "{msg:17} [{bar:40}] {pos}/{len} rows, {eta} left";
 
 /// What to copy, and where to.
 #[derive(Args, Debug)]
@@ -37,7 +30,10 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     let (from, to) = (from.config, to.config);
     let (clock, random) = (Clock::system(), Random::system());
     let mut meter = Meter::new(clock.clone());
-    let copied = copy(&from, &to, &clock, &random, |progress| meter.show(progress)).await;
+    let copied = copy(&from, &to, &clock, &random, |progress| {
+        meter.show(progress.table.name(), progress.done, progress.total);
+    })
+    .await;
     meter.clear();
     let Copied { tables, source_ticks, target_ticks } = copied.map_err(CliError::failed)?;
     output::print(&summary(&tables))?;
@@ -78,43 +74,4 @@ fn summary(tables: &[CopiedTable]) -> String {
     };
     let rows: Vec<_> = tables.iter().map(row).collect();
     output::table(["TABLE", "SOURCE", "TARGET", "WRITTEN"], &rows)
-}
-
-/// Shows how far a copy is: as a bar, or as a line every so often.
-enum Meter {
-    Bar(ProgressBar),
-    Lines { clock: Clock, next: Duration },
-}
-
-impl Meter {
-    fn new(clock: Clock) -> Self {
-        if std::io::stderr().is_terminal() {
-            let style = ProgressStyle::with_template(BAR).expect("a template");
-            return Self::Bar(ProgressBar::new(0).with_style(style.progress_chars("=> ")));
-        }
-        let next = clock.monotonic() + LINE_EVERY;
-        Self::Lines { clock, next }
-    }
-
-    fn show(&mut self, progress: Progress) {
-        let Progress { table, done, total } = progress;
-        match self {
-            Self::Bar(bar) => {
-                bar.set_length(total);
-                bar.set_message(table.name());
-                bar.set_position(done);
-            }
-            Self::Lines { clock, next } if clock.monotonic() >= *next => {
-                *next = clock.monotonic() + LINE_EVERY;
-                output::complain(&format!("{}: {done} of {total} rows", table.name()));
-            }
-            Self::Lines { .. } => {}
-        }
-    }
-
-    fn clear(&self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
-        }
-    }
 }

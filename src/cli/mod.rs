@@ -15,10 +15,12 @@ mod cron;
 mod dev;
 mod error;
 mod healthcheck;
+mod meter;
 mod migrate;
 mod openapi;
 mod operator;
 mod output;
+mod secrets;
 mod serve;
 mod settings;
 mod span;
@@ -63,6 +65,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Account(command) => accounts::run_account(&command).await,
         Command::User(command) => users::run_user(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
+        Command::Secrets(command) => secrets::run(&command).await,
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,

@@ -34,7 +34,7 @@ pub struct StoreOnly;
 
 impl Selection for StoreOnly {
     fn takes(key: &str) -> bool {
-        matches!(key, "data_dir" | "store.url" | "store.password_file")
+        matches!(key, "data_dir" | "store.url" | "store.password_file" | "secrets.keys_file")
     }
 }
 
@@ -44,7 +44,7 @@ pub struct CopyTarget;
 
 impl Selection for CopyTarget {
     fn takes(key: &str) -> bool {
-        matches!(key, "store.password_file" | "cluster.shards")
+        matches!(key, "store.password_file" | "cluster.shards" | "secrets.keys_file")
     }
 }
 
@@ -55,7 +55,8 @@ pub struct ServersOnly;
 impl Selection for ServersOnly {
     fn takes(key: &str) -> bool {
         let section = key.split('.').next().unwrap_or(key);
-        key == "data_dir" || matches!(section, "store" | "queue" | "cluster")
+        matches!(key, "data_dir" | "secrets.keys_file")
+            || matches!(section, "store" | "queue" | "cluster")
     }
 }
 

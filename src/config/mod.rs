@@ -26,13 +26,13 @@ pub use document::{Setting, settings};
 pub use effective::Loaded;
 pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
-pub use secrets::SecretsKey;
 pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
 
 use crate::accounts::UserSettings;
 use crate::channels::email::Settings as MailSettings;
+use crate::domain::secret_key::SecretKey;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::telemetry::log::{self, LogFormat};
@@ -70,7 +70,7 @@ pub struct Config {
     /// The server that mails are handed to, if there is one.
     pub mail: Option<MailSettings>,
     /// The keys by which secrets are encrypted, the one to write with first.
-    pub secrets: Vec<SecretsKey>,
+    pub secrets: Vec<SecretKey>,
     /// How long finished jobs are kept.
     pub history: Duration,
     /// How long requests under way may go on after the first stage of a stop.

@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod owners;
 pub mod retry;
 pub mod schedule;
+pub mod secret_key;
 pub mod shard;
 pub mod status_codes;
 pub mod ticket;

@@ -69,6 +69,15 @@ pub struct Definition {
     pub sign_requests: bool,
 }
 
+/// Which secrets of a schedule are stored in a way that cannot be read back, and are absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnreadableFields {
+    /// The body.
+    pub body: bool,
+    /// The headers.
+    pub headers: bool,
+}
+
 /// A schedule as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -82,6 +91,8 @@ pub struct Schedule {
     pub version: VersionId,
     /// What that version says.
     pub definition: Definition,
+    /// What of it is missing.
+    pub unreadable: UnreadableFields,
     /// Whether its ticks fire.
     pub is_enabled: bool,
     /// See the type.

@@ -5,7 +5,7 @@ use super::edits::{Edits, SCHEDULE_FIELDS};
 use super::fields::Purpose;
 use super::json::{self, Json, JsonError, Object};
 use super::{CommandError, FieldErrors, Inner, Schedules};
-use crate::domain::schedule::Schedule;
+use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::NewSchedule;
 
@@ -122,6 +122,7 @@ fn created(new: NewSchedule, now: Timestamp) -> Schedule {
         description: new.description,
         version: new.version.id,
         definition: new.version.definition,
+        unreadable: UnreadableFields::default(),
         is_enabled: new.is_enabled,
         overlap_policy: new.overlap_policy,
         catch_up_policy: new.catch_up_policy,

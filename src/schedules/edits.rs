@@ -4,7 +4,7 @@ use super::draft::{DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Draft};
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{FieldErrors, rules};
-use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy};
+use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, UnreadableFields};
 use crate::outbound;
 
 /// The fields of a schedule that users can write.
@@ -83,6 +83,12 @@ impl Edits {
         }
         fields.require("httpMethod", &edits.http_method, purpose);
         edits
+    }
+
+    /// Which secrets were given, be it none.
+    pub(super) fn secrets_given(&self) -> UnreadableFields {
+        let is_given = |field: &Given<String>| !matches!(field, Given::Absent);
+        UnreadableFields { body: is_given(&self.body), headers: is_given(&self.headers) }
     }
 
     /// Writes what was given over a draft.

@@ -5,7 +5,7 @@ use super::edits::Edits;
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Inner, Schedules};
-use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule};
+use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
 
@@ -20,6 +20,16 @@ const TRIES: usize = 5;
 enum Wish {
     Edits(Box<Edits>),
     Switch(bool),
+}
+
+impl Wish {
+    /// Which secrets it gives, be it none.
+    fn gives(&self) -> UnreadableFields {
+        match self {
+            Self::Edits(edits) => edits.secrets_given(),
+            Self::Switch(_) => UnreadableFields::default(),
+        }
+    }
 }
 
 impl Schedules {
@@ -82,15 +92,17 @@ impl Schedules {
                 let found = inner.store.schedule(account, id).await?;
                 let current = found.ok_or(CommandError::NoSuchSchedule)?;
                 let mut draft = Draft::of(&current);
+                let given = wish.gives();
                 match wish.clone() {
                     Wish::Edits(edits) => edits.apply(&mut draft),
                     Wish::Switch(is_enabled) => draft.is_enabled = is_enabled,
                 }
-                if draft == Draft::of(&current) {
+                let redefined = is_redefined(&current, &draft, given)?;
+                if !redefined && draft == Draft::of(&current) {
                     return Ok(current);
                 }
                 let now = inner.clock.now();
-                let change = inner.work_out(&current, draft, now);
+                let change = inner.work_out(&current, draft, redefined, now);
                 match inner.store.change_schedule(&inner.write(account, now), id, &change).await? {
                     Changed::Done(tickets) => {
                         inner.push(&tickets).await;
@@ -110,7 +122,13 @@ impl Schedules {
 }
 
 impl Inner {
-    fn work_out(&self, current: &Schedule, draft: Draft, now: Timestamp) -> Change {
+    fn work_out(
+        &self,
+        current: &Schedule,
+        draft: Draft,
+        redefined: bool,
+        now: Timestamp,
+    ) -> Change {
         let (old, new) = (&current.definition, &draft.definition);
         let retimed = (&old.cron_expression, &old.timezone)
             != (&new.cron_expression, &new.timezone)
@@ -118,7 +136,7 @@ impl Inner {
         let new_id = || VersionId::new(now, self.random.bits());
         Change {
             expected: Expected { revision: current.revision, next_tick: current.next_tick },
-            version: (old != new).then(|| draft.version(new_id())),
+            version: redefined.then(|| draft.version(new_id())),
             is_enabled: draft.is_enabled,
             overlap_policy: draft.overlap_policy,
             catch_up_policy: draft.catch_up_policy,
@@ -128,6 +146,29 @@ impl Inner {
             description: draft.description,
         }
     }
+}
+
+/// Whether there is a new version to make: its definition differs, or it has a secret in the place of
+/// one that could not be read. It must have all of those: nobody else knows them.
+fn is_redefined(
+    current: &Schedule,
+    draft: &Draft,
+    given: UnreadableFields,
+) -> Result<bool, FieldErrors> {
+    let lost = current.unreadable;
+    let replaced = (lost.body && given.body) || (lost.headers && given.headers);
+    if !replaced && draft.definition == current.definition {
+        return Ok(false);
+    }
+    let mut errors = FieldErrors::new();
+    for (field, lost, given) in
+        [("body", lost.body, given.body), ("headers", lost.headers, given.headers)]
+    {
+        if lost && !given {
+            errors.add(field, "The stored value cannot be decrypted; send it anew, or null");
+        }
+    }
+    errors.unless_any(true)
 }
 
 /// The ticks that are due at `now` and have not fired (TICK-2).
@@ -141,15 +182,16 @@ fn superseded(current: &Schedule, now: Timestamp) -> Option<TickRange> {
 
 /// The schedule as it stands right after a change.
 fn changed(current: Schedule, change: Change, now: Timestamp) -> Schedule {
-    let (version, definition) = match change.version {
-        Some(version) => (version.id, version.definition),
-        None => (current.version, current.definition),
+    let (version, definition, unreadable) = match change.version {
+        Some(version) => (version.id, version.definition, UnreadableFields::default()),
+        None => (current.version, current.definition, current.unreadable),
     };
     Schedule {
         name: change.name,
         description: change.description,
         version,
         definition,
+        unreadable,
         is_enabled: change.is_enabled,
         overlap_policy: change.overlap_policy,
         catch_up_policy: change.catch_up_policy,

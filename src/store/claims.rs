@@ -7,7 +7,7 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{Exchange, Failure};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 
 /// One run of an executor: drawn at random when the process starts, so that no claim of an
 /// earlier process is taken for one of its own.
@@ -34,6 +34,8 @@ pub struct Claimed {
     pub account: AccountId,
     /// Of which schedule.
     pub schedule: ScheduleId,
+    /// The version it was made with.
+    pub version: VersionId,
     /// What made it.
     pub trigger: Trigger,
     /// The attempt that is now recorded: 1 for the first.
@@ -42,7 +44,7 @@ pub struct Claimed {
     pub max_attempts: u8,
     /// When it began.
     pub started_at: Timestamp,
-    /// What to send: the version the job was made with.
+    /// What to send.
     pub definition: Definition,
 }
 

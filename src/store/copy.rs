@@ -5,7 +5,8 @@
 //! repeated adds what is new, changes what has changed, takes away what is gone, and touches
 //! nothing else.
 //!
-//! Not copied: `meta`, which is how a store is set up, and `shards`, whose epochs fence the leaders
+//! Not copied: `meta`, which is how a store is set up, `secret_keys`, which the other store must have
+//! anyway, and `shards`, whose epochs fence the leaders
 //! of one store from each other and mean nothing in another one. The number of shards may differ,
 //! so the shard of a schedule is worked out anew, from its id.
 

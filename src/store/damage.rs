@@ -46,6 +46,12 @@ impl Damage {
     }
 }
 
+/// Why a job fails whose request cannot be decrypted.
+pub(in crate::store) fn secret_unreadable() -> Failure {
+    let message = "the stored headers or body cannot be decrypted; save them again".to_owned();
+    Failure { code: ErrorCode::SecretUnreadable, message, retryable: false }
+}
+
 /// Why a job fails whose request cannot be read.
 pub(in crate::store) fn unreadable() -> Failure {
     let message = "the stored request cannot be read; save the schedule again".to_owned();

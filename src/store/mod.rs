@@ -42,11 +42,14 @@ mod response;
 mod rows;
 mod runs;
 mod schedules;
+mod seal;
+mod secrets;
 pub mod sqlite;
 mod stored;
 mod upkeep;
 mod user_rows;
 mod users;
+mod vault;
 mod version;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
@@ -62,6 +65,8 @@ pub use schedules::{
     Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
     ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
+pub use seal::{OpenError, Sealer};
+pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 pub use users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -72,12 +77,26 @@ use crate::domain::{AccountId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
-    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + UserStore
+    AccountStore
+    + ScheduleStore
+    + JobStore
+    + FiringStore
+    + ClaimStore
+    + UpkeepStore
+    + UserStore
+    + SecretStore
 {
 }
 
 impl<T> Store for T where
-    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + UserStore
+    T: AccountStore
+        + ScheduleStore
+        + JobStore
+        + FiringStore
+        + ClaimStore
+        + UpkeepStore
+        + UserStore
+        + SecretStore
 {
 }
 

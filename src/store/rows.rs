@@ -11,13 +11,14 @@ use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
+    UnreadableFields,
 };
 use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 
 /// The columns of a whole job but for its response, and where they come from.
 macro_rules! job_columns {
     () => {
-        "j.id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts, j.wake_at,
+        "j.id, j.version_id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts, j.wake_at,
          j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
          j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
          v.body, v.headers"
@@ -170,6 +171,7 @@ impl<R: StoreRow> FromRow<'_, R> for Schedule {
             description: row.read("description")?,
             version: row.read("version_id")?,
             definition: Definition::from_row(row)?,
+            unreadable: UnreadableFields::default(),
             is_enabled: row.read("is_enabled")?,
             overlap_policy: row.read("overlap_policy")?,
             catch_up_policy: row.read("catch_up_policy")?,
@@ -237,6 +239,7 @@ impl<R: StoreRow> FromRow<'_, R> for Attempt {
 
 /// A job with what its row says of its last attempt.
 pub(in crate::store) struct JobAndLast {
+    pub(in crate::store) version: VersionId,
     pub(in crate::store) job: Job,
     pub(in crate::store) last: Option<Attempt>,
 }
@@ -247,7 +250,7 @@ impl<R: StoreRow> FromRow<'_, R> for JobAndLast {
         let attempt_started_at: Option<Timestamp> = row.read("attempt_started_at")?;
         let timings: Option<String> = row.read("timings")?;
         let last = attempt_started_at.map(|at| last_attempt(&job, at, timings.as_deref()));
-        Ok(Self { job, last })
+        Ok(Self { version: row.read("version_id")?, job, last })
     }
 }
 
@@ -281,6 +284,7 @@ fn last_attempt(job: &Job, started_at: Timestamp, timings: Option<&str>) -> Atte
 
 /// A job of a list, and the length of its whole response.
 pub(in crate::store) struct ListedJob {
+    pub(in crate::store) version: VersionId,
     pub(in crate::store) job: Job,
     pub(in crate::store) response_bytes: u64,
 }
@@ -288,7 +292,8 @@ pub(in crate::store) struct ListedJob {
 impl<R: StoreRow> FromRow<'_, R> for ListedJob {
     fn from_row(row: &R) -> sqlx::Result<Self> {
         let response_bytes = some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0);
-        Ok(Self { job: Job::from_row(row)?, response_bytes })
+        let version = row.read("version_id")?;
+        Ok(Self { version, job: Job::from_row(row)?, response_bytes })
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::retry::RetryPolicy;
+use punctual::domain::secret_key::SecretKey;
 use punctual::executor::{Executor, Settings};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Context, Leader, Sweeper};
 use punctual::schedules::Schedules;
-use punctual::store::SharedStore;
 use punctual::store::sqlite::{ServerLock, SqliteStore};
+use punctual::store::{Sealer, SharedStore};
 
 use crate::gate::Gate;
 use crate::queue::GatedQueue;
@@ -50,7 +51,9 @@ impl Process {
     /// anything new begins.
     pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
         let settings = punctual::store::sqlite::Settings::new(file);
-        let sqlite = Arc::new(SqliteStore::open(&settings).await.expect("opened"));
+        let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
+        let sealer = Sealer::new(&key, &[], random.clone());
+        let sqlite = Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"));
         let lock = sqlite.lock().expect("nobody else serves the file");
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());

@@ -16,9 +16,10 @@ use punctual::domain::{
 use punctual::store::{
     Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
     Committed, Completion, DueEntry, ExpiredClaim, Fence, Fired, Firing, FiringStore, JobPage,
-    JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
-    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    JobQuery, JobStore, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Resealed, Result,
+    Retried, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SkipPage, SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage,
+    Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -94,6 +95,14 @@ gated! { ClaimStore:
     fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
+}
+
+gated! { SecretStore:
+    fn use_keys(&self, others: &[KeyProof]) -> ();
+    fn key_proofs(&self) -> Vec<KeyProof>;
+    fn stale_secrets(&self) -> u64;
+    fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Resealed;
+    fn forget_keys(&self) -> Vec<String>;
 }
 
 gated! { UpkeepStore:

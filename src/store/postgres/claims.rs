@@ -40,6 +40,7 @@ impl FromRow<'_, PgRow> for Claimed {
             job: row.try_get("id")?,
             account: row.try_get("account_id")?,
             schedule: row.try_get("schedule_id")?,
+            version: row.try_get("version_id")?,
             trigger: row.try_get("trigger")?,
             attempt: number::<i16, _>(row, "attempt_number")?,
             max_attempts: number::<i16, _>(row, "max_attempts")?,
@@ -85,7 +86,7 @@ const CLAIM: &str = "
         WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
         RETURNING id, account_id, schedule_id, version_id, trigger, attempt_number, max_attempts,
                   attempt_started_at)
-    SELECT t.id, t.account_id, t.schedule_id, t.trigger, t.attempt_number, t.max_attempts,
+    SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
            t.attempt_started_at, v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body,
            v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests
     FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id";
@@ -133,11 +134,10 @@ impl ClaimStore for PostgresStore {
         }
         let (claim, jobs): (_, Arc<[JobId]>) = (*claim, jobs.into());
         let damage = self.damage.clone();
-        self.executor
-            .run("claim", Within::Statement, move |connection| {
-                Box::pin(take(connection, claim, jobs.clone(), damage.clone()))
-            })
-            .await
+        let claims = self.executor.run("claim", Within::Statement, move |connection| {
+            Box::pin(take(connection, claim, jobs.clone(), damage.clone()))
+        });
+        Ok(self.vault.open_claims(claims.await?))
     }
 
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {

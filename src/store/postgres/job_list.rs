@@ -16,6 +16,7 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
 use crate::store::rows::{ListedJob, job_columns};
+use crate::store::vault::Vault;
 use crate::store::{JobPage, JobQuery, Result};
 
 /// Whole jobs, newest first; of a response no more characters than it may have bytes, and its
@@ -32,10 +33,11 @@ const ROWS: &str = concat!(
 
 impl PostgresStore {
     pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
-        let query = Arc::new(query.clone());
+        let (query, vault) = (Arc::new(query.clone()), self.vault.clone());
         self.api
             .run("jobs", Within::Snapshot, move |connection| {
-                Box::pin(list(connection, account, query.clone()))
+                let (vault, query) = (vault.clone(), query.clone());
+                Box::pin(async move { list(connection, &vault, account, query).await })
             })
             .await
     }
@@ -44,6 +46,7 @@ impl PostgresStore {
 /// Counts and reads in one view of the store.
 async fn list(
     snapshot: &mut PgConnection,
+    vault: &Vault,
     account: AccountId,
     query: Arc<JobQuery>,
 ) -> Outcome<JobPage> {
@@ -60,7 +63,8 @@ async fn list(
         .bind(i32::try_from(query.max_response_bytes).unwrap_or(i32::MAX))
         .fetch(&mut *snapshot);
     let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-    while let Some(ListedJob { mut job, response_bytes }) = rows.try_next().await? {
+    while let Some(ListedJob { version, mut job, response_bytes }) = rows.try_next().await? {
+        vault.open_job(account, version, &mut job);
         cut_response(&mut job, response_bytes, query.max_response_bytes);
         bytes += job_bytes(&job);
         if bytes > query.max_bytes && !jobs.is_empty() {

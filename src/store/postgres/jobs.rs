@@ -13,6 +13,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::rows::{JobAndLast, job_columns};
+use crate::store::vault::Vault;
 use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
 
 #[async_trait]
@@ -43,8 +44,12 @@ impl JobStore for PostgresStore {
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
+        let vault = self.vault.clone();
         self.api
-            .run("job", Within::Snapshot, move |connection| Box::pin(read(connection, account, id)))
+            .run("job", Within::Snapshot, move |connection| {
+                let vault = vault.clone();
+                Box::pin(async move { read(connection, &vault, account, id).await })
+            })
             .await
     }
 
@@ -180,6 +185,7 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
 /// Reads job and attempts in one view of the store.
 async fn read(
     snapshot: &mut PgConnection,
+    vault: &Vault,
     account: AccountId,
     id: JobId,
 ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
@@ -194,9 +200,10 @@ async fn read(
     .bind(account)
     .fetch_optional(&mut *snapshot)
     .await?;
-    let Some(JobAndLast { job, last }) = found else {
+    let Some(JobAndLast { version, mut job, last }) = found else {
         return Ok(None);
     };
+    vault.open_job(account, version, &mut job);
     let mut attempts: Vec<Attempt> = sqlx::query_as(
         "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
              error_message, timings

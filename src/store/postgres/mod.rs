@@ -64,6 +64,7 @@ mod prune;
 mod runs;
 mod schedule_list;
 mod schedules;
+mod secrets;
 mod skips;
 mod tickets;
 mod upkeep;
@@ -79,6 +80,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use super::damage::Damage;
+use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::Fault;
 use pool::{Connections, Within};
@@ -135,6 +137,7 @@ pub struct PostgresStore {
     /// The last instant that `prepare` was told, in milliseconds: how old a day is.
     present: AtomicI64,
     damage: Arc<Damage>,
+    vault: Vault,
     tasks: Tasks,
 }
 

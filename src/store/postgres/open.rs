@@ -13,7 +13,9 @@ use super::options::options;
 use super::pool::Connections;
 use super::{PostgresStore, Settings};
 use crate::runtime::Tasks;
-use crate::store::Result;
+use crate::store::damage::Damage;
+use crate::store::vault::Vault;
+use crate::store::{Result, Sealer};
 
 /// How long a caller waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(3);
@@ -46,15 +48,16 @@ const EXECUTOR: &str = "
     SET idle_in_transaction_session_timeout = '1s';";
 
 impl PostgresStore {
-    /// Prepares to use a database. No connection is made yet, so this succeeds while the server is
+    /// Prepares to use a database. Secrets are kept by `sealer`. No connection is made yet, so this succeeds while the server is
     /// away. It does not migrate: see [`migrate`](Self::migrate) and
     /// [`check_version`](Self::check_version).
     ///
     /// # Errors
     /// `Incompatible` if the URL or the password file cannot be used.
-    pub fn open(settings: &Settings) -> Result<Self> {
+    pub fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
         let options = options(settings).map_err(|fault| fault.of("open"))?;
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
+        let damage = Arc::<Damage>::default();
         let connections = |size, role: &'static str, timeouts| {
             let options = options.clone().application_name(&format!("punctual {role}"));
             Connections::new(pool(options, size, timeouts), settings.clone(), tasks.clone())
@@ -64,7 +67,8 @@ impl PostgresStore {
             scheduler: connections(settings.scheduler_connections, "scheduler", SCHEDULER),
             executor: connections(settings.executor_connections, "executor", EXECUTOR),
             present: AtomicI64::new(0),
-            damage: Arc::default(),
+            vault: Vault::new(sealer.clone(), damage.clone()),
+            damage,
             settings,
             tasks,
         })

@@ -12,6 +12,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
 use crate::store::rows::schedule_columns;
+use crate::store::vault::Vault;
 use crate::store::{Result, SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// Whole schedules, in the order of their ids in the parameter.
@@ -31,10 +32,11 @@ impl PostgresStore {
         account: AccountId,
         query: &ScheduleQuery,
     ) -> Result<SchedulePage> {
-        let query = Arc::new(query.clone());
+        let (query, vault) = (Arc::new(query.clone()), self.vault.clone());
         self.api
             .run("schedules", Within::Snapshot, move |connection| {
-                Box::pin(list(connection, account, query.clone()))
+                let (vault, query) = (vault.clone(), query.clone());
+                Box::pin(async move { list(connection, &vault, account, query).await })
             })
             .await
     }
@@ -43,6 +45,7 @@ impl PostgresStore {
 /// Counts and reads in one view of the store.
 async fn list(
     snapshot: &mut PgConnection,
+    vault: &Vault,
     account: AccountId,
     query: Arc<ScheduleQuery>,
 ) -> Outcome<SchedulePage> {
@@ -53,7 +56,8 @@ async fn list(
     let wanted = &ids[..ids.len().min(limit)];
     let mut rows = sqlx::query_as::<_, Schedule>(ROWS).bind(wanted).fetch(&mut *snapshot);
     let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-    while let Some(schedule) = rows.try_next().await? {
+    while let Some(mut schedule) = rows.try_next().await? {
+        vault.open_schedule(account, &mut schedule);
         bytes += schedule_bytes(&schedule);
         if bytes > query.max_bytes && !schedules.is_empty() {
             break;

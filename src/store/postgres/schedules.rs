@@ -21,7 +21,12 @@ use crate::store::{
 #[async_trait]
 impl ScheduleStore for PostgresStore {
     async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
-        let (write, schedules): (_, Arc<[_]>) = (*write, schedules.into());
+        let write = *write;
+        let seal = |new: &NewSchedule| NewSchedule {
+            version: self.vault.seal(write.account, &new.version),
+            ..new.clone()
+        };
+        let schedules: Arc<[_]> = schedules.iter().map(seal).collect();
         self.api
             .run("create_schedules", Within::Transaction, move |connection| {
                 Box::pin(create(connection, write, schedules.clone()))
@@ -30,14 +35,15 @@ impl ScheduleStore for PostgresStore {
     }
 
     async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
-        self.api
-            .run("schedule", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query_as(ROW).bind(id).bind(account);
-                    Ok(query.fetch_optional(connection).await?)
-                })
+        let found = self.api.run("schedule", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(ROW).bind(id).bind(account);
+                Ok(query.fetch_optional(connection).await?)
             })
-            .await
+        });
+        let mut found: Option<Schedule> = found.await?;
+        found.iter_mut().for_each(|schedule| self.vault.open_schedule(account, schedule));
+        Ok(found)
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
@@ -50,7 +56,9 @@ impl ScheduleStore for PostgresStore {
         id: ScheduleId,
         change: &Change,
     ) -> Result<Changed> {
-        let (write, change) = (*write, Arc::new(change.clone()));
+        let (write, mut change) = (*write, change.clone());
+        change.version = change.version.map(|version| self.vault.seal(write.account, &version));
+        let change = Arc::new(change);
         self.api
             .run("change_schedule", Within::Transaction, move |connection| {
                 Box::pin(change::change(connection, write, id, change.clone()))

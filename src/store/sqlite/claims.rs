@@ -15,7 +15,7 @@ use super::halves::Halves;
 use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::ticket::Ticket;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::{
@@ -41,7 +41,7 @@ const READ_AT_ONCE: usize = 50;
 /// The first number says which of the jobs asked for a row is about.
 pub(super) const CLAIMABLE: &str = "
     SELECT json_group_array(json_array(
-        e.key, hex(j.account_id), hex(j.schedule_id), j.trigger, j.attempt_number, j.max_attempts,
+        e.key, hex(j.account_id), hex(j.schedule_id), hex(j.version_id), j.trigger, j.attempt_number, j.max_attempts,
         json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
                    v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests)))
     FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
@@ -84,10 +84,10 @@ impl ClaimStore for SqliteStore {
         let mut seen = HashSet::with_capacity(jobs.len());
         let jobs: Vec<JobId> = jobs.iter().copied().filter(|job| seen.insert(*job)).collect();
         let (claim, damage) = (*claim, self.damage.clone());
-        self.write_rows("claim", jobs.len(), move |connection| {
+        let claims = self.write_rows("claim", jobs.len(), move |connection| {
             Box::pin(take(connection, claim, jobs, damage))
-        })
-        .await
+        });
+        Ok(self.vault.open_claims(claims.await?))
     }
 
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
@@ -152,7 +152,7 @@ impl ClaimStore for SqliteStore {
 
 /// A row of `CLAIMABLE`.
 #[derive(Deserialize)]
-struct Claimable(usize, Hex, Hex, u8, u8, u8, DefinitionRow);
+struct Claimable(usize, Hex, Hex, Hex, u8, u8, u8, DefinitionRow);
 
 async fn take(
     connection: &mut SqliteConnection,
@@ -216,11 +216,13 @@ async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Op
 
 fn claimed(row: Claimable, jobs: &[JobId], claim: Claim) -> Outcome<Claimed> {
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
-    let Claimable(place, account, schedule, trigger, attempts, max_attempts, definition) = row;
+    let Claimable(place, account, schedule, version, trigger, attempts, max_attempts, definition) =
+        row;
     Ok(Claimed {
         job: *jobs.get(place).ok_or_else(damaged)?,
         account: AccountId::from_bytes(account.0),
         schedule: ScheduleId::from_bytes(schedule.0),
+        version: VersionId::from_bytes(version.0),
         trigger: trigger_of(trigger).ok_or_else(damaged)?,
         attempt: attempts + 1,
         max_attempts,

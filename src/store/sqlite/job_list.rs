@@ -14,6 +14,7 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
 use crate::store::rows::{ListedJob, job_columns};
+use crate::store::vault::Vault;
 use crate::store::{JobPage, JobQuery};
 
 /// Whole jobs, in the order of their ids in the parameter; of a response no more characters than
@@ -31,7 +32,7 @@ pub(super) const ROWS: &str = concat!(
 impl SqliteStore {
     pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Outcome<JobPage> {
         let mut reader = self.readers.take().await?;
-        let outcome = list(&mut reader, account, query).await;
+        let outcome = list(&mut reader, &self.vault, account, query).await;
         reader.done(outcome)
     }
 }
@@ -39,6 +40,7 @@ impl SqliteStore {
 /// Counts and reads in one view of the store.
 async fn list(
     connection: &mut SqliteConnection,
+    vault: &Vault,
     account: AccountId,
     query: &JobQuery,
 ) -> Outcome<JobPage> {
@@ -54,7 +56,8 @@ async fn list(
         .fetch(&mut *snapshot);
     let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
     while let Some(listed) = rows.try_next().await? {
-        let ListedJob { mut job, response_bytes } = listed;
+        let ListedJob { version, mut job, response_bytes } = listed;
+        vault.open_job(account, version, &mut job);
         cut_response(&mut job, response_bytes, query.max_response_bytes);
         bytes += job_bytes(&job);
         if bytes > query.max_bytes && !jobs.is_empty() {

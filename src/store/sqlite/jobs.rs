@@ -13,6 +13,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::rows::{JobAndLast, job_columns};
+use crate::store::vault::Vault;
 use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
 
 #[async_trait]
@@ -150,7 +151,7 @@ impl SqliteStore {
         id: JobId,
     ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
         let mut reader = self.readers.take().await?;
-        let outcome = read(&mut reader, account, id).await;
+        let outcome = read(&mut reader, &self.vault, account, id).await;
         reader.done(outcome)
     }
 }
@@ -158,6 +159,7 @@ impl SqliteStore {
 /// Reads job and attempts in one view of the store.
 async fn read(
     connection: &mut SqliteConnection,
+    vault: &Vault,
     account: AccountId,
     id: JobId,
 ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
@@ -173,9 +175,10 @@ async fn read(
     .bind(account)
     .fetch_optional(&mut *snapshot)
     .await?;
-    let Some(JobAndLast { job, last }) = found else {
+    let Some(JobAndLast { version, mut job, last }) = found else {
         return Ok(None);
     };
+    vault.open_job(account, version, &mut job);
     let mut attempts: Vec<Attempt> = sqlx::query_as(
         "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
              error_message, timings

@@ -43,6 +43,7 @@ mod readers;
 mod runs;
 mod schedule_list;
 mod schedules;
+mod secrets;
 mod skips;
 mod tickets;
 mod upkeep;
@@ -64,6 +65,7 @@ pub use lock::ServerLock;
 
 use super::Result;
 use super::damage::Damage;
+use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::{Fault, Outcome};
 use readers::Readers;
@@ -98,6 +100,7 @@ pub struct SqliteStore {
     readers: Readers,
     tasks: Tasks,
     damage: Arc<Damage>,
+    vault: Vault,
 }
 
 impl SqliteStore {

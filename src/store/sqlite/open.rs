@@ -13,7 +13,9 @@ use super::readers::Readers;
 use super::writer::Writer;
 use super::{Settings, SqliteStore};
 use crate::runtime::Tasks;
-use crate::store::{Result, StoreErrorKind};
+use crate::store::damage::Damage;
+use crate::store::vault::Vault;
+use crate::store::{Result, Sealer, StoreErrorKind};
 
 /// How long a write waits for another process's write, and a read for a free connection.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,13 +27,13 @@ const LOG_BYTES: &str = "67108864";
 const PAGE_BYTES: u64 = 4_096;
 
 impl SqliteStore {
-    /// Opens the file, and makes it if there is none. It does not migrate: see
+    /// Opens the file, and makes it if there is none. Secrets are kept by `sealer`. It does not migrate: see
     /// [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
     ///
     /// # Errors
     /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is not an SQLite
     /// database or a damaged one, `Unavailable` if another process locks it.
-    pub async fn open(settings: &Settings) -> Result<Self> {
+    pub async fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
         let failed = |fault: Fault| fault.of("open");
         make_file(&settings.path).map_err(failed)?;
         let options = writing(settings);
@@ -43,7 +45,9 @@ impl SqliteStore {
             |error: std::io::Error| Fault::new(StoreErrorKind::Unavailable, error.to_string());
         let writer = writer.map_err(no_thread).map_err(failed)?;
         let path = settings.path.clone();
-        Ok(Self { path, options, writer, readers, tasks, damage: Arc::default() })
+        let damage = Arc::<Damage>::default();
+        let vault = Vault::new(sealer.clone(), damage.clone());
+        Ok(Self { path, options, writer, readers, tasks, damage, vault })
     }
 }
 
@@ -71,7 +75,7 @@ fn writing(settings: &Settings) -> SqliteConnectOptions {
     }
 }
 
-fn reading(settings: &Settings) -> SqliteConnectOptions {
+pub(super) fn reading(settings: &Settings) -> SqliteConnectOptions {
     common(settings).pragma("cache_size", "-4000").pragma("query_only", "ON")
 }
 

@@ -22,7 +22,8 @@ impl Planner {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = Settings::new(folder.path().join("store.db"));
-        let store = SqliteStore::open(&settings).await.expect("open");
+        let store =
+            SqliteStore::open(&settings, &crate::store::seal::sealer()).await.expect("open");
         store.migrate().await.expect("migrate");
         let connection = store.options.connect().await.expect("connect");
         store.close().await;

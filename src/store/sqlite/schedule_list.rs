@@ -6,9 +6,11 @@ use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 use super::SqliteStore;
 use super::error::Outcome;
 use super::values::json_ids;
+use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
 use crate::store::rows::schedule_columns;
+use crate::store::vault::Vault;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// Whole schedules, in the order of their ids in the parameter.
@@ -29,7 +31,7 @@ impl SqliteStore {
         query: &ScheduleQuery,
     ) -> Outcome<SchedulePage> {
         let mut reader = self.readers.take().await?;
-        let outcome = list(&mut reader, account, query).await;
+        let outcome = list(&mut reader, &self.vault, account, query).await;
         reader.done(outcome)
     }
 }
@@ -37,6 +39,7 @@ impl SqliteStore {
 /// Counts and reads in one view of the store.
 async fn list(
     connection: &mut SqliteConnection,
+    vault: &Vault,
     account: AccountId,
     query: &ScheduleQuery,
 ) -> Outcome<SchedulePage> {
@@ -46,9 +49,10 @@ async fn list(
         page(account, query).build_query_scalar().fetch_all(&mut *snapshot).await?;
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let wanted = &ids[..ids.len().min(limit)];
-    let mut rows = sqlx::query_as(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
+    let mut rows = sqlx::query_as::<_, Schedule>(ROWS).bind(json_ids(wanted)).fetch(&mut *snapshot);
     let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-    while let Some(schedule) = rows.try_next().await? {
+    while let Some(mut schedule) = rows.try_next().await? {
+        vault.open_schedule(account, &mut schedule);
         bytes += schedule_bytes(&schedule);
         if bytes > query.max_bytes && !schedules.is_empty() {
             break;

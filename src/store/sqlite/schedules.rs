@@ -23,7 +23,9 @@ use crate::store::{
 impl ScheduleStore for SqliteStore {
     async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
         let write = *write;
-        let versions = version_rows(schedules.iter().map(|new| (new.id, &new.version)));
+        let sealed = schedules.iter().map(|new| self.vault.seal(write.account, &new.version));
+        let sealed: Vec<_> = sealed.collect();
+        let versions = version_rows(schedules.iter().map(|new| new.id).zip(&sealed));
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
         self.write_rows("create_schedules", schedules.len(), move |connection| {
             Box::pin(create(connection, write, rows, versions))
@@ -42,7 +44,10 @@ impl ScheduleStore for SqliteStore {
         ))
         .bind(id)
         .bind(account);
-        self.readers.optional(query).await.map_err(failed_in("schedule"))
+        let mut found: Option<Schedule> =
+            self.readers.optional(query).await.map_err(failed_in("schedule"))?;
+        found.iter_mut().for_each(|schedule| self.vault.open_schedule(account, schedule));
+        Ok(found)
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
@@ -55,7 +60,8 @@ impl ScheduleStore for SqliteStore {
         id: ScheduleId,
         change: &Change,
     ) -> Result<Changed> {
-        let (write, wanted) = (*write, change.clone());
+        let (write, mut wanted) = (*write, change.clone());
+        wanted.version = wanted.version.map(|version| self.vault.seal(write.account, &version));
         self.write("change_schedule", move |connection| {
             Box::pin(change::change(connection, write, id, wanted))
         })

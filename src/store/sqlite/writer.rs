@@ -272,7 +272,8 @@ mod tests {
     async fn store() -> (SqliteStore, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = Settings::new(folder.path().join("store.db"));
-        let store = SqliteStore::open(&settings).await.expect("open");
+        let store =
+            SqliteStore::open(&settings, &crate::store::seal::sealer()).await.expect("open");
         store.migrate().await.expect("migrate");
         (store, folder)
     }

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::away_queue::AwayQueue;
+use crate::harness::keys::sealer;
 
 /// When every test begins: 2030-01-01T00:00:30Z.
 pub const START: Timestamp = Timestamp::from_millis(1_893_456_030_000);
@@ -67,7 +68,7 @@ impl Service {
     pub async fn with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = Settings::new(folder.path().join("punctual.db"));
-        let store = Arc::new(SqliteStore::open(&settings).await.expect("opened"));
+        let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("opened"));
         store.migrate().await.expect("migrated");
         store.set_up_shards(SHARDS).await.expect("set up");
         let (clock, random, tasks) = (Clock::manual(START), Random::seeded(7), Tasks::new());

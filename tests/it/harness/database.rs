@@ -6,6 +6,8 @@ use punctual::store::postgres::{PostgresStore, Settings};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
 
+use super::keys::sealer;
+
 /// A database of one test, dropped after it.
 pub struct Database {
     name: String,
@@ -37,7 +39,7 @@ impl Database {
     }
 
     pub fn open(&self) -> PostgresStore {
-        PostgresStore::open(&self.settings()).expect("open")
+        PostgresStore::open(&self.settings(), &sealer()).expect("open")
     }
 
     /// A connection of somebody else.
@@ -106,7 +108,7 @@ async fn template(server: &mut PgConnection) -> String {
     if !exists {
         let mut beside = connect("postgres").await;
         run(&mut beside, &format!("CREATE DATABASE making_{name}")).await;
-        let store = PostgresStore::open(&Settings::new(url(&format!("making_{name}"))));
+        let store = PostgresStore::open(&Settings::new(url(&format!("making_{name}"))), &sealer());
         let store = store.expect("open");
         store.migrate().await.expect("migrate");
         store.close().await;

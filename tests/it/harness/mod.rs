@@ -5,6 +5,7 @@ pub mod certificates;
 pub mod client;
 pub mod database;
 pub mod dns;
+pub mod keys;
 pub mod line;
 pub mod link;
 pub mod postgres;

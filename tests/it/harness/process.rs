@@ -26,6 +26,7 @@ const USUAL: &[(&str, &str)] = &[
     ("PUNCTUAL_RETRY_CAP_MS", "200"),
     ("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "5"),
     ("PUNCTUAL_LOG_FORMAT", "json"),
+    ("PUNCTUAL_SECRETS_KEYS", "test:dGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgISE="),
 ];
 
 /// A folder with a store, an account and a key, on which servers run one after the other.

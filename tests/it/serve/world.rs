@@ -158,6 +158,11 @@ impl Replica {
         self.operations.get(path).await
     }
 
+    /// Where it answers operators.
+    pub fn operations(&self) -> SocketAddr {
+        self.operations.address()
+    }
+
     /// Waits until it is ready.
     pub async fn ready(&mut self) {
         within(START, "it is ready", async || {

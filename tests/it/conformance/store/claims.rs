@@ -41,6 +41,7 @@ pub async fn a_claim_is_whole(w: &World) {
         job,
         account: w.account,
         schedule: id,
+        version: w.read(id).await.version,
         trigger: Trigger::Schedule,
         attempt: 1,
         max_attempts: 3,

@@ -21,9 +21,10 @@ use punctual::domain::{
 use punctual::store::{
     Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
     Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore,
-    JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
-    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
-    StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    JobPage, JobQuery, JobStore, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, Renewed,
+    Resealed, Result, Retried, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    SecretStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreErrorKind, Upkeep,
+    UpkeepStore, Usage, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -195,6 +196,21 @@ flaky! { ClaimStore:
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
+}
+
+flaky! { SecretStore:
+    fn use_keys(&self, others: &[KeyProof]) -> ();
+    fn key_proofs(&self) -> Vec<KeyProof>;
+    fn stale_secrets(&self) -> u64;
+    fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Resealed
+        // The next rows after the same one, or none.
+        => |lost, again| both(lost, again, |lost: Resealed, again: Resealed| Resealed {
+            sealed: lost.sealed + again.sealed,
+            unreadable: lost.unreadable.max(again.unreadable),
+            last: lost.last.max(again.last),
+        });
+    fn forget_keys(&self) -> Vec<String>
+        => |lost, again| both(lost, again, |lost, again| [lost, again].concat());
 }
 
 flaky! { UpkeepStore:

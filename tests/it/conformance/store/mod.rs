@@ -21,6 +21,7 @@ mod pruning;
 mod races;
 mod schedule_lists;
 mod schedules;
+mod secrets;
 mod sessions;
 mod skips;
 pub mod sqlite;

@@ -15,7 +15,9 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use super::damage;
+use super::secrets;
 use super::world::{Home, World, answered, minute, soon};
+use crate::harness::keys::sealer;
 
 /// A migrated store in a folder of its own.
 pub async fn open() -> (SharedStore, Home) {
@@ -25,7 +27,7 @@ pub async fn open() -> (SharedStore, Home) {
 }
 
 async fn opened(path: &Path) -> SqliteStore {
-    let store = SqliteStore::open(&Settings::new(path)).await.expect("open");
+    let store = SqliteStore::open(&Settings::new(path), &sealer()).await.expect("open");
     store.migrate().await.expect("migrate");
     store
 }
@@ -69,8 +71,8 @@ async fn migrating_again_or_at_the_same_time_is_fine() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let stores = [
-        SqliteStore::open(&Settings::new(&path)).await.expect("open"),
-        SqliteStore::open(&Settings::new(&path)).await.expect("open"),
+        SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open"),
+        SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open"),
     ];
     let error = stores[0].check_version().await.expect_err("not set up");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
@@ -147,7 +149,7 @@ async fn what_cannot_be_a_store_is_refused_with_its_path() {
         (file("text", &[b'x'; 5_000]), StoreErrorKind::Corrupt, "not an SQLite database"),
         (file("damaged.db", &damaged), StoreErrorKind::Corrupt, "damaged"),
     ] {
-        let Err(error) = SqliteStore::open(&Settings::new(&path)).await else {
+        let Err(error) = SqliteStore::open(&Settings::new(&path), &sealer()).await else {
             panic!("{} can be opened", path.display());
         };
         assert_eq!(error.kind(), kind, "{error}");
@@ -182,7 +184,7 @@ async fn what_was_acknowledged_survives_the_death_of_the_process() {
     std::fs::copy(&path, &after).expect("copy");
     std::fs::copy(folder.path().join("store.db-wal"), folder.path().join("after.db-wal"))
         .expect("copy the log");
-    let survivor = SqliteStore::open(&Settings::new(&after)).await.expect("open");
+    let survivor = SqliteStore::open(&Settings::new(&after), &sealer()).await.expect("open");
     survivor.check_version().await.expect("set up");
     assert_eq!(survivor.accounts().await.expect("list").len(), 20);
 }
@@ -209,7 +211,7 @@ async fn a_full_store_says_so_and_recovers() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let settings = Settings { max_bytes: Some(1_000_000), ..Settings::new(&path) };
-    let store = SqliteStore::open(&settings).await.expect("open");
+    let store = SqliteStore::open(&settings, &sealer()).await.expect("open");
     store.migrate().await.expect("migrate");
     let store: SharedStore = Arc::new(store);
     let world = World::new((store.clone(), Box::new(()))).await;
@@ -305,6 +307,39 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let job = world.manual_job(fine, minute(1)).await;
     let claims = world.store.claim(&world.claim_at(minute(1)), &[job]).await.expect("claim");
     assert_eq!((claims.taken.len(), claims.unreadable.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn secrets_open_at_their_own_places_only() {
+    let folder = folder();
+    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
+        let path = folder.path().join(name);
+        let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+        let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+        match case {
+            0 => secrets::a_secret_opens_at_its_own_place_only(&world, spoil).await,
+            1 => secrets::a_secret_opens_for_its_own_account_only(&world, spoil).await,
+            _ => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_are_changed_and_checked() {
+    let folder = folder();
+    for (name, case) in ["a.db", "b.db"].into_iter().zip(0..) {
+        let path = folder.path().join(name);
+        let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+        let reopen = async |sealer| {
+            let store = SqliteStore::open(&Settings::new(&path), &sealer).await;
+            let store: SharedStore = Arc::new(store.expect("open"));
+            store
+        };
+        match case {
+            0 => secrets::keys_are_changed(&world, reopen).await,
+            _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
+        }
+    }
 }
 
 #[tokio::test]

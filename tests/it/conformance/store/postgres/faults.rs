@@ -19,6 +19,7 @@ use super::super::damage;
 use super::super::world::{World, answered, every_job, every_schedule, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
+use crate::harness::keys::sealer;
 
 /// What a line to the server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +83,7 @@ async fn a_server_that_goes_away_is_not_waited_for_and_comes_back() {
     let (database, tasks) = (Database::migrated().await, Tasks::new());
     let (url, state) = line(&tasks, &database).await;
     let settings = Settings { api_connections: 2, ..Settings::new(url) };
-    let store = PostgresStore::open(&settings).expect("open");
+    let store = PostgresStore::open(&settings, &sealer()).expect("open");
     for outage in [Line::Cut, Line::Silent] {
         store.accounts().await.expect("it works");
         state.send(outage).expect("the line");
@@ -106,7 +107,8 @@ async fn a_server_that_goes_away_is_not_waited_for_and_comes_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_may_be_away_at_the_start() {
-    let store = PostgresStore::open(&Settings::new("postgres://u:hidden@127.0.0.1:1/none"));
+    let store =
+        PostgresStore::open(&Settings::new("postgres://u:hidden@127.0.0.1:1/none"), &sealer());
     let store = store.expect("no connection is made yet");
     for failed in [store.ping().await, store.migrate().await, store.check_version().await] {
         let error = failed.expect_err("nobody is there");
@@ -129,7 +131,7 @@ async fn a_wrong_address_is_named_without_its_password() {
         (with(|url| url.set_query(Some("sslmode=require"))), "sslmode"),
     ] {
         assert!(!format!("{settings:?}").contains("postgres://"));
-        let store = PostgresStore::open(&settings).expect("open");
+        let store = PostgresStore::open(&settings, &sealer()).expect("open");
         for failed in [store.ping().await, store.migrate().await] {
             let error = failed.expect_err("it cannot be used");
             assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}");
@@ -137,7 +139,7 @@ async fn a_wrong_address_is_named_without_its_password() {
             assert!(text.contains(said) && !text.contains("hidden"), "{text}");
         }
     }
-    let refused = PostgresStore::open(&Settings::new("postgres://u:hidden@ho st/"));
+    let refused = PostgresStore::open(&Settings::new("postgres://u:hidden@ho st/"), &sealer());
     let error = refused.err().expect("no URL");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(!format!("{error} {error:?}").contains("hidden"), "{error}");
@@ -153,14 +155,14 @@ async fn a_password_file_is_read_again_when_the_server_refuses_it() {
     let path = folder.path().join("password");
     std::fs::write(&path, "yesterdays\n").expect("write");
     let settings = Settings { password_file: Some(path.clone()), ..Settings::new(url) };
-    let store = PostgresStore::open(&settings).expect("open");
+    let store = PostgresStore::open(&settings, &sealer()).expect("open");
     let error = store.ping().await.expect_err("the wrong password");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}");
     std::fs::write(&path, format!("{password}\n")).expect("write");
     store.ping().await.expect_err("this one finds out");
     store.ping().await.expect("and reads the file again");
     let missing = Settings { password_file: Some(folder.path().join("none")), ..settings };
-    let error = PostgresStore::open(&missing).err().expect("there is no file");
+    let error = PostgresStore::open(&missing, &sealer()).err().expect("there is no file");
     assert!(error.to_string().contains("none"), "{error}");
 }
 
@@ -184,7 +186,7 @@ async fn callers_that_go_away_spoil_no_connection() {
         executor_connections: 1,
         ..database.settings()
     };
-    let store = Arc::new(PostgresStore::open(&one).expect("open"));
+    let store = Arc::new(PostgresStore::open(&one, &sealer()).expect("open"));
     let w = World::new((store, Box::new(()))).await;
     let id = w.schedule().await;
     for number in 0..200_u32 {

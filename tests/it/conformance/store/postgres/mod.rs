@@ -5,6 +5,7 @@ mod faults;
 mod held;
 mod locks;
 mod partitions;
+mod sealed;
 mod versions;
 
 use std::sync::Arc;

@@ -1,0 +1,100 @@
+//! The keys that secrets are sealed with: the configured ones or, for a file of this machine, those
+//! in a file beside it, which is made with the store.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::StartError;
+use crate::config::{Config, Store};
+use crate::domain::secret_key::{KEY_BYTES, SecretKey};
+use crate::runtime::Random;
+use crate::store::Sealer;
+use crate::store::sqlite::SqliteStore;
+
+/// What the file is called.
+const FILE: &str = "secrets.key";
+const HEADER: &str = "\
+# Punctual encrypts secrets with this key: the headers and the bodies of requests.
+# Without it they are lost. Keep a copy, and not beside the copies of the store.
+";
+
+/// A new key, with an id of its own.
+pub fn new_key(random: &Random) -> SecretKey {
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    random.fill(&mut *key);
+    SecretKey { id: format!("s-{:08x}", random.bits() >> 96), key }
+}
+
+/// What the configured store seals its secrets with.
+pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, StartError> {
+    let found = match &config.store {
+        _ if !config.secrets.is_empty() => config.secrets.clone(),
+        Store::Postgres(_) => return Err(StartError::NoKeys),
+        Store::Sqlite(settings) => {
+            let path = settings.path.with_file_name(FILE);
+            if !path.exists() {
+                if SqliteStore::has_keys(settings).await? {
+                    return Err(StartError::KeysLost { store: settings.path.clone(), path });
+                }
+                make(&path, random).map_err(|error| unusable(&path, reason(&path, &error)))?;
+            }
+            read(&path)?
+        }
+    };
+    let (first, others) = found.split_first().ok_or(StartError::NoKeys)?;
+    Ok(Sealer::new(first, others, random.clone()))
+}
+
+fn unusable(path: &Path, reason: String) -> StartError {
+    StartError::KeyFile { path: path.to_owned(), reason }
+}
+
+fn reason(path: &Path, error: &io::Error) -> String {
+    match path.parent() {
+        Some(folder) if error.kind() == io::ErrorKind::NotFound => {
+            format!("there is no folder {}: make it first", folder.display())
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
+    let content = std::fs::read_to_string(path).map(Zeroizing::new);
+    let content = content.map_err(|error| unusable(path, error.to_string()))?;
+    let found =
+        SecretKey::list(&content).map_err(|why| unusable(path, format!("what is in it {why}")))?;
+    if found.is_empty() {
+        return Err(unusable(path, "there is no key in it".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Makes the file, whole or not at all, for its owner only. Of several that do it at the same time
+/// one comes first, and its file stays.
+fn make(path: &Path, random: &Random) -> io::Result<()> {
+    let key = new_key(random);
+    let draft: PathBuf = path.with_file_name(format!("{FILE}.{:032x}", random.bits()));
+    let made = write(&draft, &key).and_then(|()| match std::fs::hard_link(&draft, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    });
+    let removed = std::fs::remove_file(&draft);
+    made.and(removed)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn write(path: &Path, key: &SecretKey) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(HEADER.as_bytes())?;
+    file.write_all(key.reveal().as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}

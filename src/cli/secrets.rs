@@ -1,0 +1,91 @@
+//! `punctual secrets`: the keys that secrets are encrypted with.
+
+use clap::Subcommand;
+
+use super::meter::Meter;
+use super::settings::{SettingArgs, StoreOnly};
+use super::{CliError, output, store};
+use crate::app::new_key;
+use crate::config::Sources;
+use crate::runtime::{Clock, Random};
+use crate::store::{SealedTable, SharedStore};
+
+/// How many rows are encrypted anew in one transaction: each can have a body of 256 KiB.
+const ROWS: u32 = 50;
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub enum SecretsCommand {
+    /// Make a key and print it, as secrets.keys and secrets.keys_file take it
+    Generate,
+    /// Encrypt all stored secrets with the first key
+    ///
+    /// Can be stopped at any time and run again, and beside running servers; they must all have
+    /// the new key by then. Says at the end which keys are not needed any more.
+    Rotate(SettingArgs<StoreOnly>),
+}
+
+pub(super) async fn run(command: &SecretsCommand) -> Result<(), CliError> {
+    match command {
+        SecretsCommand::Generate => {
+            output::print(&format!("{}\n", *new_key(&Random::system()).reveal()))
+        }
+        SecretsCommand::Rotate(settings) => rotate(&settings.sources()).await,
+    }
+}
+
+/// What a rotation has done.
+#[derive(Default)]
+struct Done {
+    sealed: u64,
+    unreadable: u64,
+}
+
+async fn rotate(sources: &Sources) -> Result<(), CliError> {
+    let open = store::open(sources).await?;
+    let store = open.shared();
+    let mut meter = Meter::new(Clock::system());
+    let done = reseal(&store, &mut meter).await;
+    meter.clear();
+    let Done { sealed, unreadable } = done?;
+    let forgotten = store.forget_keys().await.map_err(CliError::failed)?;
+    let left = store.key_proofs().await.map_err(CliError::failed)?;
+    open.close().await;
+    output::print(&format!("{sealed} rows are encrypted anew\n"))?;
+    if unreadable > 0 {
+        return Err(CliError::failed(format!(
+            "{unreadable} rows cannot be decrypted, the log line of each says why: save what they \
+             belong to again, and keep all keys until then"
+        )));
+    }
+    if left.len() > 1 {
+        return Err(CliError::failed(
+            "a server has written with another key meanwhile: give all servers the new key as \
+             their first one, and run this again",
+        ));
+    }
+    let said = match &forgotten[..] {
+        [] => "No other key was in use.\n".to_owned(),
+        old => format!("Not needed any more: {}. Remove them from secrets.keys.\n", old.join(", ")),
+    };
+    output::print(&said)
+}
+
+async fn reseal(store: &SharedStore, meter: &mut Meter) -> Result<Done, CliError> {
+    let total = store.stale_secrets().await.map_err(CliError::failed)?;
+    let mut done = Done::default();
+    for table in SealedTable::ALL {
+        let mut after = [0; 16];
+        loop {
+            meter.show(table.name(), done.sealed + done.unreadable, total);
+            let resealed = store.reseal(table, after, ROWS).await.map_err(CliError::failed)?;
+            done.sealed += resealed.sealed;
+            done.unreadable += resealed.unreadable;
+            match resealed.last {
+                Some(last) => after = last,
+                None => break,
+            }
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,222 @@
+//! Sealing: how secrets are encrypted before they are stored, and read back.
+//!
+//! A sealed value is `sealed:1:KEY_ID:` and, in base64, a random nonce of 24 bytes with what
+//! XChaCha20-Poly1305 makes of the text. The key's id, the account, the row and the column are
+//! authenticated with it: a value that was moved to another place does not open.
+//!
+//! The first key seals, all of them open. A text that is not sealed was stored before there were
+//! keys: it opens as it is, and `punctual secrets rotate` seals it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+
+use crate::domain::AccountId;
+use crate::domain::secret_key::SecretKey;
+use crate::runtime::Random;
+
+/// What every sealed value begins with: the form, by its number.
+const FORM: &str = "sealed:1:";
+const NONCE_BYTES: usize = 24;
+/// Why a sealed value cannot be opened. Says nothing of what is in it.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum OpenError {
+    /// It names a key that is not among the configured ones.
+    #[error("it is sealed with the key {0:?}, which is not among the configured ones")]
+    UnknownKey(String),
+    /// It is not what was sealed with that key at that place.
+    #[error(
+        "it does not open with the key that it names: it was damaged or moved, or the key is another one"
+    )]
+    Forged,
+}
+
+/// Seals and opens secrets. Clones share the keys.
+#[derive(Clone)]
+pub struct Sealer {
+    ciphers: Arc<HashMap<String, XChaCha20Poly1305>>,
+    first: Arc<str>,
+    random: Random,
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealer({})", self.first)
+    }
+}
+
+impl Sealer {
+    /// Seals with `first`, opens with it and `others`.
+    pub fn new(first: &SecretKey, others: &[SecretKey], random: Random) -> Self {
+        let cipher = |key: &SecretKey| (key.id.clone(), XChaCha20Poly1305::new((&*key.key).into()));
+        let ciphers = others.iter().chain([first]).map(cipher).collect();
+        Self { ciphers: Arc::new(ciphers), first: first.id.as_str().into(), random }
+    }
+
+    /// The id of the key that seals.
+    pub fn first(&self) -> &str {
+        &self.first
+    }
+
+    /// Whether a key of that id is among those that open.
+    pub fn knows(&self, key: &str) -> bool {
+        self.ciphers.contains_key(key)
+    }
+
+    /// Seals the text of a column of an account's row.
+    pub fn seal(&self, account: AccountId, row: &[u8], column: &str, text: &str) -> String {
+        let mut bytes = vec![0; NONCE_BYTES];
+        self.random.fill(&mut bytes);
+        let nonce = XNonce::try_from(bytes.as_slice()).expect("it has that many bytes");
+        let aad = place(account, row, column, &self.first);
+        let payload = Payload { msg: text.as_bytes(), aad: &aad };
+        let cipher = self.ciphers.get(&*self.first).expect("the first key is among them");
+        let sealed = cipher.encrypt(&nonce, payload).expect("it is shorter than 256 GiB");
+        bytes.extend(sealed);
+        let mut value = self.prefix();
+        value.reserve(bytes.len() * 4 / 3 + 2);
+        STANDARD_NO_PAD.encode_string(bytes, &mut value);
+        value
+    }
+
+    /// Opens what [`seal`](Self::seal) has made for the same place.
+    ///
+    /// # Errors
+    /// If the key is not there or the value is not what was sealed.
+    pub fn open(
+        &self,
+        account: AccountId,
+        row: &[u8],
+        column: &str,
+        stored: &str,
+    ) -> Result<String, OpenError> {
+        let Some((key, sealed)) = parts(stored) else {
+            return Ok(stored.to_owned());
+        };
+        let cipher = self.ciphers.get(key).ok_or_else(|| OpenError::UnknownKey(key.to_owned()))?;
+        let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| OpenError::Forged)?;
+        let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES).ok_or(OpenError::Forged)?;
+        let nonce = XNonce::try_from(nonce).map_err(|_| OpenError::Forged)?;
+        let payload = Payload { msg: sealed, aad: &place(account, row, column, key) };
+        let text = cipher.decrypt(&nonce, payload).map_err(|_| OpenError::Forged)?;
+        String::from_utf8(text).map_err(|_| OpenError::Forged)
+    }
+
+    /// What everything begins with that the first key seals.
+    pub(in crate::store) fn prefix(&self) -> String {
+        format!("{FORM}{}:", self.first)
+    }
+}
+
+/// The id of the key, and what is sealed with it; none of a text that is not sealed.
+fn parts(stored: &str) -> Option<(&str, &str)> {
+    stored.strip_prefix(FORM)?.split_once(':')
+}
+
+/// What is authenticated with a value. Each part is preceded by its length, so that no two places
+/// have the same bytes.
+fn place(account: AccountId, row: &[u8], column: &str, key: &str) -> Vec<u8> {
+    let account = account.to_bytes();
+    let parts = [&account, row, column.as_bytes(), key.as_bytes()];
+    let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
+    for part in parts {
+        bytes.extend((part.len() as u64).to_be_bytes());
+        bytes.extend(part);
+    }
+    bytes
+}
+
+/// A sealer for tests of adapters.
+#[cfg(test)]
+pub(in crate::store) fn sealer() -> Sealer {
+    let key = SecretKey { id: "test".to_owned(), key: zeroize::Zeroizing::new([7; 32]) };
+    Sealer::new(&key, &[], Random::seeded(7))
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::domain::secret_key::KEY_BYTES;
+
+    const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
+
+    fn key(id: &str, byte: u8) -> SecretKey {
+        SecretKey { id: id.to_owned(), key: Zeroizing::new([byte; KEY_BYTES]) }
+    }
+
+    fn sealer(keys: &[SecretKey]) -> Sealer {
+        Sealer::new(&keys[0], &keys[1..], Random::seeded(7))
+    }
+
+    #[test]
+    fn what_was_sealed_opens_at_its_place_only() {
+        let sealer = sealer(&[key("2027", 1)]);
+        let sealed = sealer.seal(ACCOUNT, b"row", "body", "geheim");
+        assert!(sealed.starts_with("sealed:1:2027:"), "{sealed}");
+        assert!(!sealed.contains("geheim") && sealed.starts_with(&sealer.prefix()));
+        assert_ne!(sealed, sealer.seal(ACCOUNT, b"row", "body", "geheim"), "the nonce is random");
+        assert_eq!(sealer.open(ACCOUNT, b"row", "body", &sealed).as_deref(), Ok("geheim"));
+        let other = AccountId::from_bytes([2; 16]);
+        for (account, row, column) in [
+            (other, "row", "body"),
+            (ACCOUNT, "wor", "body"),
+            (ACCOUNT, "row", "headers"),
+            (ACCOUNT, "rowb", "ody"),
+        ] {
+            let opened = sealer.open(account, row.as_bytes(), column, &sealed);
+            assert_eq!(opened, Err(OpenError::Forged), "{row} {column}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_changed_does_not_open() {
+        let sealer = sealer(&[key("a", 1), key("b", 1)]);
+        let sealed = sealer.seal(ACCOUNT, b"row", "body", "");
+        for wrong in [
+            sealed.replacen(":a:", ":b:", 1),
+            format!("{sealed}AAAA"),
+            sealed[..sealed.len() - 4].to_owned(),
+            "sealed:1:a:".to_owned(),
+            "sealed:1:a:%".to_owned(),
+        ] {
+            let opened = sealer.open(ACCOUNT, b"row", "body", &wrong);
+            assert_eq!(opened, Err(OpenError::Forged), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_key_opens_and_the_first_one_seals() {
+        let old = sealer(&[key("old", 1)]).seal(ACCOUNT, b"row", "body", "x");
+        let both = sealer(&[key("new", 2), key("old", 1)]);
+        assert_eq!(both.open(ACCOUNT, b"row", "body", &old).as_deref(), Ok("x"));
+        assert!(both.knows("old") && both.first() == "new");
+        let new = both.seal(ACCOUNT, b"row", "body", "x");
+        assert!(new.starts_with(&both.prefix()) && !old.starts_with(&both.prefix()));
+        let opened = sealer(&[key("old", 1)]).open(ACCOUNT, b"row", "body", &new);
+        assert_eq!(opened, Err(OpenError::UnknownKey("new".to_owned())));
+        let opened = sealer(&[key("old", 3)]).open(ACCOUNT, b"row", "body", &old);
+        assert_eq!(opened, Err(OpenError::Forged), "another key of that id");
+    }
+
+    #[test]
+    fn a_text_from_before_there_were_keys_is_read_as_it_is() {
+        let sealer = sealer(&[key("a", 1)]);
+        for text in ["", "{\"a\":1}", "sealed", "sealed:1:no end"] {
+            assert_eq!(sealer.open(ACCOUNT, b"row", "body", text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let key = key("a", 65);
+        assert_eq!(format!("{key:?}"), "SecretKey(a)");
+        assert_eq!(format!("{:?}", sealer(&[key])), "Sealer(a)");
+    }
+}

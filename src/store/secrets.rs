@@ -1,0 +1,146 @@
+//! Keys, and the stored secrets that are sealed with them.
+
+use async_trait::async_trait;
+
+use super::{OpenError, Result, Sealer};
+use crate::domain::AccountId;
+
+/// Of whom the proofs of keys are: of no account.
+const NOBODY: AccountId = AccountId::from_bytes([0; 16]);
+const PROOF_COLUMN: &str = "secret_keys.proof";
+const PROOF_TEXT: &str = "punctual";
+
+/// A key that stored secrets may be sealed with: its id, and a text that it has sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyProof {
+    /// The id.
+    pub id: String,
+    /// Shows whether a key of that id is this one.
+    pub proof: String,
+}
+
+impl Sealer {
+    /// The proof of the key that seals.
+    pub(in crate::store) fn prove(&self) -> KeyProof {
+        let id = self.first().to_owned();
+        let proof = self.seal(NOBODY, id.as_bytes(), PROOF_COLUMN, PROOF_TEXT);
+        KeyProof { id, proof }
+    }
+
+    /// Whether secrets that were sealed with the proven key can be opened, or why not.
+    pub(in crate::store) fn check(
+        &self,
+        KeyProof { id, proof }: &KeyProof,
+    ) -> std::result::Result<(), String> {
+        let restore = "give it back in secrets.keys or secrets.keys_file";
+        if !self.knows(id) {
+            return Err(format!(
+                "it has secrets sealed with the key {id:?}, which is missing: {restore}"
+            ));
+        }
+        match self.open(NOBODY, id.as_bytes(), PROOF_COLUMN, proof) {
+            Ok(text) if text == PROOF_TEXT => Ok(()),
+            Ok(_) | Err(OpenError::Forged | OpenError::UnknownKey(_)) => {
+                Err(format!("its secrets are sealed with another key of the id {id:?}: {restore}"))
+            }
+        }
+    }
+}
+
+/// A table that has sealed columns. Its rows have an id of 16 bytes and an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealedTable {
+    /// Bodies and headers of requests.
+    Versions,
+}
+
+impl SealedTable {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Versions];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Versions => "schedule_versions",
+        }
+    }
+
+    /// Its sealed columns.
+    pub(in crate::store) const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Versions => &["body", "headers"],
+        }
+    }
+
+    /// The condition by which a row has a secret that the key with the parameter's prefix has not
+    /// sealed.
+    pub(in crate::store) fn is_stale(self, parameter: &str) -> String {
+        let column = |column: &&str| {
+            format!(
+                "({column} IS NOT NULL AND substr({column}, 1, length({parameter})) <> {parameter})"
+            )
+        };
+        self.columns().iter().map(column).collect::<Vec<_>>().join(" OR ")
+    }
+}
+
+/// What sealing some rows anew has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// Rows that are sealed with the first key now.
+    pub sealed: u64,
+    /// Rows that cannot be opened; they stay as they are.
+    pub unreadable: u64,
+    /// The last row that was looked at; absent when there is none left.
+    pub last: Option<[u8; 16]>,
+}
+
+/// A row with sealed columns, as read.
+pub(in crate::store) struct SealedRow {
+    pub(in crate::store) id: [u8; 16],
+    pub(in crate::store) account: AccountId,
+    /// In the order of the table's columns.
+    pub(in crate::store) values: Vec<Option<String>>,
+}
+
+impl Sealer {
+    /// Seals a row's values with the first key.
+    pub(in crate::store) fn reseal(
+        &self,
+        table: SealedTable,
+        row: &SealedRow,
+    ) -> std::result::Result<Vec<Option<String>>, OpenError> {
+        let values = row.values.iter().zip(table.columns());
+        let reseal = |(value, column): (&Option<String>, &&str)| {
+            let place = format!("{}.{column}", table.name());
+            let reseal = |stored: &String| {
+                let text = self.open(row.account, &row.id, &place, stored)?;
+                Ok(self.seal(row.account, &row.id, &place, &text))
+            };
+            value.as_ref().map(reseal).transpose()
+        };
+        values.map(reseal).collect()
+    }
+}
+
+/// Keys, and the stored secrets that are sealed with them.
+#[async_trait]
+pub trait SecretStore: Send + Sync {
+    /// Makes sure that secrets sealed with the keys of the store, and with `others`, can be
+    /// opened, and notes these and the first key as keys of the store. `Incompatible` if a key is
+    /// missing or is not the one it was.
+    async fn use_keys(&self, others: &[KeyProof]) -> Result<()>;
+
+    /// The keys that stored secrets may be sealed with, by their ids.
+    async fn key_proofs(&self) -> Result<Vec<KeyProof>>;
+
+    /// How many rows have a secret that the first key has not sealed.
+    async fn stale_secrets(&self) -> Result<u64>;
+
+    /// Seals those rows of a table with the first key that follow `after`, at most `limit`.
+    async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed>;
+
+    /// Takes away the keys of the store that nothing is sealed with any more: all but the first
+    /// one, and those if there are stale secrets. Returns those that were taken away.
+    async fn forget_keys(&self) -> Result<Vec<String>>;
+}

@@ -1,0 +1,167 @@
+//! Keys, and sealing with another one.
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
+
+use super::error::{Fault, Outcome};
+use super::open::reading;
+use super::{Settings, SqliteStore, failed_in};
+use crate::store::secrets::SealedRow;
+use crate::store::vault::Vault;
+use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore, StoreErrorKind};
+
+const PROOFS: &str = "SELECT id, proof FROM secret_keys ORDER BY id";
+
+impl SqliteStore {
+    /// Whether a file has secrets that were sealed with some key. Makes no file.
+    ///
+    /// # Errors
+    /// If there is a file that cannot be read.
+    pub async fn has_keys(settings: &Settings) -> Result<bool> {
+        let read = async {
+            if !settings.path.is_file() {
+                return Ok(false);
+            }
+            let mut connection = reading(settings).connect().await?;
+            let tables: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'secret_keys'",
+            )
+            .fetch_one(&mut connection)
+            .await?;
+            Ok(tables > 0 && !proofs(&mut connection).await?.is_empty())
+        };
+        read.await.map_err(failed_in("has_keys"))
+    }
+}
+
+#[async_trait]
+impl SecretStore for SqliteStore {
+    async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
+        let (others, vault) = (others.to_vec(), self.vault.clone());
+        let known = self.key_proofs().await?;
+        let sealer = &vault.sealer;
+        let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why).of("use_keys");
+        for proof in known.iter().chain(&others) {
+            sealer.check(proof).map_err(unfit)?;
+        }
+        let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
+        let new: Vec<_> = others.into_iter().chain([sealer.prove()]).filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.write("use_keys", move |connection| {
+            Box::pin(async move {
+                for KeyProof { id, proof } in new {
+                    sqlx::query(
+                        "INSERT INTO secret_keys (id, proof) VALUES (?1, ?2)
+                         ON CONFLICT DO NOTHING",
+                    )
+                    .bind(id)
+                    .bind(proof)
+                    .execute(&mut *connection)
+                    .await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
+        let rows: Vec<(String, String)> =
+            self.readers.all(sqlx::query_as(PROOFS)).await.map_err(failed_in("key_proofs"))?;
+        Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+    }
+
+    async fn stale_secrets(&self) -> Result<u64> {
+        let mut reader = self.readers.take().await.map_err(failed_in("stale_secrets"))?;
+        let counted = stale(&mut reader, &self.vault).await;
+        reader.done(counted).map_err(failed_in("stale_secrets"))
+    }
+
+    async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
+        let vault = self.vault.clone();
+        self.write_rows("reseal", limit as usize, move |connection| {
+            Box::pin(reseal(connection, vault, table, after, limit))
+        })
+        .await
+    }
+
+    async fn forget_keys(&self) -> Result<Vec<String>> {
+        let vault = self.vault.clone();
+        self.write("forget_keys", move |connection| Box::pin(forget(connection, vault))).await
+    }
+}
+
+async fn proofs(connection: &mut SqliteConnection) -> Outcome<Vec<(String, String)>> {
+    Ok(sqlx::query_as(PROOFS).fetch_all(connection).await?)
+}
+
+async fn stale(connection: &mut SqliteConnection, vault: &Vault) -> Outcome<u64> {
+    let mut rows = 0;
+    for table in SealedTable::ALL {
+        let (name, is_stale) = (table.name(), table.is_stale("?1"));
+        let query = AssertSqlSafe(format!("SELECT count(*) FROM {name} WHERE {is_stale}"));
+        let query = sqlx::query_scalar(query).bind(vault.sealer.prefix());
+        let count: i64 = query.fetch_one(&mut *connection).await?;
+        rows += u64::try_from(count).unwrap_or(0);
+    }
+    Ok(rows)
+}
+
+async fn reseal(
+    connection: &mut SqliteConnection,
+    vault: Vault,
+    table: SealedTable,
+    after: [u8; 16],
+    limit: u32,
+) -> Outcome<Resealed> {
+    let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("?1"));
+    let select = format!(
+        "SELECT id, account_id, {} FROM {name} WHERE id > ?2 AND ({is_stale})
+         ORDER BY id LIMIT ?3",
+        columns.join(", ")
+    );
+    let rows = sqlx::query(AssertSqlSafe(select))
+        .bind(vault.sealer.prefix())
+        .bind(after.to_vec())
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
+    let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ?{place}"));
+    let update = format!("UPDATE {name} SET {} WHERE id = ?1", set.collect::<Vec<_>>().join(", "));
+    let mut done = Resealed::default();
+    for row in rows {
+        let row = sealed_row(&row, columns.len())?;
+        done.last = Some(row.id);
+        let Some(values) = vault.reseal(table, &row) else {
+            done.unreadable += 1;
+            continue;
+        };
+        let mut query = sqlx::query(AssertSqlSafe(update.clone())).bind(row.id.to_vec());
+        for value in values {
+            query = query.bind(value);
+        }
+        query.execute(&mut *connection).await?;
+        done.sealed += 1;
+    }
+    Ok(done)
+}
+
+fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
+    let id: Vec<u8> = row.try_get(0)?;
+    let id = id.try_into();
+    let id =
+        id.map_err(|_| Fault::new(StoreErrorKind::Corrupt, "an id that is not 16 bytes long"))?;
+    let values = (0..columns).map(|place| row.try_get(place + 2));
+    Ok(SealedRow { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })
+}
+
+async fn forget(connection: &mut SqliteConnection, vault: Vault) -> Outcome<Vec<String>> {
+    if stale(connection, &vault).await? > 0 {
+        return Ok(Vec::new());
+    }
+    let query = sqlx::query_scalar("DELETE FROM secret_keys WHERE id <> ?1 RETURNING id");
+    Ok(query.bind(vault.sealer.first().to_owned()).fetch_all(connection).await?)
+}

@@ -1,0 +1,110 @@
+//! What is sealed of versions: the request's body and its headers.
+
+use std::sync::Arc;
+
+use super::damage::{Damage, secret_unreadable};
+use super::seal::{OpenError, Sealer};
+use super::secrets::{SealedRow, SealedTable};
+use super::{Claims, NewVersion, Unreadable};
+use crate::domain::job::Job;
+use crate::domain::schedule::{Definition, Schedule, UnreadableFields};
+use crate::domain::{AccountId, VersionId};
+
+/// The columns, as sealed values are bound to them.
+pub(in crate::store) const BODY: &str = "schedule_versions.body";
+pub(in crate::store) const HEADERS: &str = "schedule_versions.headers";
+
+/// Seals what an adapter writes, and opens what it has read. Clones share the keys.
+#[derive(Clone)]
+pub(in crate::store) struct Vault {
+    pub(in crate::store) sealer: Sealer,
+    damage: Arc<Damage>,
+}
+
+impl Vault {
+    pub(in crate::store) fn new(sealer: Sealer, damage: Arc<Damage>) -> Self {
+        Self { sealer, damage }
+    }
+
+    /// The version as it is stored.
+    pub(in crate::store) fn seal(&self, account: AccountId, version: &NewVersion) -> NewVersion {
+        let mut sealed = version.clone();
+        let row = version.id.to_bytes();
+        let Definition { body, headers, .. } = &mut sealed.definition;
+        for (field, column) in [(body, BODY), (headers, HEADERS)] {
+            if let Some(text) = field {
+                *text = self.sealer.seal(account, &row, column, text);
+            }
+        }
+        sealed
+    }
+
+    /// Opens what was read of a schedule. What does not open is absent, and said to be so.
+    pub(in crate::store) fn open_schedule(&self, account: AccountId, schedule: &mut Schedule) {
+        let Definition { body, headers, .. } = &mut schedule.definition;
+        let lost = self.open(account, schedule.version, body, headers);
+        schedule.unreadable = lost.unwrap_or_default();
+    }
+
+    /// Opens what was read of a job. What does not open is absent.
+    pub(in crate::store) fn open_job(&self, account: AccountId, version: VersionId, job: &mut Job) {
+        _ = self.open(account, version, &mut job.body, &mut job.headers);
+    }
+
+    /// Opens what was claimed; a job whose request does not open cannot be sent.
+    pub(in crate::store) fn open_claims(&self, claims: Claims) -> Claims {
+        let Claims { taken, mut unreadable } = claims;
+        let mut opened = Vec::with_capacity(taken.len());
+        for mut claimed in taken {
+            let Definition { body, headers, .. } = &mut claimed.definition;
+            if self.open(claimed.account, claimed.version, body, headers).is_none() {
+                opened.push(claimed);
+                continue;
+            }
+            let failure = secret_unreadable();
+            unreadable.push(Unreadable { job: claimed.job, attempt: claimed.attempt, failure });
+        }
+        Claims { taken: opened, unreadable }
+    }
+
+    /// Seals a row's values with the first key; none if they cannot be opened.
+    pub(in crate::store) fn reseal(
+        &self,
+        table: SealedTable,
+        row: &SealedRow,
+    ) -> Option<Vec<Option<String>>> {
+        let resealed = self.sealer.reseal(table, row);
+        let tell = |why: &OpenError| {
+            self.damage.tell(
+                table.name(),
+                &format!("{:032x}", u128::from_be_bytes(row.id)),
+                &why.to_string(),
+            );
+        };
+        resealed.inspect_err(tell).ok()
+    }
+
+    /// Opens both fields; which of them do not open, if any.
+    fn open(
+        &self,
+        account: AccountId,
+        version: VersionId,
+        body: &mut Option<String>,
+        headers: &mut Option<String>,
+    ) -> Option<UnreadableFields> {
+        let open = |field: &mut Option<String>, column| {
+            let Some(sealed) = field else { return false };
+            match self.sealer.open(account, &version.to_bytes(), column, sealed) {
+                Ok(text) => *field = Some(text),
+                Err(why) => {
+                    *field = None;
+                    self.damage.tell("version", &version, &format!("{column}: {why}"));
+                    return true;
+                }
+            }
+            false
+        };
+        let lost = UnreadableFields { body: open(body, BODY), headers: open(headers, HEADERS) };
+        (lost.body || lost.headers).then_some(lost)
+    }
+}

@@ -1,0 +1,71 @@
+//! Keys for secrets.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::{complaint, folder, result};
+
+#[test]
+fn one_machine_makes_a_key_that_only_its_owner_can_read() {
+    let folder = folder();
+    let path = folder.path();
+    result(path, &["account", "create", "alice"]);
+    let file = path.join("punctual-data/secrets.key");
+    let made = std::fs::read_to_string(&file).expect("a key");
+    let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let files = std::fs::read_dir(path.join("punctual-data")).expect("a folder");
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("text"));
+    let drafts = names.filter(|name| name.starts_with("secrets.key")).count();
+    assert_eq!(drafts, 1, "the draft is gone");
+    result(path, &["account", "list"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("a key"), made, "it is never made anew");
+
+    std::fs::rename(&file, path.join("kept")).expect("moved");
+    let lost = complaint(path, &["account", "list"], 1);
+    assert!(lost.contains("punctual-data/secrets.key, which is gone"), "{lost}");
+    assert!(!file.exists(), "no other key is made in its place");
+    let other = result(path, &["secrets", "generate"]);
+    std::fs::write(&file, &other).expect("written");
+    let wrong = complaint(path, &["account", "list"], 1);
+    assert!(wrong.contains("which is missing: give it back in secrets.keys"), "{wrong}");
+    let (id, _) = made.lines().last().expect("a key").split_once(':').expect("an id");
+    let (_, bytes) = other.split_once(':').expect("an id");
+    std::fs::write(&file, format!("{id}:{bytes}")).expect("written");
+    let wrong = complaint(path, &["account", "list"], 1);
+    assert!(wrong.contains("another key of the id"), "{wrong}");
+    assert!(!wrong.contains(bytes.trim()), "{wrong}");
+    std::fs::write(&file, "# nothing").expect("written");
+    let empty = complaint(path, &["account", "list"], 1);
+    assert!(empty.contains("there is no key in it"), "{empty}");
+    result(path, &["account", "list", "--secrets-keys-file", "kept"]);
+}
+
+#[test]
+fn a_key_is_replaced_by_another_one() {
+    let folder = folder();
+    let path = folder.path();
+    result(path, &["account", "create", "alice"]);
+    let file = path.join("punctual-data/secrets.key");
+    let old = std::fs::read_to_string(&file).expect("a key");
+    let (old_id, _) = old.lines().last().expect("a key").split_once(':').expect("an id");
+    let said = result(path, &["secrets", "rotate"]);
+    assert!(said.contains("No other key was in use"), "{said}");
+    let new = result(path, &["secrets", "generate"]);
+    assert_eq!(new.lines().count(), 1);
+    std::fs::write(&file, format!("{new}{old}")).expect("written");
+    let said = result(path, &["secrets", "rotate"]);
+    assert!(said.contains(&format!("Not needed any more: {old_id}.")), "{said}");
+    std::fs::write(&file, &new).expect("written");
+    result(path, &["account", "list"]);
+    std::fs::write(&file, &old).expect("written");
+    let refused = complaint(path, &["account", "list"], 1);
+    assert!(refused.contains("which is missing"), "{refused}");
+}
+
+#[test]
+fn a_cluster_needs_keys() {
+    let folder = folder();
+    let store = ["--store-url", "postgres://punctual@127.0.0.1:1/punctual"];
+    let said = complaint(folder.path(), &[&["account", "list"], &store[..]].concat(), 1);
+    assert!(said.contains("set secrets.keys_file or secrets.keys"), "{said}");
+}

@@ -1,0 +1,164 @@
+//! Sealed secrets: bound to their places, under keys that can be changed. How others get at the
+//! rows, and how a store is opened with other keys, is each adapter's; what follows is not.
+
+use punctual::domain::outcome::ErrorCode;
+use punctual::domain::schedule::{Definition, UnreadableFields};
+use punctual::domain::secret_key::SecretKey;
+use punctual::domain::{AccountId, ScheduleId};
+use punctual::runtime::Random;
+use punctual::store::{Claims, SealedTable, Sealer, SharedStore, StoreErrorKind};
+
+use super::world::{World, definition, every_job, every_schedule, minute};
+use crate::harness::keys::{sealer, sealer_of};
+
+const BOTH: UnreadableFields = UnreadableFields { body: true, headers: true };
+
+/// One whose version can be told by its time zone.
+async fn marked(w: &World, mark: &str) -> ScheduleId {
+    let definition = Definition { timezone: mark.into(), ..definition() };
+    w.schedule_with(|new| new.version = w.new_version(definition)).await
+}
+
+/// Claims one job of each schedule.
+async fn claim(w: &World, schedules: &[ScheduleId]) -> Claims {
+    let mut jobs = Vec::new();
+    for id in schedules {
+        jobs.push(w.manual_job(*id, minute(1)).await);
+    }
+    w.store.claim(&w.claim_at(minute(1)), &jobs).await.expect("claim")
+}
+
+/// What is moved to another row, or damaged, fails its own job alone, and no list.
+pub async fn a_secret_opens_at_its_own_place_only(w: &World, spoil: impl AsyncFn(&'static str)) {
+    let fine = w.schedule().await;
+    let [moved, taken] = [marked(w, "moved").await, marked(w, "taken").await];
+    let swapped = marked(w, "swapped").await;
+    spoil(
+        "UPDATE schedule_versions SET body = (SELECT body FROM schedule_versions
+         WHERE timezone = 'taken') WHERE timezone = 'moved'",
+    )
+    .await;
+    spoil("UPDATE schedule_versions SET body = headers, headers = body WHERE timezone = 'swapped'")
+        .await;
+    let Claims { taken: claimed, unreadable } = claim(w, &[fine, moved, taken, swapped]).await;
+    let claimed: Vec<_> = claimed.iter().map(|claimed| claimed.schedule).collect();
+    assert_eq!(claimed, [fine, taken]);
+    assert_eq!(unreadable.len(), 2);
+    for unreadable in unreadable {
+        let failure = unreadable.failure;
+        assert_eq!((failure.code, failure.retryable), (ErrorCode::SecretUnreadable, false));
+        let job = w.job(unreadable.job).await;
+        assert_eq!(job.body, None);
+    }
+    let schedule = w.read(moved).await;
+    assert_eq!(schedule.unreadable, UnreadableFields { body: true, headers: false });
+    assert_eq!(
+        (schedule.definition.body, schedule.definition.headers),
+        (None, definition().headers)
+    );
+    assert_eq!(w.read(swapped).await.unreadable, BOTH);
+    let page = w.store.schedules(w.account, &every_schedule()).await.expect("list");
+    assert_eq!(page.schedules.len(), 4);
+    let readable = |id| page.schedules.iter().any(|one| one.id == id && one.unreadable != BOTH);
+    assert!(readable(fine) && readable(taken) && !readable(swapped));
+    assert_eq!(w.listed(&every_job()).await.len(), 4);
+}
+
+/// A row of another account's does not open either.
+pub async fn a_secret_opens_for_its_own_account_only(w: &World, spoil: impl AsyncFn(&'static str)) {
+    let id = marked(w, "given").await;
+    spoil(
+        "UPDATE schedules SET account_id =
+             (SELECT id FROM accounts WHERE name = 'foreign')",
+    )
+    .await;
+    let schedule = w.store.schedule(w.foreign, id).await.expect("read").expect("a schedule");
+    assert_eq!(schedule.unreadable, BOTH);
+}
+
+/// What was stored before there were keys is read as it is, until it is sealed.
+pub async fn plain_secrets_are_read_and_sealed(w: &World, spoil: impl AsyncFn(&'static str)) {
+    let (id, empty) = (w.schedule().await, AccountId::new(minute(0), 9));
+    w.schedule_with(|new| {
+        new.version.definition.body = None;
+        new.version.definition.headers = None;
+    })
+    .await;
+    assert_eq!(w.store.stale_secrets().await.expect("count"), 0);
+    spoil("UPDATE schedule_versions SET body = 'plain' WHERE body IS NOT NULL").await;
+    assert_eq!(w.read(id).await.definition.body.as_deref(), Some("plain"));
+    assert_eq!(w.store.stale_secrets().await.expect("count"), 1);
+    let done = w.store.reseal(SealedTable::Versions, [0; 16], 9).await.expect("reseal");
+    assert_eq!((done.sealed, done.unreadable), (1, 0));
+    assert_eq!(w.store.stale_secrets().await.expect("count"), 0);
+    assert_eq!(w.read(id).await.definition.body.as_deref(), Some("plain"));
+    assert_eq!(w.store.schedule(empty, id).await.expect("read"), None);
+}
+
+/// `reopen` opens the same store with other keys.
+pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedStore) {
+    w.store.use_keys(&[]).await.expect("a new store takes any key");
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(w.schedule().await);
+    }
+    let both = reopen(sealer_of(&["new", "test"])).await;
+    both.use_keys(&[]).await.expect("it has both");
+    let keys = async |store: &SharedStore| {
+        let proofs = store.key_proofs().await.expect("read");
+        proofs.into_iter().map(|proof| proof.id).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&both).await, ["new", "test"]);
+    assert_eq!(both.stale_secrets().await.expect("count"), 5);
+    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "the old one is needed");
+
+    let first = both.reseal(SealedTable::Versions, [0; 16], 2).await.expect("reseal");
+    assert_eq!((first.sealed, first.unreadable), (2, 0));
+    let next = both.reseal(SealedTable::Versions, first.last.expect("there are more"), 9).await;
+    assert_eq!(next.expect("reseal").sealed, 3);
+    let again = both.reseal(SealedTable::Versions, [0; 16], 9).await.expect("reseal");
+    assert_eq!((again.sealed, again.last), (0, None), "nothing is left");
+    assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
+    assert_eq!(keys(&both).await, ["new"]);
+
+    let new = reopen(sealer_of(&["new"])).await;
+    new.use_keys(&[]).await.expect("the old one is not needed any more");
+    for id in ids {
+        let schedule = new.schedule(w.account, id).await.expect("read").expect("a schedule");
+        assert_eq!(schedule.definition, definition());
+    }
+}
+
+/// A store does not take keys that cannot open what is in it.
+pub async fn a_missing_or_wrong_key_is_refused(
+    w: &World,
+    reopen: impl AsyncFn(Sealer) -> SharedStore,
+) {
+    w.store.use_keys(&[]).await.expect("a new store takes any key");
+    let id = w.schedule().await;
+    let missing = reopen(sealer_of(&["other"])).await;
+    let wrong = SecretKey { id: "test".into(), key: [99; 32].into() };
+    let wrong = reopen(Sealer::new(&wrong, &[], Random::seeded(1))).await;
+    for (store, says) in [(missing, "which is missing"), (wrong, "another key of the id \"test\"")]
+    {
+        let error = store.use_keys(&[]).await.expect_err(says);
+        assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+        let said = error.to_string();
+        assert!(said.contains(says) && said.contains("secrets.keys_file"), "{said}");
+        let schedule = store.schedule(w.account, id).await.expect("read").expect("a schedule");
+        assert_eq!(schedule.unreadable, BOTH);
+        // Nor can it seal anew what it cannot open.
+        let done = store.reseal(SealedTable::Versions, [0; 16], 9).await.expect("looked at");
+        assert_eq!(done.sealed, 0);
+    }
+    let same = reopen(sealer()).await;
+    same.use_keys(&[]).await.expect("the same key");
+    assert_eq!(w.store.key_proofs().await.expect("read").len(), 1, "no other was noted");
+    // Another store's keys are taken only with the keys themselves.
+    let others = reopen(sealer_of(&["test", "far"])).await;
+    let mut proof = w.store.key_proofs().await.expect("read");
+    others.use_keys(&proof).await.expect("known");
+    proof[0].id = "far".into();
+    let error = others.use_keys(&proof).await.expect_err("another one");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+}
