@@ -1,14 +1,20 @@
 //! The store, for commands that work beside a server.
 
+use std::sync::Arc;
+
 use super::CliError;
 use super::config::load_part_and_warn;
 use crate::app::OpenStore;
 use crate::config::Sources;
+use crate::domain::plan::Plans;
 
-/// Opens the configured store and, unless told not to, brings it up to date.
-pub(super) async fn open(sources: &Sources) -> Result<OpenStore, CliError> {
+/// Opens the configured store and, unless told not to, brings it up to date. Beside it the plans
+/// that accounts can have.
+pub(super) async fn open_with_plans(
+    sources: &Sources,
+) -> Result<(OpenStore, Arc<Plans>), CliError> {
     let config = load_part_and_warn(sources)?;
     let store = OpenStore::open(&config).await.map_err(CliError::failed)?;
     store.update(&config).await.map_err(CliError::failed)?;
-    Ok(store)
+    Ok((store, config.plans))
 }

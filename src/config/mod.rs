@@ -12,6 +12,7 @@ mod document;
 mod effective;
 mod listeners;
 mod mistakes;
+mod plans;
 mod reader;
 mod secrets;
 mod sources;
@@ -19,6 +20,7 @@ mod stores;
 mod work;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use document::{Setting, settings};
@@ -30,6 +32,7 @@ pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
 
+use crate::domain::plan::Plans;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::telemetry::log::{self, LogFormat};
@@ -62,6 +65,8 @@ pub struct Config {
     pub outbound: OutboundSettings,
     /// Limits on API requests.
     pub rate: Rate,
+    /// What accounts can be allowed.
+    pub plans: Arc<Plans>,
     /// The keys by which secrets are encrypted, the one to write with first.
     pub secrets: Vec<SecretsKey>,
     /// How long finished jobs are kept.
@@ -141,6 +146,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
+        plans: Arc::new(plans::read(reader)),
         secrets: secrets::read(reader),
         history: Duration::from_secs(days * 24 * 60 * 60),
         grace,

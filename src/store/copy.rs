@@ -33,6 +33,8 @@ pub(in crate::store) enum Form {
 pub enum Table {
     /// Accounts.
     Accounts,
+    /// How many jobs they have made in a month.
+    AccountMonths,
     /// Their keys.
     ApiKeys,
     /// What schedules are.
@@ -51,8 +53,9 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Accounts,
+        Self::AccountMonths,
         Self::ApiKeys,
         Self::Schedules,
         Self::Versions,
@@ -66,6 +69,7 @@ impl Table {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Accounts => "accounts",
+            Self::AccountMonths => "account_months",
             Self::ApiKeys => "api_keys",
             Self::Schedules => "schedules",
             Self::Versions => "schedule_versions",
@@ -80,6 +84,7 @@ impl Table {
     pub(in crate::store) const fn key(self) -> &'static [&'static str] {
         match self {
             Self::States => &["schedule_id"],
+            Self::AccountMonths => &["account_id", "month"],
             Self::Attempts => &["job_id", "number"],
             _ => &["id"],
         }
@@ -99,7 +104,20 @@ impl Table {
     pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
         use Form::{Bytes, Id, Plain};
         match self {
-            Self::Accounts => &[("id", Id), ("name", Plain), ("created_at", Plain)],
+            Self::Accounts => &[
+                ("id", Id),
+                ("name", Plain),
+                ("created_at", Plain),
+                ("plan", Plain),
+                ("suspended_at", Plain),
+                ("resumed_at", Plain),
+            ],
+            Self::AccountMonths => &[
+                ("account_id", Id),
+                ("month", Plain),
+                ("reserved", Plain),
+                ("exhausted_at", Plain),
+            ],
             Self::ApiKeys => &[
                 ("id", Id),
                 ("account_id", Id),

@@ -37,6 +37,7 @@ mod firing;
 mod jobs;
 mod paging;
 pub mod postgres;
+mod quotas;
 mod response;
 mod rows;
 mod runs;
@@ -46,7 +47,7 @@ mod stored;
 mod upkeep;
 mod version;
 
-pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
+pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Usage};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
     Renewed, Unreadable,
@@ -55,9 +56,10 @@ pub use copy::{Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
+pub use quotas::{Granted, QuotaStore, Wanted};
 pub use schedules::{
-    Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
-    ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
+    Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
+    ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 
@@ -65,12 +67,18 @@ use crate::domain::{AccountId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
-    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
 {
 }
 
 impl<T> Store for T where
-    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    T: AccountStore
+        + QuotaStore
+        + ScheduleStore
+        + JobStore
+        + FiringStore
+        + ClaimStore
+        + UpkeepStore
 {
 }
 

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::domain::Timestamp;
+use punctual::store::Table;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, SqliteConnection};
@@ -38,7 +39,7 @@ fn copied(world: &World, from: &Installation) -> Vec<(String, u64, u64, u64)> {
         Some(((*name).to_owned(), source, target, written))
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
-    assert_eq!(rows.len(), 8, "{text}");
+    assert_eq!(rows.len(), Table::ALL.len(), "{text}");
     assert!(rows.iter().all(|(_, source, target, _)| source == target), "{text}");
     assert!(text.contains(&format!("with {SHARDS} shards")), "{text}");
     rows
