@@ -14,6 +14,7 @@ use crate::domain::{AccountId, Timestamp};
 
 /// The account that the key belongs to.
 #[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = Account)]
 pub(super) struct AccountRecord {
     #[schema(value_type = String, examples("acc_01HF7YAT000000000000000007"))]
