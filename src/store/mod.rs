@@ -12,6 +12,8 @@
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
 //!   (`firing`, `claims`) work over all accounts and are the only exception.
+//! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
+//!   to it, one at a time for an account: it is never exceeded.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
 //! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
 //!   again is a no-op.

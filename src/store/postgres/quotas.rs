@@ -56,7 +56,9 @@ impl QuotaStore for PostgresStore {
         wanted: &[Wanted],
     ) -> Result<Vec<Granted>> {
         let wanted: Arc<[Wanted]> = wanted.into();
-        self.scheduler
+        // Leaders reserve ahead, users' requests do not.
+        let connections = if ahead > 0 { &self.scheduler } else { &self.api };
+        connections
             .run("reserve_jobs", Within::Transaction, move |connection| {
                 Box::pin(reserve(connection, now, ahead, wanted.clone()))
             })
