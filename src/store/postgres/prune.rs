@@ -66,7 +66,7 @@ impl PostgresStore {
                 Err(fault)
                     if matches!(
                         fault.kind,
-                        StoreErrorKind::Unavailable | StoreErrorKind::Locked
+                        StoreErrorKind::Locked | StoreErrorKind::Unavailable
                     ) =>
                 {
                     tracing::debug!(%day, error = %fault, "history is in use");
