@@ -137,8 +137,7 @@ impl Bench {
         let next = Clock::system().now();
         store.prepare(next).await.expect("room for jobs");
         let account = AccountId::new(next, random.bits());
-        let name = "bench".to_owned();
-        let made = store.create_account(&Account { id: account, name, created_at: next }).await;
+        let made = store.create_account(&Account::new(account, "bench", next)).await;
         assert!(made.expect("an account"));
         let mut schedules: Vec<_> =
             (0..SCHEDULES).map(|_| ScheduleId::new(next, random.bits())).collect();
@@ -146,7 +145,7 @@ impl Bench {
         let write = Write { account, now: next };
         for ids in schedules.chunks(BATCH) {
             let new: Vec<_> = ids.iter().map(|id| schedule(*id, next, &random)).collect();
-            store.create_schedules(&write, &new).await.expect("schedules");
+            store.create_schedules(&write, &new, None).await.expect("schedules");
         }
         let epoch = store.raise_epoch(SHARD, "bench", next).await.expect("an epoch");
         let fence = Fence { shard: SHARD, epoch };

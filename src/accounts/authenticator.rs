@@ -8,8 +8,9 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
-use super::limiter::{Admission, RateLimiter};
+use super::limiter::{Admission, RateLimiter, RateLimits, Windows};
 use crate::domain::key::{ApiKey, KeyDigest, Scope};
+use crate::domain::plan::{Plan, Plans};
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::queue::Standing;
 use crate::runtime::Clock;
@@ -75,6 +76,7 @@ struct Known {
     id: KeyId,
     key: KnownKey,
     subject: String,
+    windows: Windows,
     asked_at: Timestamp,
     renewing: AtomicBool,
 }
@@ -96,15 +98,22 @@ pub struct Authenticator {
     store: SharedStore,
     limiter: RateLimiter,
     clock: Clock,
+    plans: Arc<Plans>,
     known: Cache<[u8; 32], Arc<Known>>,
     unknown: Cache<[u8; 32], Timestamp>,
 }
 
 impl Authenticator {
-    /// Looks keys up in `store` and counts calls with `limiter`.
-    pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock) -> Self {
+    /// Looks keys up in `store` and counts calls with `limiter`: for a key within what its
+    /// account's plan, one of `plans`, allows.
+    pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock, plans: Arc<Plans>) -> Self {
         let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
-        Self { store, limiter, clock, known, unknown }
+        Self { store, limiter, clock, plans, known, unknown }
+    }
+
+    /// How many calls a key may make whose account is on this plan.
+    pub fn rates(&self, plan: &Plan) -> RateLimits {
+        self.limiter.limits_of(plan)
     }
 
     /// Judges a call from `address` by the key it shows, and counts it: for the key if that is
@@ -123,12 +132,13 @@ impl Authenticator {
         };
         match known.and_then(|known| Ok((known.caller(now)?, known))) {
             Ok((caller, known)) => {
-                let Admission { allowed, standing } = self.limiter.count(&known.subject, now).await;
+                let counted = self.limiter.count(&known.subject, &known.windows, now).await;
+                let Admission { allowed, standing } = counted;
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
                 Decision { outcome, standing }
             }
             Err(refusal @ (Refusal::Store(_) | Refusal::TooMany)) => {
-                let standing = self.limiter.peek(&subject(address), now).await.standing;
+                let standing = self.limiter.peek_subject(&subject(address), now).await.standing;
                 Decision { outcome: Err(refusal), standing }
             }
             Err(refusal) => self.refuse(refusal, address, now).await,
@@ -170,7 +180,7 @@ impl Authenticator {
         if refused_at.is_some_and(|refused_at| now.since(refused_at) < FRESH) {
             return Err(Refusal::Invalid);
         }
-        if !self.limiter.peek(&subject(address), now).await.allowed {
+        if !self.limiter.peek_subject(&subject(address), now).await.allowed {
             return Err(Refusal::TooMany);
         }
         let found = self.look_up(key.id(), digest, now).await;
@@ -192,14 +202,16 @@ impl Authenticator {
             .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
             .ok_or(Refusal::Invalid)?;
         let (subject, renewing) = (format!("key:{id}"), AtomicBool::new(false));
-        let known = Arc::new(Known { id, key, subject, asked_at: now, renewing });
+        let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
+        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing });
         self.known.insert(digest.0, known.clone());
         Ok(known)
     }
 
     /// Counts a call that has no valid key.
     async fn refuse(&self, refusal: Refusal, address: IpAddr, now: Timestamp) -> Decision {
-        let Admission { allowed, standing } = self.limiter.count(&subject(address), now).await;
+        let counted = self.limiter.count_subject(&subject(address), now).await;
+        let Admission { allowed, standing } = counted;
         let refusal = if allowed { refusal } else { Refusal::TooMany };
         Decision { outcome: Err(refusal), standing }
     }

@@ -1,13 +1,15 @@
 //! What operators do with accounts and keys.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::passwords::{HashCost, HashError, Passwords};
 use crate::domain::key::{ApiKey, KeyRecord, Scope};
+use crate::domain::plan::{MOST_KEYS, Plan, Plans};
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
-use crate::store::{Account, NewKey, SharedStore, StoreError, Usage, Write};
+use crate::store::{Account, KeyCreated, NewKey, SharedStore, StoreError, Usage, Write};
 
 /// The longest name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
@@ -24,6 +26,14 @@ pub enum AccountError {
     /// There is no account of this name.
     #[error("there is no account named {0:?}: `punctual account list` shows all")]
     NoSuchAccount(String),
+    /// The configuration has no plan of this name.
+    #[error(
+        "there is no plan named {0:?}: plans are tables [plans.NAME] of the configuration file"
+    )]
+    NoSuchPlan(String),
+    /// The account has as many keys as there may be.
+    #[error("the account {0:?} has {MOST_KEYS} keys that work already: revoke one first")]
+    TooManyKeys(String),
     /// There is no key with this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
@@ -63,8 +73,18 @@ pub struct KeyRequest {
 pub struct Overview {
     /// The account.
     pub account: Account,
+    /// What it is allowed.
+    pub plan: Arc<Plan>,
     /// What it uses now.
     pub usage: Usage,
+}
+
+impl Overview {
+    /// How many jobs count in this month: those that were reserved, where the plan limits them.
+    pub fn jobs_this_month(&self) -> u64 {
+        let reserved = self.usage.jobs_reserved.filter(|_| self.plan.jobs_per_month.is_some());
+        reserved.unwrap_or(self.usage.jobs_this_month)
+    }
 }
 
 /// Commands and queries on accounts, their keys and their users.
@@ -74,21 +94,23 @@ pub struct Accounts {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) passwords: Passwords,
+    plans: Arc<Plans>,
 }
 
 impl Accounts {
-    /// Over `store`.
-    pub fn new(store: SharedStore, clock: Clock, random: Random) -> Self {
+    /// Over `store`; accounts can have these `plans`.
+    pub fn new(store: SharedStore, clock: Clock, random: Random, plans: Arc<Plans>) -> Self {
         let passwords = Passwords::new(random.clone(), HashCost::default());
-        Self { store, clock, random, passwords }
+        Self { store, clock, random, passwords, plans }
     }
 
     /// Makes an account.
-    pub async fn create(&self, name: &str) -> Result<Account, AccountError> {
+    pub async fn create(&self, name: &str, plan: &str) -> Result<Account, AccountError> {
         let name = checked_name(name)?;
+        let plan = self.checked_plan(plan)?;
         let now = self.clock.now();
         let id = AccountId::new(now, self.random.bits());
-        let account = Account { id, name, created_at: now };
+        let account = Account { plan, ..Account::new(id, name, now) };
         if self.store.create_account(&account).await? {
             Ok(account)
         } else {
@@ -112,7 +134,30 @@ impl Accounts {
     pub async fn overview(&self, id: AccountId) -> Result<Option<Overview>, AccountError> {
         let Some(account) = self.store.account(id).await? else { return Ok(None) };
         let usage = self.store.usage(id, self.clock.now()).await?;
-        Ok(Some(Overview { account, usage }))
+        let plan = self.plans.of(&account.plan);
+        Ok(Some(Overview { account, plan, usage }))
+    }
+
+    /// Puts an account on another plan. What it has beyond that stays.
+    pub async fn set_plan(&self, account: &Account, plan: &str) -> Result<(), AccountError> {
+        let plan = self.checked_plan(plan)?;
+        let write = write(account.id, self.clock.now());
+        found(account, self.store.set_plan(&write, &plan).await?)
+    }
+
+    /// Suspends an account, or lets it go on.
+    pub async fn set_suspended(
+        &self,
+        account: &Account,
+        suspended: bool,
+    ) -> Result<(), AccountError> {
+        let write = write(account.id, self.clock.now());
+        found(account, self.store.set_suspended(&write, suspended).await?)
+    }
+
+    fn checked_plan(&self, name: &str) -> Result<String, AccountError> {
+        let known = self.plans.named(name);
+        known.map(|plan| plan.name.clone()).ok_or_else(|| AccountError::NoSuchPlan(name.to_owned()))
     }
 
     /// Makes a key of an account. The key is in the answer and nowhere else: only its hash is
@@ -132,10 +177,11 @@ impl Accounts {
             digest: key.digest(),
             expires_at: request.expires_in.map(|span| now.plus(span)),
         };
-        if self.store.create_key(&write(account.id, now), &record).await? {
-            Ok(key)
-        } else {
-            Err(AccountError::NoSuchAccount(account.name.clone()))
+        let name = || account.name.clone();
+        match self.store.create_key(&write(account.id, now), &record).await? {
+            KeyCreated::Done => Ok(key),
+            KeyCreated::TooMany => Err(AccountError::TooManyKeys(name())),
+            KeyCreated::NoSuchAccount => Err(AccountError::NoSuchAccount(name())),
         }
     }
 
@@ -158,6 +204,12 @@ impl Accounts {
 
 pub(super) fn write(account: AccountId, now: Timestamp) -> Write {
     Write { account, now }
+}
+
+/// Whether the account that was to be changed was there.
+fn found(account: &Account, was_there: bool) -> Result<(), AccountError> {
+    let gone = || AccountError::NoSuchAccount(account.name.clone());
+    was_there.then_some(()).ok_or_else(gone)
 }
 
 pub(super) fn checked_name(name: &str) -> Result<String, AccountError> {

@@ -105,7 +105,7 @@ impl Throttle {
 }
 
 async fn count(limiter: &RateLimiter, subject: &str, now: Timestamp) -> Result<(), Throttled> {
-    let admission = limiter.count(subject, now).await;
+    let admission = limiter.count_subject(subject, now).await;
     if admission.allowed {
         return Ok(());
     }

@@ -8,32 +8,81 @@ use super::guard::Reader;
 use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};
-use crate::accounts::Overview;
-use crate::domain::AccountId;
+use crate::accounts::{Overview, RateLimits};
+use crate::domain::plan::{MOST_KEYS, Plan};
+use crate::domain::{AccountId, Timestamp};
 
 /// The account that the key belongs to.
 #[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = Account)]
 pub(super) struct AccountRecord {
     #[schema(value_type = String, examples("acc_01HF7YAT000000000000000007"))]
     id: AccountId,
     name: String,
     #[schema(examples("unlimited"))]
-    plan: &'static str,
+    plan: String,
+    /// Since when its schedules do not run and it can only be read.
+    #[schema(required, value_type = Option<String>)]
+    suspended_at: Option<Timestamp>,
     limits: Limits,
     usage: UsageRecord,
 }
 
 /// What the plan allows; null is no limit.
-#[derive(Default, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
     #[schema(required)]
     schedules: Option<u64>,
+    api_keys: u64,
+    /// The shortest time between two runs of a schedule.
     #[schema(required)]
-    api_keys: Option<u64>,
+    shortest_interval_seconds: Option<u64>,
     #[schema(required)]
     jobs_per_month: Option<u64>,
+    #[schema(required)]
+    concurrent_attempts: Option<u64>,
+    #[schema(required)]
+    channels: Option<u64>,
+    #[schema(required)]
+    channel_types: Option<Vec<String>>,
+    #[schema(required)]
+    notify_on: Option<Vec<String>>,
+    #[schema(required)]
+    body_bytes: Option<u64>,
+    #[schema(required)]
+    history_days: Option<u64>,
+    /// Of each key.
+    #[schema(required)]
+    requests_per_minute: Option<u32>,
+    /// Of each key.
+    #[schema(required)]
+    requests_per_hour: Option<u32>,
+}
+
+impl Limits {
+    fn of(plan: &Plan, rates: RateLimits) -> Self {
+        let some = |rate: u32| (rate > 0).then_some(rate);
+        Self {
+            schedules: plan.schedules,
+            api_keys: MOST_KEYS,
+            shortest_interval_seconds: plan.shortest_interval.map(|shortest| shortest.as_secs()),
+            jobs_per_month: plan.jobs_per_month,
+            concurrent_attempts: plan.concurrent_attempts,
+            channels: plan.channels,
+            channel_types: plan.channel_types.as_deref().map(names),
+            notify_on: plan.notify_on.as_deref().map(names),
+            body_bytes: plan.body_bytes,
+            history_days: plan.history_days,
+            requests_per_minute: some(rates.per_minute),
+            requests_per_hour: some(rates.per_hour),
+        }
+    }
+}
+
+fn names<T: ToString>(items: &[T]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
 }
 
 /// What the account uses.
@@ -43,21 +92,29 @@ pub(super) struct Limits {
 pub(super) struct UsageRecord {
     schedules: u64,
     api_keys: u64,
-    /// Since the start of the calendar month, in UTC.
+    /// Since the start of the calendar month, in UTC. Where the plan limits them, those that are
+    /// about to be made are counted too.
     jobs_this_month: u64,
+    /// When the jobs of this month were used up: ticks since then are skipped.
+    #[schema(required, value_type = Option<String>)]
+    quota_exhausted_at: Option<Timestamp>,
 }
 
-impl From<Overview> for AccountRecord {
-    fn from(Overview { account, usage }: Overview) -> Self {
+impl AccountRecord {
+    fn new(overview: Overview, rates: RateLimits) -> Self {
+        let jobs_this_month = overview.jobs_this_month();
+        let Overview { account, plan, usage } = overview;
         Self {
             id: account.id,
             name: account.name,
-            plan: "unlimited",
-            limits: Limits::default(),
+            limits: Limits::of(&plan, rates),
+            plan: account.plan,
+            suspended_at: account.suspended_at,
             usage: UsageRecord {
                 schedules: usage.schedules,
                 api_keys: usage.keys,
-                jobs_this_month: usage.jobs_this_month,
+                jobs_this_month,
+                quota_exhausted_at: usage.quota_exhausted_at,
             },
         }
     }
@@ -79,5 +136,6 @@ pub(super) async fn get_account(
 ) -> Result<Data<AccountRecord>, ApiError> {
     let overview = api.accounts.overview(account).await?;
     let overview = overview.ok_or_else(|| ApiError::internal("the account of a key is gone"))?;
-    Ok(Data::of(overview.into()))
+    let rates = api.authenticator.rates(&overview.plan);
+    Ok(Data::of(AccountRecord::new(overview, rates)))
 }

@@ -1,10 +1,12 @@
 //! What a failed command means to the client.
 
 use http::StatusCode;
+use serde_json::json;
 
 use super::ApiError;
 use super::id::{no_such_job, no_such_schedule};
 use crate::accounts::AccountError;
+use crate::domain::plan::LimitExceeded;
 use crate::schedules::{CommandError, FieldErrors, JsonError};
 use crate::store::StoreError;
 
@@ -34,6 +36,13 @@ impl From<CommandError> for ApiError {
             CommandError::Invalid(errors) => errors.into(),
             CommandError::NoSuchSchedule => no_such_schedule(),
             CommandError::NoSuchJob => no_such_job(),
+            CommandError::LimitExceeded(exceeded) => exceeded.into(),
+            CommandError::Suspended => Self::new(
+                StatusCode::FORBIDDEN,
+                "FORBIDDEN",
+                "The account is suspended: its schedules do not run, and it can only be read",
+            ),
+            CommandError::NoSuchAccount => Self::internal("the account of a key is gone"),
             CommandError::Contended => {
                 conflict("CONFLICT", "The schedule is being changed by others, try again")
             }
@@ -45,6 +54,23 @@ impl From<CommandError> for ApiError {
             CommandError::Stopping => Self::unavailable(error.to_string()),
             CommandError::Panicked => Self::internal(error.to_string()),
         }
+    }
+}
+
+impl From<LimitExceeded> for ApiError {
+    fn from(exceeded: LimitExceeded) -> Self {
+        let LimitExceeded { limit, max, current, requested, plan } = exceeded;
+        let message = match limit {
+            "schedules" => format!("The plan {plan} allows {max} schedules"),
+            "shortestIntervalSeconds" => {
+                format!("The plan {plan} allows a run every {max} seconds at most")
+            }
+            "bodyBytes" => format!("The plan {plan} allows bodies of {max} bytes at most"),
+            _ => format!("The plan {plan} allows {max} jobs a month, which are used up"),
+        };
+        Self::new(StatusCode::FORBIDDEN, "PLAN_LIMIT_EXCEEDED", message).with_details(json!({
+            "limit": limit, "max": max, "current": current, "requested": requested, "plan": plan,
+        }))
     }
 }
 

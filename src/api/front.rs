@@ -95,7 +95,8 @@ async fn answer(
     let is_bulk = request.method() == Method::POST && path == api.bulk_path;
     let (wording, limit) =
         if is_bulk { (Wording::Bulk, BULK_LIMIT) } else { (Wording::Usual, USUAL_LIMIT) };
-    let address = ClientAddress::of(request.extensions());
+    let (extensions, headers) = (request.extensions(), request.headers());
+    let address = ClientAddress::of(extensions, headers, &api.trusted_proxies);
     let (admitted, standing) = guard::admit(api, request.headers(), address, wording).await;
     let account = admitted.as_ref().ok().map(|caller| caller.account);
     *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Learnt { standing, account };

@@ -43,6 +43,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::middleware;
+use ipnet::IpNet;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -72,6 +73,8 @@ pub struct Parts {
     pub tasks: Tasks,
     /// Where everything is mounted.
     pub base_path: BasePath,
+    /// The proxies whose word is taken for where a request comes from.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 /// What the handlers share.
@@ -83,6 +86,7 @@ struct Api {
     random: Random,
     tasks: Tasks,
     base_path: BasePath,
+    trusted_proxies: Vec<IpNet>,
     bulk_path: String,
     document: Bytes,
 }
@@ -103,6 +107,7 @@ pub fn router(parts: Parts) -> Router {
         random: parts.random,
         tasks: parts.tasks,
         base_path: parts.base_path,
+        trusted_proxies: parts.trusted_proxies,
     });
     let (served, _) = served().split_for_parts();
     let served = served.method_not_allowed_fallback(async || ApiError::method_not_allowed());

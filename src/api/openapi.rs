@@ -27,7 +27,11 @@ const REFUSALS: [(&str, &str, &str); 13] = [
     ("BadQuery", "400", "A parameter is not valid; `details.fieldErrors` says why"),
     ("BadBody", "400", "The body is not valid; `details.fieldErrors` says why"),
     ("Unauthorized", "401", "The API key is missing, unknown, revoked or expired"),
-    ("ReadOnlyKey", "403", "The API key can only read"),
+    (
+        "Forbidden",
+        "403",
+        "The API key can only read, the account is suspended, or its plan does not allow it",
+    ),
     ("NoSuchSchedule", "404", "The account has no such schedule"),
     ("NoSuchJob", "404", "The account has no such job, or its schedule is gone"),
     ("NoSuchFile", "404", "There is no such file"),
@@ -62,7 +66,7 @@ refusals! {
     /// What a call that takes a body can be answered with.
     BadBody = "BadBody", "NotJson";
     /// What a call that changes something can be answered with.
-    ReadOnlyKey = "ReadOnlyKey";
+    Forbidden = "Forbidden";
     /// What a call that names a schedule can be answered with.
     NoSuchSchedule = "NoSuchSchedule";
     /// What a call that names a job can be answered with.

@@ -55,6 +55,12 @@ pub enum StartError {
         /// What is wrong; quotes nothing of it.
         reason: String,
     },
+    /// Accounts have plans that the configuration does not know.
+    #[error(
+        "accounts have plans that are not configured: {0}: describe them as [plans.NAME] in the \
+         configuration file, or run `punctual account set-plan`"
+    )]
+    UnknownPlans(String),
     /// The HTTP client cannot be used.
     #[error("cannot set up outbound requests: {0}")]
     Outbound(#[from] SetupError),

@@ -12,7 +12,7 @@ use crate::operations::{self, MetricsUpkeep, Readiness};
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, drive, serve};
-use crate::schedules::Schedules;
+use crate::schedules::{self, Schedules};
 use crate::store::SharedStore;
 use crate::telemetry::metrics;
 
@@ -52,17 +52,20 @@ impl Front {
         let limits =
             RateLimits { per_minute: config.rate.per_minute, per_hour: config.rate.per_hour };
         let limiter = RateLimiter::new(queue.clone(), limits);
-        let accounts = Accounts::new(store.clone(), clock.clone(), random.clone());
-        let authenticator = Authenticator::new(store.clone(), limiter, clock.clone());
-        let schedules = Schedules::new(
+        let plans = config.plans.clone();
+        let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone());
+        let authenticator =
+            Authenticator::new(store.clone(), limiter, clock.clone(), plans.clone());
+        let schedules = Schedules::new(schedules::Parts {
             store,
             queue,
-            client,
-            clock.clone(),
-            random.clone(),
-            tasks.clone(),
+            outbound: client,
+            clock: clock.clone(),
+            random: random.clone(),
+            tasks: tasks.clone(),
             shards,
-        );
+            plans,
+        });
         let Some(listener) = listener else { return (accounts, schedules) };
         let router = api::router(api::Parts {
             schedules: schedules.clone(),
@@ -71,6 +74,7 @@ impl Front {
             clock: clock.clone(),
             random,
             tasks: tasks.clone(),
+            trusted_proxies: config.http.trusted_proxies.clone(),
             base_path: config.http.base_path.parse().expect("checked with the configuration"),
         });
         serve(&tasks, &clock, listener.listener, router, config.http.limits);

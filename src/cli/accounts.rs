@@ -10,10 +10,12 @@ use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
-use crate::accounts::KeyRequest;
+use crate::accounts::{AccountError, KeyRequest, Overview};
 use crate::domain::key::{KeyRecord, Scope};
+use crate::domain::plan::{MOST_KEYS, UNLIMITED};
 use crate::domain::{KeyId, Timestamp};
 use crate::runtime::Clock;
+use crate::store::Account;
 
 /// What to do with accounts.
 #[derive(Debug, Subcommand)]
@@ -22,14 +24,41 @@ pub enum AccountCommand {
     Create {
         /// What to call it; no two accounts have the same name
         name: String,
+        /// What it is allowed; plans are described in the configuration file
+        #[arg(long, value_name = "PLAN", default_value = UNLIMITED)]
+        plan: String,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
     /// List all accounts
     List(SettingArgs<StoreOnly>),
+    /// Show an account: its plan, and what it uses of it
+    Show(NamedAccount),
+    /// Put an account on another plan; what it has beyond that stays
+    SetPlan {
+        /// The name of the account
+        name: String,
+        /// The name of the plan
+        plan: String,
+        #[command(flatten)]
+        settings: SettingArgs<StoreOnly>,
+    },
+    /// Suspend an account: nothing of it fires, and it can only be read
+    Suspend(NamedAccount),
+    /// Let a suspended account go on; what it has missed is not run
+    Resume(NamedAccount),
     /// Who belongs to an account.
     #[command(flatten)]
     Member(MemberCommand),
+}
+
+/// An account by its name.
+#[derive(Args, Debug)]
+pub struct NamedAccount {
+    /// The name of the account
+    name: String,
+    #[command(flatten)]
+    settings: SettingArgs<StoreOnly>,
 }
 
 /// What to do with keys.
@@ -86,20 +115,69 @@ fn key_id(text: &str) -> Result<KeyId, String> {
 
 pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError> {
     match command {
-        AccountCommand::Create { name, settings } => {
-            let account = accounts(settings).await?.create(name).await.map_err(refused)?;
+        AccountCommand::Create { name, plan, settings } => {
+            let account = accounts(settings).await?.create(name, plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
         AccountCommand::List(settings) => {
             let accounts = accounts(settings).await?.list().await.map_err(refused)?;
-            let row = |account: &crate::store::Account| {
-                [account.id.to_string(), account.name.clone(), account.created_at.to_string()]
-            };
-            let rows: Vec<_> = accounts.iter().map(row).collect();
-            output::print(&output::table(["ID", "NAME", "CREATED"], &rows))
+            let rows: Vec<_> = accounts.iter().map(account_row).collect();
+            output::print(&output::table(["ID", "NAME", "CREATED", "PLAN", "STATE"], &rows))
         }
+        AccountCommand::Show(NamedAccount { name, settings }) => show(name, settings).await,
+        AccountCommand::SetPlan { name, plan, settings } => {
+            let accounts = accounts(settings).await?;
+            let account = accounts.named(name).await.map_err(refused)?;
+            accounts.set_plan(&account, plan).await.map_err(refused)?;
+            output::print(&format!("{name} is on the plan {plan}\n"))
+        }
+        AccountCommand::Suspend(account) => set_suspended(account, true).await,
+        AccountCommand::Resume(account) => set_suspended(account, false).await,
         AccountCommand::Member(command) => users::run_member(command).await,
     }
+}
+
+fn account_row(account: &Account) -> [String; 5] {
+    let state = if account.suspended_at.is_some() { "suspended" } else { "active" };
+    let (id, created) = (account.id.to_string(), account.created_at.to_string());
+    [id, account.name.clone(), created, account.plan.clone(), state.to_owned()]
+}
+
+async fn set_suspended(
+    NamedAccount { name, settings }: &NamedAccount,
+    suspended: bool,
+) -> Result<(), CliError> {
+    let accounts = accounts(settings).await?;
+    let account = accounts.named(name).await.map_err(refused)?;
+    accounts.set_suspended(&account, suspended).await.map_err(refused)?;
+    output::print(&match suspended {
+        true => format!("{name} is suspended; servers fire nothing of it within 5 seconds\n"),
+        false => format!("{name} goes on with what is due from now on\n"),
+    })
+}
+
+async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliError> {
+    let accounts = accounts(settings).await?;
+    let account = accounts.named(name).await.map_err(refused)?;
+    let overview = accounts.overview(account.id).await.map_err(refused)?;
+    let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
+    let overview = overview.ok_or_else(gone)?;
+    let jobs = overview.jobs_this_month();
+    let Overview { account, plan, usage } = overview;
+    let of =
+        |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
+    let row = |what: &str, used: u64, most| [what.to_owned(), used.to_string(), of(most)];
+    let rows = [
+        row("schedules", usage.schedules, plan.schedules),
+        row("keys", usage.keys, Some(MOST_KEYS)),
+        row("jobs this month", jobs, plan.jobs_per_month),
+    ];
+    let suspended = account.suspended_at.map_or_else(String::new, |at| format!(", suspended {at}"));
+    let exhausted =
+        usage.quota_exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
+    let (id, name, plan) = (account.id, account.name, account.plan);
+    let table = output::table(["WHAT", "USED", "LIMIT"], &rows);
+    output::print(&format!("{id}  {name}  plan {plan}{suspended}{exhausted}\n\n{table}"))
 }
 
 pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::config::Sources;
 use crate::domain::AccountId;
 use crate::domain::key::{ApiKey, Scope};
+use crate::domain::plan::UNLIMITED;
 use crate::schedules::{CommandError, Object, SCHEDULE_FIELDS};
 
 /// What the account and its key are called.
@@ -45,7 +46,7 @@ async fn seed(app: &App, ops_url: &str) -> Result<(Option<ApiKey>, bool), Accoun
     if !app.accounts().list().await?.is_empty() {
         return Ok((None, false));
     }
-    let account = app.accounts().create(NAME).await?;
+    let account = app.accounts().create(NAME, UNLIMITED).await?;
     let request = KeyRequest { name: NAME.to_owned(), scope: Scope::Write, expires_in: None };
     let key = app.accounts().create_key(&account, &request).await?;
     let shown = demonstrate(app, account.id, ops_url).await;

@@ -1,15 +1,21 @@
 //! The store, for commands that work beside a server.
 
+use std::sync::Arc;
+
 use super::CliError;
 use super::config::load_part_and_warn;
 use crate::app::OpenStore;
 use crate::config::Sources;
+use crate::domain::plan::Plans;
 use crate::runtime::Random;
 
-/// Opens the configured store and, unless told not to, brings it up to date.
-pub(super) async fn open(sources: &Sources) -> Result<OpenStore, CliError> {
+/// Opens the configured store and, unless told not to, brings it up to date. Beside it the plans
+/// that accounts can have.
+pub(super) async fn open_with_plans(
+    sources: &Sources,
+) -> Result<(OpenStore, Arc<Plans>), CliError> {
     let config = load_part_and_warn(sources)?;
     let store = OpenStore::open(&config, &Random::system()).await.map_err(CliError::failed)?;
     store.update(&config).await.map_err(CliError::failed)?;
-    Ok(store)
+    Ok((store, config.plans))
 }

@@ -2,7 +2,7 @@
 
 use super::document::{Line, lines, settings};
 use super::reader::{Raw, Reader};
-use super::{Config, Mistakes};
+use super::{Config, Mistakes, plans};
 
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
@@ -48,6 +48,7 @@ fn commented(reader: &Reader) -> String {
         }
         text.push('\n');
     }
+    text.push_str(&plans::shown(reader));
     text
 }
 

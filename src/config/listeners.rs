@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::reader::{Parsed, Raw, Reader, address, number, seconds, text};
+use ipnet::IpNet;
+
+use super::reader::{Parsed, Raw, Reader, address, list, number, seconds, text};
+use super::work::network;
 use crate::runtime::ServeLimits;
 
 /// The public listener.
@@ -10,6 +13,8 @@ use crate::runtime::ServeLimits;
 pub struct Http {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// The proxies whose word is taken for where a request comes from.
+    pub trusted_proxies: Vec<IpNet>,
     /// Empty, or a path that starts with a slash and does not end with one.
     pub base_path: String,
     /// What it takes from clients.
@@ -34,6 +39,7 @@ pub(super) fn read(reader: &mut Reader) -> (Http, Ops) {
     };
     let http = Http {
         listen: reader.read("http.listen", address),
+        trusted_proxies: reader.read("http.trusted_proxies", list(network)),
         base_path: reader.read("http.base_path", base_path),
         limits,
     };

@@ -12,6 +12,7 @@ mod document;
 mod effective;
 mod listeners;
 mod mistakes;
+mod plans;
 mod reader;
 mod secrets;
 mod sources;
@@ -20,6 +21,7 @@ mod users;
 mod work;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use document::{Setting, settings};
@@ -32,6 +34,7 @@ pub use work::Rate;
 
 use crate::accounts::UserSettings;
 use crate::channels::email::Settings as MailSettings;
+use crate::domain::plan::Plans;
 use crate::domain::secret_key::SecretKey;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
@@ -65,6 +68,8 @@ pub struct Config {
     pub outbound: OutboundSettings,
     /// Limits on API requests.
     pub rate: Rate,
+    /// What accounts can be allowed.
+    pub plans: Arc<Plans>,
     /// Who may become a user, and for how long users stay signed in.
     pub users: UserSettings,
     /// The server that mails are handed to, if there is one.
@@ -148,6 +153,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
+        plans: Arc::new(plans::read(reader)),
         users: users::read_users(reader),
         mail: users::read_mail(reader),
         secrets: secrets::read(reader),

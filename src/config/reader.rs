@@ -83,6 +83,19 @@ impl Reader {
         self.gathered.mistakes.push(Mistake::new(&format!("{key} = {shown}{origin}"), why));
     }
 
+    /// Notes that what is called `name`, which is no setting of the list, is wrong, and why.
+    pub(super) fn wrong(&mut self, name: &str, why: &str) {
+        self.gathered.mistakes.push(Mistake::new(name, why));
+    }
+
+    /// What is in a section whose names are the operator's, by name.
+    pub(super) fn tables(&self, section: &str) -> Vec<(String, Value)> {
+        match self.gathered.figment.find_value(section) {
+            Ok(Value::Dict(_, tables)) => tables.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// How many mistakes have been noted so far.
     pub(super) fn mistakes(&self) -> usize {
         self.gathered.mistakes.len()

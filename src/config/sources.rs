@@ -10,6 +10,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 
 use super::document::{DEFAULTS, DEV, settings};
 use super::mistakes::Mistake;
+use super::plans;
 
 /// The variable that names the file.
 const FILE_VARIABLE: &str = "PUNCTUAL_CONFIG";
@@ -171,7 +172,9 @@ impl Gathered {
     fn find_unknown_keys(&mut self, values: &Dict) {
         let mut keys = Vec::new();
         flatten(values, "", &mut keys);
-        for key in keys {
+        let is_plan =
+            |key: &str| key.split('.').next() == Some(plans::SECTION) && key.contains('.');
+        for key in keys.into_iter().filter(|key| !is_plan(key)) {
             let known = settings().iter().map(|setting| setting.key);
             if !known.clone().any(|known| known == key) {
                 let hint = similar(&key, known);

@@ -237,3 +237,54 @@ fn unknown_variables_are_a_warning() {
         ["PUNCTUAL_HTTP_LISTN is not a setting and is ignored; did you mean PUNCTUAL_HTTP_LISTEN?"]
     );
 }
+
+#[test]
+fn plans_have_names_of_the_operators_choosing() {
+    let none = load(&Sources::default()).expect("valid").config.plans;
+    assert_eq!(none.all().map(|plan| plan.name.as_str()).collect::<Vec<_>>(), ["unlimited"]);
+    let (_folder, given) = file(
+        "[plans.free]\nschedules = 5\nshortest_interval_seconds = 300\nbody_bytes = 0\n\
+        channel_types = [\"email\", \"slack\"]\nnotify_on = [\"none\"]\n[plans.pro-2]\n",
+    );
+    let first = load(&given).expect("valid");
+    let free = first.config.plans.of("free");
+    assert_eq!((free.schedules, free.body_bytes, free.channels), (Some(5), Some(0), None));
+    assert_eq!(free.shortest_interval, Some(Duration::from_secs(300)));
+    assert_eq!(free.channel_types.as_ref().map(Vec::len), Some(2));
+    assert!(first.config.plans.named("pro-2").is_some());
+    let (_folder, again) = file(first.commented());
+    assert_eq!(load(&again).expect("valid").config.plans.of("free"), free);
+}
+
+#[test]
+fn the_example_of_plans_is_valid() {
+    let example: String = document::DEFAULTS
+        .lines()
+        .skip_while(|line| *line != "#   [plans.free]")
+        .map(|line| format!("{}\n", line.trim_start_matches('#')))
+        .collect();
+    let (_folder, given) = file(&example);
+    let plans = load(&given).expect("valid").config.plans;
+    let names: Vec<_> = plans.all().map(|plan| plan.name.as_str()).collect();
+    assert_eq!(names, ["free", "pro", "starter", "unlimited"]);
+}
+
+#[test]
+fn mistakes_in_plans_are_told() {
+    let (_folder, wrong) = file(
+        "[plans]\nsmall = 5\n[plans.unlimited]\n[plans.\"a b\"]\n[plans.free]\nschedule = 5\njobs_per_month = -1\n\
+        channel_types = [\"fax\"]\nshortest_interval_seconds = 59\n",
+    );
+    let said = mistakes(&wrong);
+    for part in [
+        "plans.unlimited: is always there",
+        "plans.a b: must be a name",
+        "plans.free.schedule: is not a limit of a plan",
+        "plans.free.jobs_per_month = -1: must be a whole number",
+        "plans.free.channel_types = [\"fax\"]: must be some of email, slack",
+        "plans.free.shortest_interval_seconds = 59: must be",
+        "plans.small: must be a table",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+}

@@ -56,7 +56,7 @@ pub(super) fn read_rate(reader: &mut Reader) -> Rate {
 }
 
 /// A network, or one address.
-fn network(raw: &Raw) -> Parsed<IpNet> {
+pub(super) fn network(raw: &Raw) -> Parsed<IpNet> {
     let allowed = "must be addresses or networks, such as 10.1.0.0/16";
     let text = text(raw).map_err(|_| allowed.to_owned())?;
     let one = || text.parse::<IpAddr>().map(IpNet::from);

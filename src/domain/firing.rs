@@ -51,6 +51,24 @@ pub fn plan(cadence: &Cadence, policy: CatchUpPolicy, tick: Timestamp, now: Time
     Plan { runs, skipped, next: recent }
 }
 
+/// The due ticks up to `until`, none of which runs, and the next tick after them; `None` if there
+/// are no such ticks.
+pub fn pass_over(
+    cadence: &Cadence,
+    tick: Timestamp,
+    until: Timestamp,
+    now: Timestamp,
+) -> Option<(SkippedTicks, Option<Timestamp>)> {
+    let end = until.min(now);
+    if tick > end {
+        return None;
+    }
+    let last = cadence.latest_within(tick, end).unwrap_or(tick);
+    let count = cadence.count_within(tick, end, u64::from(SKIP_COUNT_CAP)).max(1);
+    let count = u32::try_from(count).unwrap_or(SKIP_COUNT_CAP);
+    Some(((tick, last, count), cadence.next_after(end)))
+}
+
 /// Ticks from `first` to before `end`: those that run, oldest first, and the older ones that do
 /// not.
 fn late_ticks(
@@ -101,6 +119,20 @@ mod tests {
     fn decide(policy: CatchUpPolicy, tick: &str, now: &str) -> Plan {
         let cadence = Cadence::parse("*/5 * * * *", "UTC").expect("valid");
         plan(&cadence, policy, at(tick), at(now))
+    }
+
+    #[test]
+    fn ticks_up_to_an_instant_are_passed_over() {
+        let cadence = Cadence::parse("*/5 * * * *", "UTC").expect("valid");
+        let (tick, now) = (at("2030-01-01T00:05:00Z"), at("2030-01-01T00:31:00Z"));
+        let for_ever = Timestamp::from_millis(i64::MAX);
+        let (passed, next) = pass_over(&cadence, tick, for_ever, now).expect("due");
+        assert_eq!(passed, (tick, at("2030-01-01T00:30:00Z"), 6));
+        assert_eq!(next, Some(at("2030-01-01T00:35:00Z")));
+        let until = at("2030-01-01T00:10:00Z");
+        let (passed, next) = pass_over(&cadence, tick, until, now).expect("due");
+        assert_eq!((passed, next), ((tick, until, 2), Some(at("2030-01-01T00:15:00Z"))));
+        assert_eq!(pass_over(&cadence, tick, at("2030-01-01T00:04:59Z"), now), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod method;
 mod names;
 pub mod outcome;
 pub mod owners;
+pub mod plan;
 pub mod retry;
 pub mod schedule;
 pub mod secret_key;

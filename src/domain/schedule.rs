@@ -41,6 +41,8 @@ names! {
         Quota = "quota",
         /// The schedule was changed or disabled before it could be fired.
         Superseded = "superseded",
+        /// The account was suspended.
+        Suspended = "suspended",
     }
 }
 

@@ -1,42 +1,36 @@
 //! Firing a batch of due schedules.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use quick_cache::sync::Cache;
-
 use super::Context;
-use crate::domain::cron::Cadence;
-use crate::domain::firing::{Plan, plan};
-use crate::domain::schedule::SkipReason;
+use super::decide::{Cadences, Decision, decide};
+use super::quotas::{Allowed, Due, Quotas};
+use crate::domain::plan::Plans;
+use crate::domain::schedule::OverlapPolicy;
 use crate::domain::ticket::{HostKey, Ticket};
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
-use crate::runtime::{Random, RunError};
-use crate::store::{Candidate, Fence, Fired, Firing, TickJob, TickRange};
+use crate::store::{Candidate, Fence, Fired, Firing, TickJob};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
 };
-
-/// How many parsed expressions are kept. Most schedules share theirs with many others.
-const CACHED: usize = 10_000;
 
 /// How long a schedule whose row is not free rests in the index before it is tried again. A change
 /// by a user holds it for less.
 const REST: Duration = Duration::from_millis(100);
 
-/// Parsed expressions by timezone and text.
-pub(super) struct Cadences(Cache<String, Cadence>);
+/// What is known to decide by.
+pub(super) struct Rules {
+    cadences: Cadences,
+    quotas: Quotas,
+}
 
-impl Cadences {
-    pub(super) fn new() -> Self {
-        Self(Cache::new(CACHED))
-    }
-
-    fn of(&self, candidate: &Candidate) -> Option<Cadence> {
-        let Candidate { timezone, cron_expression, .. } = candidate;
-        let parse = || Cadence::parse(cron_expression, timezone);
-        self.0.get_or_insert_with(&format!("{timezone} {cron_expression}"), parse).ok()
+impl Rules {
+    pub(super) fn new(plans: Arc<Plans>) -> Self {
+        Self { cadences: Cadences::new(), quotas: Quotas::new(plans) }
     }
 }
 
@@ -44,13 +38,14 @@ impl Cadences {
 /// a newer leader has the shard.
 pub(super) async fn fire_batch(
     context: &Context,
-    cadences: &Cadences,
+    rules: &Rules,
     fence: Fence,
     now: Timestamp,
     ids: &[ScheduleId],
 ) -> Result<bool, RunError> {
     let candidates = context.store.candidates(fence.shard, ids).await?;
-    let (firings, mut index) = decide(cadences, &candidates, now);
+    let (decisions, mut index) = decide(&rules.cadences, &candidates, now);
+    let (firings, allowed) = within_quotas(context, &rules.quotas, decisions, now).await?;
     let known: HashSet<_> = candidates.iter().map(|candidate| candidate.schedule).collect();
     index.extend(ids.iter().filter(|id| !known.contains(*id)).map(|id| (*id, None)));
     let mut tickets = Vec::new();
@@ -70,6 +65,7 @@ pub(super) async fn fire_batch(
             }
             Fired::Done { tickets: made, advanced, busy, .. } => {
                 count(&firings, &advanced, made.len());
+                give_back(&rules.quotas, &allowed, &candidates, &firings, &advanced, &made);
                 Point::AfterFire.reach();
                 if !Defect::EarlyTicket.is_there() {
                     tickets = made;
@@ -111,47 +107,54 @@ async fn push_early(
     Ok(())
 }
 
-/// What shall be fired, and what the index shall say of schedules that are not due after all.
-fn decide(
-    cadences: &Cadences,
-    candidates: &[Candidate],
+/// What shall be fired: of accounts whose plan limits their jobs, no more than that.
+async fn within_quotas(
+    context: &Context,
+    quotas: &Quotas,
+    decisions: Vec<Decision<'_>>,
     now: Timestamp,
-) -> (Vec<Firing>, Vec<(ScheduleId, Option<Timestamp>)>) {
-    let mut firings = Vec::with_capacity(candidates.len());
-    let mut index = Vec::new();
-    for candidate in candidates {
-        if candidate.tick > now {
-            index.push((candidate.schedule, Some(candidate.tick)));
-        } else if let Some(cadence) = cadences.of(candidate) {
-            let plan = plan(&cadence, candidate.catch_up_policy, candidate.tick, now);
-            firings.push(firing(candidate, plan));
-        } else {
-            // Checked when it was stored, so only a release that reads expressions differently
-            // gets here. The schedule stays due in the store and fires once it can be read.
-            tracing::error!(schedule = %candidate.schedule, "stored expression cannot be read");
-            index.push((candidate.schedule, None));
-        }
+) -> Result<(Vec<Firing>, Allowed), RunError> {
+    let mut due = Due::default();
+    for Decision { candidate, plan, .. } in &decisions {
+        quotas.add(&mut due, candidate, plan.runs.len());
     }
-    (firings, index)
+    let mut allowed = quotas.take(&context.store, now, &due).await?;
+    let firing = |decision: Decision<'_>| {
+        let runs = decision.plan.runs.len();
+        let may = allowed.take(decision.candidate.account, runs);
+        decision.firing(may)
+    };
+    Ok((decisions.into_iter().map(firing).collect(), allowed))
 }
 
-fn firing(candidate: &Candidate, plan: Plan) -> Firing {
-    let id = |tick| {
-        if Defect::NoTickKey.is_there() {
-            return JobId::new(tick, Random::system().bits());
-        }
-        JobId::of_tick(candidate.schedule, tick)
-    };
-    let job = |(tick, trigger)| TickJob { id: id(tick), trigger };
-    let skip = |(first, last, count)| (TickRange { first, last, count }, SkipReason::CatchUp);
-    Firing {
-        schedule: candidate.schedule,
-        version: candidate.version,
-        tick: candidate.tick,
-        overlap_policy: candidate.overlap_policy,
-        next_tick: plan.next,
-        jobs: plan.runs.into_iter().map(job).collect(),
-        skips: plan.skipped.into_iter().map(skip).collect(),
+/// Gives back what was taken for jobs that were not made: of schedules that were not fired, and
+/// those of the policy `skip` that found another one active.
+fn give_back(
+    quotas: &Quotas,
+    allowed: &Allowed,
+    candidates: &[Candidate],
+    firings: &[Firing],
+    advanced: &[(ScheduleId, Option<Timestamp>)],
+    tickets: &[Ticket],
+) {
+    let limited: HashMap<_, _> = candidates
+        .iter()
+        .filter(|candidate| allowed.limits(candidate.account))
+        .map(|candidate| (candidate.schedule, candidate))
+        .collect();
+    if limited.is_empty() {
+        return;
+    }
+    let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
+    let started: HashSet<_> = tickets.iter().map(|ticket| ticket.job).collect();
+    for firing in firings {
+        let Some(candidate) = limited.get(&firing.schedule) else { continue };
+        let made = |job: &&TickJob| {
+            advanced.contains(&firing.schedule)
+                && (candidate.overlap_policy != OverlapPolicy::Skip || started.contains(&job.id))
+        };
+        let unmade = firing.jobs.len() - firing.jobs.iter().filter(made).count();
+        quotas.give_back(candidate.account, unmade as u64);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The leader's loop: takes its shards over, keeps their indexes and fires what is due.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,10 +9,11 @@ use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::watch;
 
 use super::Context;
-use super::fire::{Cadences, fire_batch};
+use super::fire::{Rules, fire_batch};
 use super::index::{BATCH, Comparison, apply_hints, rebuild};
 use crate::cluster::{Term, Terms};
 use crate::domain::Timestamp;
+use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::queue::{Index, QueueError};
 use crate::runtime::faults::Point;
@@ -32,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Fires the ticks of the led shards.
 pub struct Leader {
     context: Context,
-    cadences: Cadences,
+    rules: Rules,
     terms: watch::Receiver<Terms>,
     led: BTreeMap<ShardId, Led>,
     /// Which of them is served first.
@@ -64,7 +66,7 @@ enum Hold {
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     context: &'a Context,
-    cadences: &'a Cadences,
+    rules: &'a Rules,
     terms: &'a watch::Receiver<Terms>,
 }
 
@@ -83,10 +85,10 @@ impl Parts<'_> {
 }
 
 impl Leader {
-    /// A leader of whatever shards the cluster gives it.
-    pub fn new(context: Context) -> Self {
+    /// A leader of whatever shards the cluster gives it; `plans` are what accounts can have.
+    pub fn new(context: Context, plans: Arc<Plans>) -> Self {
         let terms = context.cluster.terms();
-        Self { context, cadences: Cadences::new(), terms, led: BTreeMap::new(), first: 0 }
+        Self { context, rules: Rules::new(plans), terms, led: BTreeMap::new(), first: 0 }
     }
 
     /// Begins with the shards of new terms and lets go of those whose term has ended.
@@ -204,7 +206,7 @@ impl Led {
             return Ok(if self.comparison.is_urgent() { Some(now) } else { due.next });
         }
         let ids: Vec<_> = due.schedules.iter().map(|(schedule, _)| *schedule).collect();
-        if !fire_batch(context, parts.cadences, fence, now, &ids).await? {
+        if !fire_batch(context, parts.rules, fence, now, &ids).await? {
             self.step_down(fence);
         }
         // Whatever else is due by now, the advanced schedules included, is seen at once.
@@ -216,7 +218,7 @@ impl Led {
 impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         self.follow_terms(now);
-        let parts = Parts { context: &self.context, cadences: &self.cadences, terms: &self.terms };
+        let parts = Parts { context: &self.context, rules: &self.rules, terms: &self.terms };
         let mut all: Vec<_> = self.led.values_mut().collect();
         let count = all.len();
         // Not always the same ones last.

@@ -23,10 +23,12 @@
 //!
 //! On failure a run ends with an error and is tried again, ever slower up to two seconds.
 
+mod decide;
 mod fire;
 mod index;
 mod leader;
 mod prune;
+mod quotas;
 mod sweep;
 
 pub use leader::Leader;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CommandError, Inner, Schedules};
+use super::{CommandError, Parts, Schedules};
 use crate::domain::job::Job;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::runtime::TaskKind;
@@ -16,6 +16,7 @@ impl Schedules {
     pub async fn delete(&self, account: AccountId, id: ScheduleId) -> Result<(), CommandError> {
         let inner = self.0.clone();
         self.run(async move {
+            inner.admit(account).await?;
             let write = inner.write(account, inner.clock.now());
             if !inner.store.delete_schedule(&write, id).await? {
                 return Err(CommandError::NoSuchSchedule);
@@ -35,7 +36,13 @@ impl Schedules {
     ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
+            let plan = inner.admit(account).await?;
             let now = inner.clock.now();
+            if plan.jobs_per_month.is_some() {
+                let found = inner.store.schedule(account, schedule).await?;
+                found.ok_or(CommandError::NoSuchSchedule)?;
+                inner.reserve_job(account, &plan, now).await?;
+            }
             let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
             if Defect::EarlyAnswer.is_there() {
                 inner.create_later(account, job);
@@ -54,7 +61,16 @@ impl Schedules {
     pub async fn retry_job(&self, account: AccountId, of: JobId) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
+            let plan = inner.admit(account).await?;
             let now = inner.clock.now();
+            if plan.jobs_per_month.is_some() {
+                let found = inner.store.job(account, of).await?;
+                let (job, _) = found.ok_or(CommandError::NoSuchJob)?;
+                if !job.status.is_final() {
+                    return Err(CommandError::JobUnfinished);
+                }
+                inner.reserve_job(account, &plan, now).await?;
+            }
             let id = JobId::new(now, inner.random.bits());
             match inner.store.retry_job(&inner.write(account, now), of, id).await? {
                 Retried::Created(ticket) => inner.push(&[ticket]).await,
@@ -72,6 +88,7 @@ impl Schedules {
     pub async fn cancel_job(&self, account: AccountId, id: JobId) -> Result<Job, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
+            inner.admit(account).await?;
             let write = inner.write(account, inner.clock.now());
             match inner.store.cancel_job(&write, id).await? {
                 Cancelled::Done(tickets) => inner.push(&tickets).await,
@@ -85,7 +102,7 @@ impl Schedules {
     }
 }
 
-impl Inner {
+impl Parts {
     /// Makes a job that has been answered for: [`Defect::EarlyAnswer`].
     fn create_later(self: &Arc<Self>, account: AccountId, job: NewJob) {
         let inner = self.clone();

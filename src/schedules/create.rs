@@ -4,10 +4,10 @@ use super::draft::Draft;
 use super::edits::{Edits, SCHEDULE_FIELDS};
 use super::fields::Purpose;
 use super::json::{self, Json, JsonError, Object};
-use super::{CommandError, FieldErrors, Inner, Schedules};
+use super::{CommandError, FieldErrors, Parts, Schedules, limits};
 use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::NewSchedule;
+use crate::store::{Created, NewSchedule};
 
 /// How many schedules can be created at once.
 pub const LARGEST_BATCH: usize = 1_000;
@@ -78,10 +78,22 @@ impl Schedules {
     ) -> Result<Vec<Schedule>, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
+            let plan = inner.admit(account).await?;
             let now = inner.clock.now();
+            for (place, draft) in drafts.iter().enumerate() {
+                limits::check_new(draft, &plan, now)?;
+                if place % CHECKED_AT_ONCE == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
             let schedules: Vec<_> =
                 drafts.into_iter().map(|draft| inner.new_schedule(draft, now)).collect();
-            inner.store.create_schedules(&inner.write(account, now), &schedules).await?;
+            let (write, most) = (inner.write(account, now), plan.schedules);
+            let outcome = inner.store.create_schedules(&write, &schedules, most).await?;
+            if let (Created::TooMany { current }, Some(most)) = (outcome, most) {
+                let requested = schedules.len() as u64;
+                return Err(plan.exceeded("schedules", most, Some(current), requested).into());
+            }
             let ids: Vec<_> = schedules.iter().map(|schedule| schedule.id).collect();
             inner.hint(&ids).await;
             Ok(schedules.into_iter().map(|new| created(new, now)).collect())
@@ -90,7 +102,7 @@ impl Schedules {
     }
 }
 
-impl Inner {
+impl Parts {
     fn check(&self, fields: Object, prefix: &str, errors: &mut FieldErrors) -> Draft {
         let mut draft = Draft::blank();
         let edits = Edits::read(fields, prefix, Purpose::Creation, &self.outbound, errors);

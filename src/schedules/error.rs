@@ -1,6 +1,7 @@
 //! Why a command or a query has come to nothing.
 
 use super::FieldErrors;
+use crate::domain::plan::LimitExceeded;
 use crate::store::StoreError;
 
 /// Why a command or a query has come to nothing.
@@ -15,6 +16,15 @@ pub enum CommandError {
     /// The account has no such job.
     #[error("no such job")]
     NoSuchJob,
+    /// The account is gone.
+    #[error("no such account")]
+    NoSuchAccount,
+    /// The account is suspended: nothing of it can be changed.
+    #[error("the account is suspended")]
+    Suspended,
+    /// The account's plan does not allow it.
+    #[error(transparent)]
+    LimitExceeded(#[from] LimitExceeded),
     /// The schedule was changed by others again and again.
     #[error("the schedule is being changed by others")]
     Contended,

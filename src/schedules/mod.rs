@@ -9,6 +9,8 @@
 //! - A change is worked out from one state of the schedule and takes effect only on that state;
 //!   when somebody else, or a tick, comes first, it is worked out again.
 //! - What a command has begun is finished, even if nobody waits for its result any more.
+//! - What an account's plan does not allow is refused, by the transaction that would do it or
+//!   before. Of a suspended account nothing changes.
 //! - TICK-2: due ticks that a change drops are recorded as superseded.
 //!
 //! On failure: a store error is handed on, and nothing has changed unless the error is transient.
@@ -23,6 +25,7 @@ mod error;
 mod field_errors;
 mod fields;
 mod json;
+mod limits;
 mod preview;
 mod queries;
 mod rules;
@@ -41,6 +44,7 @@ pub use preview::{PREVIEW_FIELDS, Preview};
 pub use rules::HAS_NUL;
 pub use update::TOGGLE_FIELDS;
 
+use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
@@ -51,30 +55,32 @@ use crate::store::{SharedStore, Write};
 
 /// Commands and queries on schedules and their jobs. Clones share everything.
 #[derive(Clone)]
-pub struct Schedules(Arc<Inner>);
+pub struct Schedules(Arc<Parts>);
 
-struct Inner {
-    store: SharedStore,
-    queue: SharedQueue,
-    outbound: outbound::Client,
-    clock: Clock,
-    random: Random,
-    tasks: Tasks,
-    shards: u16,
+/// What the commands work with.
+pub struct Parts {
+    /// The truth.
+    pub store: SharedStore,
+    /// Where leaders are told of changes and jobs are queued.
+    pub queue: SharedQueue,
+    /// Judges endpoints; nothing is sent.
+    pub outbound: outbound::Client,
+    /// Tells the time.
+    pub clock: Clock,
+    /// For ids.
+    pub random: Random,
+    /// Where commands run to their end.
+    pub tasks: Tasks,
+    /// How many shards the store has.
+    pub shards: u16,
+    /// What accounts are allowed.
+    pub plans: Arc<Plans>,
 }
 
 impl Schedules {
-    /// Over `store`, which has `shards` shards. `outbound` judges endpoints; nothing is sent.
-    pub fn new(
-        store: SharedStore,
-        queue: SharedQueue,
-        outbound: outbound::Client,
-        clock: Clock,
-        random: Random,
-        tasks: Tasks,
-        shards: u16,
-    ) -> Self {
-        Self(Arc::new(Inner { store, queue, outbound, clock, random, tasks, shards }))
+    /// Over these parts.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
     }
 
     /// Runs a command to its end, whether or not somebody still waits for it.
@@ -90,7 +96,7 @@ impl Schedules {
     }
 }
 
-impl Inner {
+impl Parts {
     fn write(&self, account: AccountId, now: Timestamp) -> Write {
         Write { account, now }
     }

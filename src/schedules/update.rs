@@ -4,7 +4,7 @@ use super::draft::{Draft, cadence};
 use super::edits::Edits;
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
-use super::{CommandError, FieldErrors, Inner, Schedules};
+use super::{CommandError, FieldErrors, Parts, Schedules, limits};
 use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
@@ -88,6 +88,7 @@ impl Schedules {
     ) -> Result<Schedule, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
+            let plan = inner.admit(account).await?;
             for _ in 0..TRIES {
                 let found = inner.store.schedule(account, id).await?;
                 let current = found.ok_or(CommandError::NoSuchSchedule)?;
@@ -102,6 +103,7 @@ impl Schedules {
                     return Ok(current);
                 }
                 let now = inner.clock.now();
+                limits::check_change(&draft, &current, &plan, now)?;
                 let change = inner.work_out(&current, draft, redefined, now);
                 match inner.store.change_schedule(&inner.write(account, now), id, &change).await? {
                     Changed::Done(tickets) => {
@@ -121,7 +123,7 @@ impl Schedules {
     }
 }
 
-impl Inner {
+impl Parts {
     fn work_out(
         &self,
         current: &Schedule,

@@ -5,6 +5,9 @@ use chrono::{Datelike, TimeZone, Utc};
 
 use super::{Result, Write};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
+#[cfg(doc)]
+use crate::domain::plan::MOST_KEYS;
+use crate::domain::plan::UNLIMITED;
 use crate::domain::{AccountId, KeyId, Timestamp};
 
 /// The owner of schedules, jobs and keys.
@@ -16,6 +19,18 @@ pub struct Account {
     pub name: String,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The name of its plan.
+    pub plan: String,
+    /// Since when nothing of it fires and nothing can be changed.
+    pub suspended_at: Option<Timestamp>,
+}
+
+impl Account {
+    /// A new account without limits.
+    pub fn new(id: AccountId, name: impl Into<String>, created_at: Timestamp) -> Self {
+        let plan = UNLIMITED.to_owned();
+        Self { id, name: name.into(), created_at, plan, suspended_at: None }
+    }
 }
 
 /// A key to be stored.
@@ -39,11 +54,24 @@ impl std::fmt::Debug for KeyDigest {
     }
 }
 
+/// What became of a key to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyCreated {
+    /// It is there.
+    Done,
+    /// The account has [`MOST_KEYS`] that work.
+    TooMany,
+    /// There is no such account.
+    NoSuchAccount,
+}
+
 /// What authentication needs to know of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKey {
     /// The account it opens.
     pub account: AccountId,
+    /// The name of the account's plan.
+    pub plan: String,
     /// The hash to compare with.
     pub digest: KeyDigest,
     /// What it may do.
@@ -59,10 +87,14 @@ pub struct KnownKey {
 pub struct Usage {
     /// Schedules, enabled or not.
     pub schedules: u64,
-    /// Keys that are not revoked.
+    /// Keys that work: neither revoked nor expired.
     pub keys: u64,
     /// Jobs made since the start of the calendar month (UTC) of the call.
     pub jobs_this_month: u64,
+    /// Jobs reserved in that month, if its plan has limited them.
+    pub jobs_reserved: Option<u64>,
+    /// When the month's quota was found used up.
+    pub quota_exhausted_at: Option<Timestamp>,
 }
 
 /// Accounts and their keys.
@@ -80,8 +112,19 @@ pub trait AccountStore: Send + Sync {
     /// What it uses at `now`. The number of jobs stops at one million.
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
 
-    /// Stores a key of the account; `false` if there is no such account.
-    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<bool>;
+    /// Puts an account on a plan; `false` if there is no such account.
+    async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
+
+    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. `false` if
+    /// there is no such account. Again: no effect.
+    async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
+
+    /// The names of the plans that accounts have.
+    async fn plans_in_use(&self) -> Result<Vec<String>>;
+
+    /// Stores a key of the account, unless it has [`MOST_KEYS`] that work: however many are made
+    /// at once, there are never more.
+    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated>;
 
     /// The account's keys, newest first, revoked and expired ones too.
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;

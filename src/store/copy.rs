@@ -27,6 +27,8 @@ pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
 pub enum Table {
     /// Accounts.
     Accounts,
+    /// How many jobs they have made in a month.
+    AccountMonths,
     /// Their keys.
     ApiKeys,
     /// What schedules are.
@@ -55,8 +57,9 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Accounts,
+        Self::AccountMonths,
         Self::ApiKeys,
         Self::Schedules,
         Self::Versions,
@@ -75,6 +78,7 @@ impl Table {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Accounts => "accounts",
+            Self::AccountMonths => "account_months",
             Self::ApiKeys => "api_keys",
             Self::Schedules => "schedules",
             Self::Versions => "schedule_versions",
@@ -94,6 +98,7 @@ impl Table {
     pub(in crate::store) const fn key(self) -> &'static [&'static str] {
         match self {
             Self::States => &["schedule_id"],
+            Self::AccountMonths => &["account_id", "month"],
             Self::Attempts => &["job_id", "number"],
             _ => &["id"],
         }
@@ -113,7 +118,20 @@ impl Table {
     pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
         use Form::{Bytes, Id, Plain};
         match self {
-            Self::Accounts => &[("id", Id), ("name", Plain), ("created_at", Plain)],
+            Self::Accounts => &[
+                ("id", Id),
+                ("name", Plain),
+                ("created_at", Plain),
+                ("plan", Plain),
+                ("suspended_at", Plain),
+                ("resumed_at", Plain),
+            ],
+            Self::AccountMonths => &[
+                ("account_id", Id),
+                ("month", Plain),
+                ("reserved", Plain),
+                ("exhausted_at", Plain),
+            ],
             Self::ApiKeys => &[
                 ("id", Id),
                 ("account_id", Id),

@@ -7,7 +7,7 @@ use crate::domain::job::Trigger;
 use crate::domain::schedule::{CatchUpPolicy, OverlapPolicy, SkipReason};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
-use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 
 /// An entry of a due index: a schedule and its next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +32,12 @@ pub struct Fence {
 pub struct Candidate {
     /// The schedule.
     pub schedule: ScheduleId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// The name of the account's plan; absent if that is the unlimited one.
+    pub plan: Option<String>,
+    /// Ticks up to then do not fire: the account is or was suspended.
+    pub suspended_until: Option<Timestamp>,
     /// Its current version.
     pub version: VersionId,
     /// Its stored next tick.

@@ -12,6 +12,8 @@
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
 //!   (`firing`, `claims`) work over all accounts and are the only exception.
+//! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
+//!   to it, one at a time for an account: it is never exceeded.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
 //! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
 //!   again is a no-op.
@@ -38,6 +40,7 @@ mod form;
 mod jobs;
 mod paging;
 pub mod postgres;
+mod quotas;
 mod response;
 mod rows;
 mod runs;
@@ -52,7 +55,7 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
+pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Usage};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
     Renewed, Unreadable,
@@ -61,9 +64,10 @@ pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
+pub use quotas::{Granted, QuotaStore, Wanted};
 pub use schedules::{
-    Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
-    ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
+    Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
+    ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
 pub use seal::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
@@ -78,6 +82,7 @@ use crate::domain::{AccountId, Timestamp};
 /// What every adapter implements.
 pub trait Store:
     AccountStore
+    + QuotaStore
     + ScheduleStore
     + JobStore
     + FiringStore
@@ -90,6 +95,7 @@ pub trait Store:
 
 impl<T> Store for T where
     T: AccountStore
+        + QuotaStore
         + ScheduleStore
         + JobStore
         + FiringStore

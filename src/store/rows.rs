@@ -38,6 +38,14 @@ macro_rules! schedule_columns {
 }
 pub(in crate::store) use schedule_columns;
 
+/// The columns of an account.
+macro_rules! account_columns {
+    () => {
+        "id, name, created_at, plan, suspended_at"
+    };
+}
+pub(in crate::store) use account_columns;
+
 /// A row that can have a `T` in its columns.
 pub(in crate::store) trait Holds<T> {
     fn read(&self, name: &str) -> sqlx::Result<T>;
@@ -114,6 +122,8 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
             id: row.read("id")?,
             name: row.read("name")?,
             created_at: row.read("created_at")?,
+            plan: row.read("plan")?,
+            suspended_at: row.read("suspended_at")?,
         })
     }
 }
@@ -138,6 +148,7 @@ impl<R: StoreRow> FromRow<'_, R> for KnownKey {
         let digest = digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))?;
         Ok(Self {
             account: row.read("account_id")?,
+            plan: row.read("plan")?,
             digest: KeyDigest(digest),
             scope: row.read("scope")?,
             expires_at: row.read("expires_at")?,

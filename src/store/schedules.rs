@@ -44,6 +44,18 @@ pub struct NewSchedule {
     pub next_tick: Option<Timestamp>,
 }
 
+/// What became of schedules to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// They are there.
+    All,
+    /// None is there: they would be too many beside those that the account has.
+    TooMany {
+        /// How many it has.
+        current: u64,
+    },
+}
+
 /// The state that a change was worked out from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
@@ -187,8 +199,14 @@ pub struct SkipPage {
 /// Schedules: what users do with them.
 #[async_trait]
 pub trait ScheduleStore: Send + Sync {
-    /// Stores all of them or, on an error, none.
-    async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()>;
+    /// Stores all of them or, on an error, none. If the account may have at most so many, it never
+    /// has more, however many are made at once.
+    async fn create_schedules(
+        &self,
+        write: &Write,
+        schedules: &[NewSchedule],
+        most: Option<u64>,
+    ) -> Result<Created>;
 
     /// One schedule.
     async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>>;

@@ -65,13 +65,13 @@ async fn fires(cause: Cause) -> bool {
     let tomorrow = now.plus(Duration::from_secs(86_400));
     let others: Vec<_> = (0..MANY).map(|n| schedule(n, now, tomorrow)).collect();
     for some in others.chunks(500) {
-        sqlite.create_schedules(&write, some).await.expect("created");
+        sqlite.create_schedules(&write, some, None).await.expect("created");
     }
     world.lead().await;
     let tick = now.plus(to_next_minute(now));
     let unheard = schedule(MANY, now, tick);
     let id = unheard.id;
-    sqlite.create_schedules(&write, &[unheard]).await.expect("created");
+    sqlite.create_schedules(&write, &[unheard], None).await.expect("created");
     match cause {
         Cause::None => {}
         Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),

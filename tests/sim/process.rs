@@ -12,7 +12,7 @@ use punctual::executor::{Executor, Settings};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Context, Leader, Sweeper};
-use punctual::schedules::Schedules;
+use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};
 
@@ -88,9 +88,17 @@ impl Process {
             &tasks,
         );
         let (commands, clock) = (tasks.clone(), clock.clone());
-        let schedules =
-            Schedules::new(store, queue.clone(), client, clock, random.clone(), commands, shards);
-        let leader = Some(Leader::new(context.clone()));
+        let schedules = Schedules::new(schedules::Parts {
+            store,
+            queue: queue.clone(),
+            outbound: client,
+            clock,
+            random: random.clone(),
+            tasks: commands,
+            shards,
+            plans: Arc::default(),
+        });
+        let leader = Some(Leader::new(context.clone(), Arc::default()));
         let zombies = Vec::new();
         Self {
             sqlite,
@@ -110,7 +118,8 @@ impl Process {
 
     /// A leader of the shards that `cluster` gives it.
     pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
-        Leader::new(Context { cluster, replica: replica.to_owned(), ..self.context.clone() })
+        let context = Context { cluster, replica: replica.to_owned(), ..self.context.clone() };
+        Leader::new(context, Arc::default())
     }
 
     /// Elects a new leader; the old one is not told.

@@ -15,11 +15,11 @@ use punctual::domain::{
 };
 use punctual::store::{
     Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
-    Committed, Completion, DueEntry, ExpiredClaim, Fence, Fired, Firing, FiringStore, JobPage,
-    JobQuery, JobStore, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Resealed, Result,
-    Retried, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
-    SharedStore, SkipPage, SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage,
-    Write,
+    Committed, Completion, Created, DueEntry, ExpiredClaim, Fence, Fired, Firing,
+    FiringStore, Granted, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KnownKey, NewJob,
+    NewKey, NewSchedule, QuotaStore, Renewed, Resealed, Result, Retried, SchedulePage,
+    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
+    SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -56,14 +56,22 @@ gated! { AccountStore:
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
-    fn create_key(&self, write: &Write, key: &NewKey) -> bool;
+    fn set_plan(&self, write: &Write, plan: &str) -> bool;
+    fn set_suspended(&self, write: &Write, suspended: bool) -> bool;
+    fn plans_in_use(&self) -> Vec<String>;
+    fn create_key(&self, write: &Write, key: &NewKey) -> KeyCreated;
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
 }
 
+gated! { QuotaStore:
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+}
+
 gated! { ScheduleStore:
-    fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> ();
+    fn create_schedules(&self, write: &Write, schedules: &[NewSchedule], most: Option<u64>)
+        -> Created;
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;
     fn change_schedule(&self, write: &Write, id: ScheduleId, change: &Change) -> Changed;

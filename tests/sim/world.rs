@@ -66,7 +66,7 @@ impl World {
         };
         world.start().await;
         let created_at = world.clock.now();
-        let account = Account { id: world.account, name: "sim".to_owned(), created_at };
+        let account = Account::new(world.account, "sim", created_at);
         assert!(world.process().sqlite.create_account(&account).await.expect("created"));
         world
     }

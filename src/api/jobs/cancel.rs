@@ -5,7 +5,7 @@ use axum::extract::State;
 use super::record::JobRecord;
 use crate::api::guard::Writer;
 use crate::api::id::JobInPath;
-use crate::api::openapi::{Conflict, NoSuchJob, ReadOnlyKey, Usual};
+use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 
@@ -20,7 +20,7 @@ use crate::api::{ApiError, SharedApi};
     params(("id" = String, Path, description = "The job's id")),
     responses(
         (status = 200, description = "The job as it stands now", body = Data<JobRecord>),
-        ReadOnlyKey,
+        Forbidden,
         NoSuchJob,
         Conflict,
         Usual,

@@ -4,7 +4,7 @@ use axum::extract::State;
 
 use crate::api::guard::Writer;
 use crate::api::id::JobInPath;
-use crate::api::openapi::{Conflict, NoSuchJob, ReadOnlyKey, Usual};
+use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::JobId;
@@ -20,7 +20,7 @@ use crate::domain::JobId;
     params(("id" = String, Path, description = "The job's id")),
     responses(
         (status = 200, description = "The new job's id", body = Data<String>),
-        ReadOnlyKey,
+        Forbidden,
         NoSuchJob,
         Conflict,
         Usual,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
-use crate::api::openapi::{BadBody, ReadOnlyKey, Usual};
+use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::schedules::{Object, SCHEDULE_FIELDS};
@@ -75,7 +75,7 @@ pub(super) struct NewSchedule {
         (status = 201, description = "The schedule", body = Data<ScheduleRecord>,
             headers(("Location" = String, description = "Its path"))),
         BadBody,
-        ReadOnlyKey,
+        Forbidden,
         Usual,
     ),
 )]

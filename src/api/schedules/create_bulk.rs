@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::create::NewSchedule;
 use crate::api::body::BulkBody;
 use crate::api::guard::Writer;
-use crate::api::openapi::{BadBody, ReadOnlyKey, Usual};
+use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
@@ -43,7 +43,7 @@ pub(super) struct CreatedSchedule {
     responses(
         (status = 201, description = "What was created", body = Data<CreatedSchedules>),
         BadBody,
-        ReadOnlyKey,
+        Forbidden,
         Usual,
     ),
 )]

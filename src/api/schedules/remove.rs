@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::api::guard::Writer;
 use crate::api::id::ScheduleInPath;
-use crate::api::openapi::{NoSuchSchedule, ReadOnlyKey, Usual};
+use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
@@ -29,7 +29,7 @@ pub(super) struct Deleted {
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
         (status = 200, description = "What was deleted", body = Data<Deleted>),
-        ReadOnlyKey,
+        Forbidden,
         NoSuchSchedule,
         Usual,
     ),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::api::guard::Writer;
 use crate::api::id::ScheduleInPath;
-use crate::api::openapi::{NoSuchSchedule, ReadOnlyKey, Usual};
+use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::{ApiError, SharedApi, reply};
 use crate::domain::JobId;
 
@@ -32,7 +32,7 @@ pub(super) struct Triggered {
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
         (status = 200, description = "The new job's id", body = Triggered),
-        ReadOnlyKey,
+        Forbidden,
         NoSuchSchedule,
         Usual,
     ),

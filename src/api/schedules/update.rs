@@ -7,7 +7,7 @@ use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::id::ScheduleInPath;
-use crate::api::openapi::{BadBody, Conflict, NoSuchSchedule, ReadOnlyKey, Usual};
+use crate::api::openapi::{BadBody, Conflict, Forbidden, NoSuchSchedule, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::schedules::{Object, SCHEDULE_FIELDS};
@@ -75,7 +75,7 @@ pub(super) struct ScheduleChange {
     responses(
         (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
         BadBody,
-        ReadOnlyKey,
+        Forbidden,
         NoSuchSchedule,
         Conflict,
         Usual,
@@ -102,7 +102,7 @@ pub(super) async fn put_schedule(
     responses(
         (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
         BadBody,
-        ReadOnlyKey,
+        Forbidden,
         NoSuchSchedule,
         Conflict,
         Usual,

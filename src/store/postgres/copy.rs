@@ -190,6 +190,9 @@ fn statement(table: Table) -> String {
     let between = match table {
         Table::States => "false",
         Table::Skips => "t.id > $3 AND t.id <= $5",
+        Table::AccountMonths => {
+            "(t.account_id, t.month) > ($2, $3) AND (t.account_id, t.month) <= ($4, $5)"
+        }
         Table::Attempts => "(t.job_id, t.number) > ($2, $3) AND (t.job_id, t.number) <= ($4, $5)",
         _ => "t.id > $2 AND t.id <= $4",
     };

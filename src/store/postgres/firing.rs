@@ -28,6 +28,9 @@ impl FromRow<'_, PgRow> for Candidate {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self {
             schedule: row.try_get("schedule_id")?,
+            account: row.try_get("account_id")?,
+            plan: row.try_get("plan")?,
+            suspended_until: row.try_get("suspended_until")?,
             version: row.try_get("version_id")?,
             tick: row.try_get("next_tick")?,
             cron_expression: row.try_get("cron_expression")?,
@@ -45,9 +48,12 @@ const NEXT_TICKS: &str = "
 
 const CANDIDATES: &str = "
     SELECT st.schedule_id, st.version_id, st.next_tick, v.cron_expression, v.timezone,
-           st.overlap_policy, s.catch_up_policy
+           st.overlap_policy, s.catch_up_policy, s.account_id, nullif(a.plan, 'unlimited') AS plan,
+           CASE WHEN a.suspended_at IS NULL THEN a.resumed_at
+                ELSE 9223372036854775807 END AS suspended_until
     FROM schedule_state AS st
     JOIN schedules AS s ON s.id = st.schedule_id
+    JOIN accounts AS a ON a.id = s.account_id
     JOIN schedule_versions AS v ON v.id = st.version_id
     WHERE st.shard = $1 AND st.schedule_id = ANY ($2) AND st.next_tick IS NOT NULL
       AND s.is_enabled";

@@ -12,18 +12,22 @@
 //! Locks. Whoever takes several takes them in this order, and rows of one kind in the order of
 //! their ids, so that nobody waits in a circle:
 //!
-//! 1. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
+//! 1. `accounts`: who makes what a plan limits takes the account's row, to count alone.
+//! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
 //!    them, and they for him (LEAD-1).
-//! 2. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
-//! 3. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
+//! 3. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
+//! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
 //!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
 //!    statement began: so nobody decides by another row in the same statement.
-//! 4. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//! 5. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
+//! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
+//! 6. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
 //!
-//! What users are and belong to touches none of these. There `accounts` comes before `users`, and both
-//! before what depends on them.
+//! The counters of `account_months` are locked in a transaction of their own, in the order of their
+//! accounts.
+//!
+//! What users are and belong to touches only the first of these: `accounts` comes before `users`, and
+//! both before what depends on them.
 //!
 //! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
 //! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
@@ -61,6 +65,7 @@ mod partitions;
 mod passing;
 mod pool;
 mod prune;
+mod quotas;
 mod runs;
 mod schedule_list;
 mod schedules;

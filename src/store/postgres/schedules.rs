@@ -7,20 +7,26 @@ use sqlx::PgConnection;
 
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
-use super::{PostgresStore, Within, change, skips};
+use super::values::count;
+use super::{PostgresStore, Within, accounts, change, skips};
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, VersionId};
 use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
 use crate::store::{
-    Change, Changed, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore, SkipPage,
-    SkipQuery, Write,
+    Change, Changed, Created, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore,
+    SkipPage, SkipQuery, Write,
 };
 
 #[async_trait]
 impl ScheduleStore for PostgresStore {
-    async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
+    async fn create_schedules(
+        &self,
+        write: &Write,
+        schedules: &[NewSchedule],
+        most: Option<u64>,
+    ) -> Result<Created> {
         let write = *write;
         let seal = |new: &NewSchedule| NewSchedule {
             version: self.vault.seal(write.account, &new.version),
@@ -29,7 +35,7 @@ impl ScheduleStore for PostgresStore {
         let schedules: Arc<[_]> = schedules.iter().map(seal).collect();
         self.api
             .run("create_schedules", Within::Transaction, move |connection| {
-                Box::pin(create(connection, write, schedules.clone()))
+                Box::pin(create_within(connection, write, schedules.clone(), most))
             })
             .await
     }
@@ -98,6 +104,24 @@ const ROW: &str = concat!(
       JOIN schedule_versions AS v ON v.id = s.version_id
       WHERE s.id = $1 AND s.account_id = $2"
 );
+
+async fn create_within(
+    connection: &mut PgConnection,
+    write: Write,
+    schedules: Arc<[NewSchedule]>,
+    most: Option<u64>,
+) -> Outcome<Created> {
+    if let Some(most) = most {
+        accounts::lock(connection, write.account).await?;
+        let query = sqlx::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
+        let current = count(query.bind(write.account).fetch_one(&mut *connection).await?);
+        if current + schedules.len() as u64 > most {
+            return Ok(Created::TooMany { current });
+        }
+    }
+    create(connection, write, schedules).await?;
+    Ok(Created::All)
+}
 
 async fn create(
     connection: &mut PgConnection,

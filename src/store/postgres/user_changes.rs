@@ -85,6 +85,7 @@ async fn create_account(connection: &mut Connection, account: Account) -> Outcom
         .bind(account.id)
         .bind(account.name)
         .bind(account.created_at)
+        .bind(account.plan)
         .execute(connection)
         .await?;
     Ok(made.rows_affected() > 0)

@@ -92,6 +92,7 @@ fn select(table: Table) -> String {
     let columns = columns.collect::<Vec<_>>().join(", ");
     let (key, after) = match table {
         Table::Skips => ("NULL, id", "id > ?2"),
+        Table::AccountMonths => ("account_id, month", "(account_id, month) > (?1, ?2)"),
         Table::Attempts => ("job_id, number", "(job_id, number) > (?1, ?2)"),
         Table::States => ("schedule_id, NULL", "schedule_id > ?1"),
         _ => ("id, NULL", "id > ?1"),

@@ -10,7 +10,7 @@ use super::halves::Halves;
 use super::values::{Hex, json_ids, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
-use crate::domain::{ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::firing::check;
 use crate::store::{
     Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
@@ -26,22 +26,48 @@ pub(super) const NEXT_TICKS: &str = "
 pub(super) const CANDIDATES: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
-        s.catch_up_policy))
+        s.catch_up_policy, hex(s.account_id), nullif(a.plan, 'unlimited'),
+        iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807)))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
-    CROSS JOIN schedule_versions AS v
+    CROSS JOIN schedule_versions AS v CROSS JOIN accounts AS a
     WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
       AND st.shard = ?1 AND st.schedule_id = s.id AND st.next_tick IS NOT NULL
-      AND v.id = s.version_id";
+      AND v.id = s.version_id AND a.id = s.account_id";
 
 /// A row of `CANDIDATES`.
 #[derive(Deserialize)]
-struct CandidateRow(usize, Hex, i64, String, String, String, String);
+struct CandidateRow(
+    usize,
+    Hex,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Hex,
+    Option<String>,
+    Option<i64>,
+);
 
 impl CandidateRow {
     fn candidate(self, ids: &[ScheduleId]) -> Option<Candidate> {
-        let Self(place, version, tick, cron_expression, timezone, overlap, catch_up) = self;
+        let Self(
+            place,
+            version,
+            tick,
+            cron_expression,
+            timezone,
+            overlap,
+            catch_up,
+            account,
+            plan,
+            suspended_until,
+        ) = self;
         Some(Candidate {
             schedule: *ids.get(place)?,
+            account: AccountId::from_bytes(account.0),
+            plan,
+            suspended_until: suspended_until.map(Timestamp::from_millis),
             version: VersionId::from_bytes(version.0),
             tick: Timestamp::from_millis(tick),
             cron_expression,

@@ -39,6 +39,7 @@ mod open;
 mod overlap;
 #[cfg(test)]
 mod plans;
+mod quotas;
 mod readers;
 mod runs;
 mod schedule_list;

@@ -15,20 +15,34 @@ use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
 use crate::store::{
-    Change, Changed, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore, SkipPage,
-    SkipQuery, Write,
+    Change, Changed, Created, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore,
+    SkipPage, SkipQuery, Write,
 };
 
 #[async_trait]
 impl ScheduleStore for SqliteStore {
-    async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
-        let write = *write;
+    async fn create_schedules(
+        &self,
+        write: &Write,
+        schedules: &[NewSchedule],
+        most: Option<u64>,
+    ) -> Result<Created> {
+        let (write, count) = (*write, schedules.len() as u64);
         let sealed = schedules.iter().map(|new| self.vault.seal(write.account, &new.version));
         let sealed: Vec<_> = sealed.collect();
         let versions = version_rows(schedules.iter().map(|new| new.id).zip(&sealed));
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
         self.write_rows("create_schedules", schedules.len(), move |connection| {
-            Box::pin(create(connection, write, rows, versions))
+            Box::pin(async move {
+                if let Some(most) = most {
+                    let current = current(connection, write).await?;
+                    if current + count > most {
+                        return Ok(Created::TooMany { current });
+                    }
+                }
+                create(connection, write, rows, versions).await?;
+                Ok(Created::All)
+            })
         })
         .await
     }
@@ -112,6 +126,13 @@ impl<'a> ScheduleRow<'a> {
             next_tick(new.is_enabled, new.next_tick).map(Timestamp::as_millis),
         )
     }
+}
+
+/// How many schedules the account has.
+async fn current(connection: &mut SqliteConnection, write: Write) -> Outcome<u64> {
+    let query = sqlx::query_scalar("SELECT count(*) FROM schedules WHERE account_id = ?1");
+    let current: i64 = query.bind(write.account).fetch_one(connection).await?;
+    Ok(current.unsigned_abs())
 }
 
 async fn create(

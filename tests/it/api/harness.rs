@@ -9,15 +9,17 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
+use ipnet::IpNet;
 use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
 use punctual::api;
 use punctual::domain::key::Scope;
+use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::{ScheduleId, Timestamp};
 use punctual::outbound;
 use punctual::queue::SharedQueue;
 use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
-use punctual::schedules::Schedules;
+use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{Account, FiringStore};
 use serde_json::{Value, json};
@@ -38,12 +40,26 @@ pub struct Setup {
     pub shards: u16,
     /// Whether no operation of the queue succeeds.
     pub queue_is_away: bool,
+    /// What accounts can have.
+    pub plans: Vec<Plan>,
+    /// Of the usual account.
+    pub plan: &'static str,
+    /// Whose word is taken for where a request comes from.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let limits = RateLimits { per_minute: 100_000, per_hour: 1_000_000 };
-        Self { limits, base_path: "", shards: SHARDS, queue_is_away: false }
+        Self {
+            limits,
+            base_path: "",
+            shards: SHARDS,
+            queue_is_away: false,
+            plans: Vec::new(),
+            plan: UNLIMITED,
+            trusted_proxies: Vec::new(),
+        }
     }
 }
 
@@ -75,37 +91,41 @@ impl Service {
         let queue = Arc::new(MemoryQueue::new());
         let shared: SharedQueue =
             if setup.queue_is_away { Arc::new(AwayQueue::default()) } else { queue.clone() };
-        let accounts = Accounts::new(store.clone(), clock.clone(), random.clone());
+        let plans = Arc::new(Plans::new(setup.plans));
+        let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone());
         let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
         let router = api::router(api::Parts {
-            schedules: Schedules::new(
-                store.clone(),
-                shared.clone(),
-                client.expect("a client"),
-                clock.clone(),
-                random.clone(),
-                tasks.clone(),
-                setup.shards,
-            ),
+            schedules: Schedules::new(schedules::Parts {
+                store: store.clone(),
+                queue: shared.clone(),
+                outbound: client.expect("a client"),
+                clock: clock.clone(),
+                random: random.clone(),
+                tasks: tasks.clone(),
+                shards: setup.shards,
+                plans: plans.clone(),
+            }),
             accounts: accounts.clone(),
             authenticator: Authenticator::new(
                 store.clone(),
                 RateLimiter::new(shared, setup.limits),
                 clock.clone(),
+                plans,
             ),
+            trusted_proxies: setup.trusted_proxies,
             clock: clock.clone(),
             random,
             tasks: tasks.clone(),
             base_path: setup.base_path.parse().expect("a base path"),
         });
-        let account = accounts.create("first").await.expect("made");
+        let account = accounts.create("first", setup.plan).await.expect("made");
         let key = new_key(&accounts, &account, Scope::Write, None).await;
         Self { router, store, queue, accounts, clock, tasks, account, key, folder }
     }
 
     /// A key of another account.
     pub async fn stranger(&self) -> String {
-        let account = self.accounts.create("stranger").await.expect("made");
+        let account = self.accounts.create("stranger", UNLIMITED).await.expect("made");
         new_key(&self.accounts, &account, Scope::Write, None).await
     }
 

@@ -141,8 +141,22 @@ async fn the_account_shows_its_plan_and_usage() {
         "id": service.account.id,
         "name": "first",
         "plan": "unlimited",
-        "limits": { "schedules": null, "apiKeys": null, "jobsPerMonth": null },
-        "usage": { "schedules": 1, "apiKeys": 1, "jobsThisMonth": 1 },
+        "suspendedAt": null,
+        "limits": {
+            "schedules": null,
+            "apiKeys": 10,
+            "shortestIntervalSeconds": null,
+            "jobsPerMonth": null,
+            "concurrentAttempts": null,
+            "channels": null,
+            "channelTypes": null,
+            "notifyOn": null,
+            "bodyBytes": null,
+            "historyDays": null,
+            "requestsPerMinute": 100_000,
+            "requestsPerHour": 1_000_000,
+        },
+        "usage": { "schedules": 1, "apiKeys": 1, "jobsThisMonth": 1, "quotaExhaustedAt": null },
     });
     assert_eq!(answer.body, json!({ "data": expected, "success": true }));
 }

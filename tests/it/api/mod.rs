@@ -12,6 +12,7 @@ mod jobs;
 mod keys;
 mod lifecycle;
 mod lists;
+mod plans;
 mod rate_limits;
 mod reference;
 mod tenants;

@@ -71,7 +71,10 @@ async fn lists_and_counts_show_nothing_of_another_account() {
         assert_eq!((&jobs.ok()["jobs"], &jobs.ok()["total"]), (&json!([]), &json!(0)), "{path}");
     }
     let usage = get("/v1/account").await.ok()["usage"].clone();
-    assert_eq!(usage, json!({ "schedules": 0, "apiKeys": 1, "jobsThisMonth": 0 }));
+    assert_eq!(
+        usage,
+        json!({ "schedules": 0, "apiKeys": 1, "jobsThisMonth": 0, "quotaExhaustedAt": null })
+    );
 }
 
 #[tokio::test]

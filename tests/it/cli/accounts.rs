@@ -71,3 +71,56 @@ fn migrations_are_applied_on_request() {
     }
     assert_eq!(run(path, &["account", "list", "--config", "p.toml"]).status, Some(0));
 }
+
+#[test]
+fn an_account_has_a_plan() {
+    let folder = folder();
+    let path = folder.path();
+    std::fs::write(path.join("p.toml"), "[plans.free]\nschedules = 5\njobs_per_month = 100\n")
+        .expect("written");
+    let run_with =
+        |arguments: &[&str]| result(path, &[arguments, &["--config", "p.toml"]].concat());
+    let id = run_with(&["account", "create", "alice", "--plan", "free"]);
+    run_with(&["account", "create", "bob"]);
+    let list = run_with(&["account", "list"]);
+    let state = |list: &str, name: &str| {
+        let row = list.lines().find(|row| row.contains(name)).expect("a row").to_owned();
+        row.split_whitespace().rev().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(state(&list, "alice"), ["active", "free"]);
+    assert_eq!(state(&list, "bob"), ["active", "unlimited"]);
+    let shown = run_with(&["account", "show", "alice"]);
+    assert!(shown.starts_with(id.trim()) && shown.contains("plan free"), "{shown}");
+    let rows: Vec<Vec<&str>> = shown.lines().map(|row| row.split_whitespace().collect()).collect();
+    assert!(rows.contains(&vec!["schedules", "0", "5"]), "{shown}");
+    assert!(rows.contains(&vec!["jobs", "this", "month", "0", "100"]), "{shown}");
+
+    assert_eq!(run_with(&["account", "set-plan", "bob", "free"]), "bob is on the plan free\n");
+    let refused = complaint(path, &["account", "set-plan", "bob", "free"], 2);
+    assert!(refused.contains("no plan named \"free\""), "{refused}");
+    complaint(path, &["account", "create", "carol", "--plan", "free"], 2);
+    complaint(path, &["account", "set-plan", "dave", "unlimited"], 1);
+
+    assert!(run_with(&["account", "suspend", "bob"]).contains("suspended"));
+    assert_eq!(state(&run_with(&["account", "list"]), "bob"), ["suspended", "free"]);
+    run_with(&["account", "resume", "bob"]);
+    assert_eq!(state(&run_with(&["account", "list"]), "bob"), ["active", "free"]);
+
+    // Without the file nobody knows what these accounts may.
+    let ports = ["--http-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
+    let refused = run(path, &[&["serve"][..], &ports].concat());
+    assert_eq!(refused.status, Some(1), "{}", refused.err);
+    assert!(refused.err.contains("plans that are not configured: free"), "{}", refused.err);
+}
+
+#[test]
+fn an_account_has_ten_keys_at_most() {
+    let folder = folder();
+    let path = folder.path();
+    result(path, &["account", "create", "alice"]);
+    for _ in 0..10 {
+        result(path, &["key", "create", "--account", "alice"]);
+    }
+    let refused = complaint(path, &["key", "create", "--account", "alice"], 1);
+    assert!(refused.contains("10 keys"), "{refused}");
+}

@@ -6,6 +6,7 @@ use punctual::accounts::KeyRequest;
 use punctual::app::{App, Ended};
 use punctual::config::{Config, Sources, load};
 use punctual::domain::key::Scope;
+use punctual::domain::plan::UNLIMITED;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
@@ -93,7 +94,7 @@ fn config(folder: &Path, settings: &[(&'static str, &str)]) -> Config {
 }
 
 async fn new_key(app: &App, name: &str) -> String {
-    let account = app.accounts().create(name).await.expect("made");
+    let account = app.accounts().create(name, UNLIMITED).await.expect("made");
     app.accounts().create_key(&account, &key_request()).await.expect("made").reveal().to_owned()
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use punctual::runtime::Clock;
 use serde_json::{Value, json};
 
 use super::world::World;
+use crate::harness::client::Reply;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};
 
@@ -112,4 +114,31 @@ async fn a_replica_that_stops_leaves_its_work_to_the_others() {
     })
     .await;
     assert_eq!(second.ask("/readyz").await.body["store"], Value::from("ok"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_are_counted_over_all() {
+    let world = World::new(&[("PUNCTUAL_RATE_PER_MINUTE", "0"), ("PUNCTUAL_RATE_PER_HOUR", "100")]);
+    let world = world.await;
+    world.key();
+    let replicas = tokio::join!(world.replica(&[]), world.replica(&[]), world.replica(&[]));
+    let hour = || Clock::system().now().as_millis() / 3_600_000;
+    let refused = async || {
+        let key = world.run(&["key", "create", "--account", "first"]);
+        let clients = [&replicas.0, &replicas.1, &replicas.2].map(|replica| replica.client(&key));
+        let odd = ["/v1/account", "/v1//account", "/V1/ACCOUNT", "/v1/account/", "/v1/jobs?x"];
+        let calls = (0..101).map(|number| {
+            let method = if number % 7 == 0 { "OPTIONS" } else { "GET" };
+            clients[number % 3].call(method, odd[number % 5], None)
+        });
+        let replies = futures_util::future::join_all(calls).await;
+        let status = |reply: std::io::Result<Reply>| reply.expect("an answer").status;
+        replies.into_iter().map(status).filter(|status| *status == 429).count()
+    };
+    let before = hour();
+    let mut count = refused().await;
+    if hour() != before {
+        count = refused().await;
+    }
+    assert_eq!(count, 1);
 }

@@ -13,7 +13,7 @@ const EXPANDING: &str = "
     ALTER TABLE schedule_state ADD COLUMN weight integer NOT NULL DEFAULT 1;
     ALTER TABLE jobs ADD COLUMN region text;
     ALTER TABLE attempts ADD COLUMN region text;
-    ALTER TABLE accounts ADD COLUMN plan text NOT NULL DEFAULT 'free';
+    ALTER TABLE accounts ADD COLUMN color text NOT NULL DEFAULT 'none';
     ALTER TABLE api_keys ADD COLUMN used_at bigint;
     ALTER TABLE skips ADD COLUMN note text;
     CREATE TABLE channels (id uuid PRIMARY KEY);

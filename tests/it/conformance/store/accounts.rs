@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::{AccountId, JobId, KeyId};
-use punctual::store::{Account, NewJob, NewKey, Write};
+use punctual::store::{Account, KeyCreated, NewJob, NewKey, Write};
 
 use super::world::{World, minute};
 
@@ -17,11 +17,8 @@ pub fn new_key(number: u128) -> NewKey {
 }
 
 pub async fn names_are_unique(w: &World) {
-    let account = |number, name: &str| Account {
-        id: AccountId::new(minute(0), number),
-        name: name.into(),
-        created_at: minute(1),
-    };
+    let account =
+        |number, name: &str| Account::new(AccountId::new(minute(0), number), name, minute(1));
     let zoe = account(8, "zoë");
     assert!(w.store.create_account(&zoe).await.expect("create"));
     assert!(!w.store.create_account(&account(9, "zoë")).await.expect("create"));
@@ -34,8 +31,14 @@ pub async fn names_are_unique(w: &World) {
 
 pub async fn a_key_reads_back_and_is_listed_newest_first(w: &World) {
     let old = NewKey { scope: Scope::Read, expires_at: Some(minute(9)), ..new_key(1) };
-    assert!(w.store.create_key(&w.write(minute(0)), &old).await.expect("create"));
-    assert!(w.store.create_key(&w.write(minute(1)), &new_key(2)).await.expect("create"));
+    assert_eq!(
+        KeyCreated::Done,
+        w.store.create_key(&w.write(minute(0)), &old).await.expect("create")
+    );
+    assert_eq!(
+        KeyCreated::Done,
+        w.store.create_key(&w.write(minute(1)), &new_key(2)).await.expect("create")
+    );
     let known = w.store.key(old.id).await.expect("read").expect("a key");
     assert_eq!((known.account, known.scope), (w.account, Scope::Read));
     assert!(known.digest.matches(&old.digest));
@@ -49,13 +52,17 @@ pub async fn a_key_reads_back_and_is_listed_newest_first(w: &World) {
 
 pub async fn a_key_needs_an_account(w: &World) {
     let write = Write { account: AccountId::new(minute(0), 77), now: minute(0) };
-    assert!(!w.store.create_key(&write, &new_key(1)).await.expect("create"));
+    let missing = w.store.create_key(&write, &new_key(1)).await.expect("create");
+    assert_eq!(missing, KeyCreated::NoSuchAccount);
     assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
 }
 
 pub async fn revoking_is_for_good(w: &World) {
     let id = new_key(1).id;
-    assert!(w.store.create_key(&w.write(minute(0)), &new_key(1)).await.expect("create"));
+    assert_eq!(
+        KeyCreated::Done,
+        w.store.create_key(&w.write(minute(0)), &new_key(1)).await.expect("create")
+    );
     assert!(w.store.revoke_key(&w.write(minute(1)), id).await.expect("revoke"));
     assert!(w.store.revoke_key(&w.write(minute(2)), id).await.expect("revoke"));
     assert!(!w.store.revoke_key(&w.write(minute(2)), new_key(2).id).await.expect("revoke"));

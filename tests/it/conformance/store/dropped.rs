@@ -28,7 +28,7 @@ pub async fn a_creation_is_whole_or_absent(w: &World) {
     for polls in 0..60 {
         let pair: [NewSchedule; 2] = [w.new_schedule(), w.new_schedule()];
         let write = w.write(minute(1));
-        let ended = abandon(polls, w.store.create_schedules(&write, &pair)).await;
+        let ended = abandon(polls, w.store.create_schedules(&write, &pair, None)).await;
         acknowledged += u32::from(ended);
         w.store.ping().await.expect("the store can be used");
         // The abandoned write may still be under way: one view of the store shows both or none.

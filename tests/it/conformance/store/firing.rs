@@ -249,6 +249,9 @@ pub async fn candidates_are_what_can_fire(w: &World) {
     let read = w.read(id).await;
     let expected = Candidate {
         schedule: id,
+        account: w.account,
+        plan: None,
+        suspended_until: None,
         version: read.version,
         tick: minute(1),
         cron_expression: "* * * * *".into(),

@@ -20,11 +20,11 @@ use punctual::domain::{
 };
 use punctual::store::{
     Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
-    Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore,
-    JobPage, JobQuery, JobStore, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, Renewed,
-    Resealed, Result, Retried, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
-    SecretStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreErrorKind, Upkeep,
-    UpkeepStore, Usage, Write,
+    Committed, Completion, Created, DueEntry, ExpiredClaim, Fate, Fence, Fired, Firing,
+    FiringStore, Granted, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KnownKey, NewJob,
+    NewKey, NewSchedule, QuotaStore, Renewed, Resealed, Result, Retried, SchedulePage,
+    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
+    SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -128,17 +128,33 @@ flaky! { AccountStore:
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
-    fn create_key(&self, write: &Write, key: &NewKey) -> bool
-        => |lost, again| done_once(lost, again, |made| *made, |_, again| is_refused(again));
+    fn set_plan(&self, write: &Write, plan: &str) -> bool;
+    fn set_suspended(&self, write: &Write, suspended: bool) -> bool;
+    fn plans_in_use(&self) -> Vec<String>;
+    fn create_key(&self, write: &Write, key: &NewKey) -> KeyCreated
+        => |lost, again| {
+            done_once(lost, again, |made| *made == KeyCreated::Done, |_, again| {
+                is_refused(again) || matches!(again, Ok(KeyCreated::TooMany))
+            })
+        };
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
 }
 
+flaky! { QuotaStore:
+    // What was reserved by the call whose answer was lost is lost too.
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+}
+
 flaky! { ScheduleStore:
-    fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> ()
+    fn create_schedules(&self, write: &Write, schedules: &[NewSchedule], most: Option<u64>)
+        -> Created
         => |lost, again| {
-            done_once(lost, again, |()| !schedules.is_empty(), |(), again| is_refused(again))
+            let done = |created: &Created| *created == Created::All && !schedules.is_empty();
+            done_once(lost, again, done, |_, again| {
+                is_refused(again) || matches!(again, Ok(Created::TooMany { .. }))
+            })
         };
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;

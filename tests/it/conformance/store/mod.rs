@@ -15,6 +15,7 @@ mod flaky;
 mod job_lists;
 mod jobs;
 mod overlap;
+mod plans;
 mod policies;
 pub mod postgres;
 mod pruning;
@@ -66,6 +67,16 @@ macro_rules! every_case {
                 a_key_needs_an_account,
                 revoking_is_for_good,
                 usage_counts_this_month,
+            }
+            plans {
+                a_plan_is_kept_and_can_change,
+                of_two_creations_at_once_one_fits,
+                a_batch_counts_whole,
+                an_account_has_ten_keys_at_most,
+                ticks_of_a_suspended_account_do_not_fire,
+                jobs_are_reserved_up_to_the_quota,
+                of_many_reservations_at_once_none_is_too_much,
+                a_month_begins_with_what_was_made_in_it,
             }
             schedules {
                 one_reads_back_whole,

@@ -104,7 +104,7 @@ pub async fn writes_that_fail_do_not_touch_others(w: &World) {
         let (store, write) = (w.store.clone(), w.write(minute(1)));
         w.spawn(async move {
             let before = NewSchedule { name: "whole".into(), ..new.clone() };
-            let outcome = store.create_schedules(&write, &[before]).await;
+            let outcome = store.create_schedules(&write, &[before], None).await;
             (new.id, outcome.is_ok())
         })
     });

@@ -28,7 +28,7 @@ async fn varied(w: &World) -> Vec<ScheduleId> {
         new.next_tick = Some(minute(1 + number % 2));
         new.is_enabled = number != 3 && number != 6;
         ids.push(new.id);
-        w.store.create_schedules(&w.write(minute(number / 3)), &[new]).await.expect("create");
+        w.store.create_schedules(&w.write(minute(number / 3)), &[new], None).await.expect("create");
     }
     // Two have run at the same time, one later.
     for (number, at) in [(0, 20), (1, 20), (2, 21)] {

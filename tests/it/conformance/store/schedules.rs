@@ -28,7 +28,7 @@ pub async fn one_reads_back_whole(w: &World) {
         ..w.new_schedule()
     };
     let write = w.write(minute(0));
-    w.store.create_schedules(&write, std::slice::from_ref(&new)).await.expect("create");
+    w.store.create_schedules(&write, std::slice::from_ref(&new), None).await.expect("create");
     let read = w.read(new.id).await;
     assert_eq!(read.definition, definition);
     assert_eq!((read.id, read.version), (new.id, new.version.id));
@@ -51,11 +51,11 @@ pub async fn creation_is_all_or_nothing(w: &World) {
     let fine = w.new_schedule();
     let clash = NewSchedule { id: taken, ..w.new_schedule() };
     let id = fine.id;
-    let error = w.store.create_schedules(&w.write(minute(1)), &[fine, clash]).await;
+    let error = w.store.create_schedules(&w.write(minute(1)), &[fine, clash], None).await;
     assert_eq!(error.expect_err("a clash").kind(), StoreErrorKind::Rejected);
     assert_eq!(w.store.schedule(w.account, id).await.expect("read"), None);
     assert_eq!(w.read(taken).await.updated_at, minute(0));
-    w.store.create_schedules(&w.write(minute(1)), &[]).await.expect("nothing to create");
+    w.store.create_schedules(&w.write(minute(1)), &[], None).await.expect("nothing to create");
 }
 
 pub async fn a_disabled_one_has_no_next_tick(w: &World) {
@@ -67,7 +67,7 @@ pub async fn a_disabled_one_has_no_next_tick(w: &World) {
 
 pub async fn a_thousand_at_once(w: &World) {
     let many: Vec<_> = (0..1_000).map(|_| w.new_schedule()).collect();
-    w.store.create_schedules(&w.write(minute(0)), &many).await.expect("create");
+    w.store.create_schedules(&w.write(minute(0)), &many, None).await.expect("create");
     for new in [&many[0], &many[999]] {
         assert_eq!(w.read(new.id).await.version, new.version.id);
     }

@@ -43,7 +43,7 @@ async fn execute(connection: &mut SqliteConnection, sql: &'static str) {
 
 fn account(number: u128) -> Account {
     let name = format!("account {number}");
-    Account { id: AccountId::new(minute(0), number), name, created_at: minute(0) }
+    Account::new(AccountId::new(minute(0), number), name, minute(0))
 }
 
 fn folder() -> tempfile::TempDir {

@@ -79,11 +79,8 @@ pub async fn addresses_are_unique(w: &World) {
 }
 
 pub async fn what_a_new_user_joins_is_all_or_nothing(w: &World) {
-    let account = |number, name: &str| Account {
-        id: AccountId::new(minute(0), number),
-        name: name.into(),
-        created_at: minute(1),
-    };
+    let account =
+        |number, name: &str| Account::new(AccountId::new(minute(0), number), name, minute(1));
     for (joins, refused) in [
         (Joins::New(account(7, "own")), UserCreated::NameTaken),
         (Joins::Existing(account(7, "").id, Role::Owner), UserCreated::NoSuchAccount),
@@ -195,11 +192,8 @@ pub async fn an_account_keeps_an_owner(w: &World) {
 pub async fn two_owners_cannot_both_leave(w: &World) {
     for round in 0..8 {
         let names = [format!("a{round}"), format!("b{round}")];
-        let account = Account {
-            id: AccountId::new(minute(1), round),
-            name: names.concat(),
-            created_at: minute(1),
-        };
+        let id = AccountId::new(minute(1), round);
+        let account = Account::new(id, names.concat(), minute(1));
         let ann = join(w, &names[0], Joins::New(account.clone())).await;
         let bob = join(w, &names[1], Joins::Existing(account.id, Role::Owner)).await;
         let write = Write { account: account.id, now: minute(1) };

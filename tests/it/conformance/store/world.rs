@@ -138,7 +138,7 @@ impl World {
         let random = Random::seeded(42);
         let [account, foreign] = [1, 2].map(|n| AccountId::new(minute(0), n));
         for (id, name) in [(account, "own"), (foreign, "foreign")] {
-            let account = Account { id, name: name.into(), created_at: minute(0) };
+            let account = Account::new(id, name, minute(0));
             assert!(store.create_account(&account).await.expect("create an account"));
         }
         assert_eq!(store.set_up_shards(4).await.expect("set up the shards"), 4);
@@ -186,7 +186,7 @@ impl World {
         let mut new = self.new_schedule();
         change(&mut new);
         let id = new.id;
-        self.store.create_schedules(&self.write(minute(0)), &[new]).await.expect("create");
+        self.store.create_schedules(&self.write(minute(0)), &[new], None).await.expect("create");
         id
     }
 

@@ -92,7 +92,7 @@ async fn a_server_that_goes_away_is_not_waited_for_and_comes_back() {
         let calls = (0..6).map(|number| async move {
             let id = AccountId::new(minute(0), number);
             let name = format!("{outage:?} {number}");
-            store_ref.create_account(&Account { id, name, created_at: minute(0) }).await
+            store_ref.create_account(&Account::new(id, name, minute(0))).await
         });
         for made in futures_util::future::join_all(calls).await {
             let error = made.expect_err("the server is away");
@@ -193,7 +193,7 @@ async fn callers_that_go_away_spoil_no_connection() {
         let polls = usize::try_from(w.random.bits() % 60).expect("small");
         let write = w.write(minute(1));
         match number % 6 {
-            0 => abandon(polls, w.store.create_schedules(&write, &[w.new_schedule()])).await,
+            0 => abandon(polls, w.store.create_schedules(&write, &[w.new_schedule()], None)).await,
             1 => abandon(polls, w.store.schedules(w.account, &every_schedule())).await,
             2 => abandon(polls, w.store.jobs(w.account, &every_job())).await,
             3 => {
@@ -249,7 +249,8 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 2]);
     let mut nul = w.new_schedule();
     nul.name = "a\0b".into();
-    let refused = w.store.create_schedules(&w.write(minute(1)), &[w.new_schedule(), nul]).await;
+    let refused =
+        w.store.create_schedules(&w.write(minute(1)), &[w.new_schedule(), nul], None).await;
     assert_eq!(refused.expect_err("a NUL").kind(), StoreErrorKind::Rejected);
 }
 

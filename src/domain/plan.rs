@@ -1,0 +1,283 @@
+//! Plans: what the accounts of an installation are allowed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Datelike;
+
+use super::Timestamp;
+use super::cron::Cadence;
+use super::names::names;
+
+/// The plan that is always there and has no limits.
+pub const UNLIMITED: &str = "unlimited";
+/// How many keys that work an account may have, on whatever plan.
+pub const MOST_KEYS: u64 = 10;
+/// How many gaps between runs are looked at to find the shortest one.
+const GAPS: usize = 100;
+
+names! {
+    /// A kind of notification channel.
+    ChannelType {
+        /// Mail.
+        Email = "email",
+        /// A webhook of Slack.
+        Slack = "slack",
+        /// A webhook of Discord.
+        Discord = "discord",
+        /// A bot of Telegram.
+        Telegram = "telegram",
+        /// A signed request to any URL.
+        Webhook = "webhook",
+    }
+}
+
+names! {
+    /// Of which outcomes a schedule tells.
+    NotifyOn {
+        /// Of none.
+        None = "none",
+        /// Of failures.
+        Failure = "failure",
+        /// Of successes.
+        Success = "success",
+        /// Of both.
+        Both = "both",
+    }
+}
+
+/// What an account is allowed. An absent limit is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What it is called.
+    pub name: String,
+    /// Schedules, enabled or not.
+    pub schedules: Option<u64>,
+    /// The time between two runs of a schedule that must not be less: see [`shortest_gap`].
+    pub shortest_interval: Option<Duration>,
+    /// Jobs in a calendar month, in UTC.
+    pub jobs_per_month: Option<u64>,
+    /// Attempts under way at once.
+    pub concurrent_attempts: Option<u64>,
+    /// Notification channels.
+    pub channels: Option<u64>,
+    /// The types of channels.
+    pub channel_types: Option<Vec<ChannelType>>,
+    /// The outcomes that schedules may tell of.
+    pub notify_on: Option<Vec<NotifyOn>>,
+    /// The body of a schedule's request, in bytes.
+    pub body_bytes: Option<u64>,
+    /// How long finished jobs are shown, in days.
+    pub history_days: Option<u64>,
+    /// API requests of a key in a minute; 0 is no limit, absent is the installation's.
+    pub requests_per_minute: Option<u32>,
+    /// API requests of a key in an hour; 0 is no limit, absent is the installation's.
+    pub requests_per_hour: Option<u32>,
+}
+
+impl Plan {
+    /// A plan without limits.
+    pub fn unlimited(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// What an account is allowed whose plan nobody has described: nothing.
+    fn nothing(name: &str) -> Self {
+        Self {
+            schedules: Some(0),
+            jobs_per_month: Some(0),
+            channels: Some(0),
+            channel_types: Some(Vec::new()),
+            notify_on: Some(vec![NotifyOn::None]),
+            body_bytes: Some(0),
+            ..Self::unlimited(name)
+        }
+    }
+
+    /// Judges a cron expression by the shortest interval; `current` is the one that it replaces.
+    ///
+    /// # Errors
+    /// If its runs follow each other too fast.
+    pub fn check_interval(
+        &self,
+        expression: &str,
+        current: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), LimitExceeded> {
+        let Some(shortest) = self.shortest_interval else { return Ok(()) };
+        let gap = |expression: &str| shortest_gap(expression, now).map(|gap| gap.as_secs());
+        match gap(expression) {
+            Some(requested) if requested < shortest.as_secs() => {
+                let current = current.and_then(gap);
+                Err(self.exceeded(
+                    "shortestIntervalSeconds",
+                    shortest.as_secs(),
+                    current,
+                    requested,
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges a request's body; `current` is the one that it replaces.
+    ///
+    /// # Errors
+    /// If it is too large.
+    pub fn check_body(
+        &self,
+        body: Option<&str>,
+        current: Option<&str>,
+    ) -> Result<(), LimitExceeded> {
+        let (Some(most), Some(body)) = (self.body_bytes, body) else { return Ok(()) };
+        let bytes = body.len() as u64;
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(self.exceeded("bodyBytes", most, current.map(|body| body.len() as u64), bytes))
+    }
+
+    /// The refusal of what this plan does not allow.
+    pub fn exceeded(
+        &self,
+        limit: &'static str,
+        max: u64,
+        current: Option<u64>,
+        requested: u64,
+    ) -> LimitExceeded {
+        LimitExceeded { limit, max, current, requested, plan: self.name.clone() }
+    }
+}
+
+/// The plans that accounts can have, [`UNLIMITED`] among them.
+#[derive(Clone, Debug)]
+pub struct Plans(BTreeMap<String, Arc<Plan>>);
+
+impl Plans {
+    /// These, and the unlimited one.
+    pub fn new(described: impl IntoIterator<Item = Plan>) -> Self {
+        let all = described.into_iter().chain([Plan::unlimited(UNLIMITED)]);
+        Self(all.map(|plan| (plan.name.clone(), Arc::new(plan))).collect())
+    }
+
+    /// The plan of this name, if there is one.
+    pub fn named(&self, name: &str) -> Option<&Arc<Plan>> {
+        self.0.get(name)
+    }
+
+    /// The plan of an account. One that nobody has described allows nothing: an account never
+    /// becomes unlimited because a name is missing.
+    pub fn of(&self, name: &str) -> Arc<Plan> {
+        self.named(name).cloned().unwrap_or_else(|| Arc::new(Plan::nothing(name)))
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> impl Iterator<Item = &Plan> {
+        self.0.values().map(|plan| &**plan)
+    }
+}
+
+impl Default for Plans {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+/// What a plan does not allow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the plan {plan:?} does not allow it: {limit} is {max}, {requested} requested")]
+pub struct LimitExceeded {
+    /// The name of the limit in answers.
+    pub limit: &'static str,
+    /// Its value.
+    pub max: u64,
+    /// What the account has, or the schedule had, where that says something.
+    pub current: Option<u64>,
+    /// What the call would add, or set.
+    pub requested: u64,
+    /// The account's plan.
+    pub plan: String,
+}
+
+/// The number of a month (UTC): `year * 100 + month`.
+pub fn month_of(now: Timestamp) -> i64 {
+    let now = now.to_utc();
+    i64::from(now.year()) * 100 + i64::from(now.month())
+}
+
+/// The shortest time between two runs of a cron expression that follow each other, of its next
+/// hundred from `now`. It is judged on a clock that is never changed (UTC), so the day on which a
+/// timezone's clocks change makes no difference. Absent if it does not run twice.
+pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
+    let cadence = Cadence::parse(expression, "UTC").ok()?;
+    let mut previous = cadence.next_after(now)?;
+    let mut shortest = None;
+    for _ in 0..GAPS {
+        let Some(next) = cadence.next_after(previous) else { break };
+        let gap = next.since(previous);
+        shortest = Some(shortest.map_or(gap, |shortest: Duration| shortest.min(gap)));
+        previous = next;
+    }
+    shortest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_gap_is_found_wherever_it_is() {
+        let now: Timestamp = "2030-03-30T12:00:30Z".parse().expect("an instant");
+        for (expression, seconds) in [
+            ("* * * * *", 60),
+            ("*/5 * * * *", 300),
+            ("0 2 * * *", 86_400),
+            ("0,59 0,23 * * *", 60),
+            ("0 9,10 1 1 *", 3_600),
+            ("0,1 0 29 2 *", 60),
+            ("*/7 * * * *", 240),
+        ] {
+            let gap = shortest_gap(expression, now).expect("it runs");
+            assert_eq!(gap.as_secs(), seconds, "{expression}");
+        }
+    }
+
+    #[test]
+    fn months_have_numbers() {
+        let at = |text: &str| month_of(text.parse::<Timestamp>().expect("an instant"));
+        assert_eq!(at("2029-12-31T23:59:59.999Z"), 202_912);
+        assert_eq!(at("2030-01-01T00:00:00Z"), 203_001);
+    }
+
+    #[test]
+    fn a_plan_that_nobody_has_described_allows_nothing() {
+        let plans = Plans::new([Plan { schedules: Some(5), ..Plan::unlimited("free") }]);
+        assert_eq!(plans.of("free").schedules, Some(5));
+        assert_eq!(*plans.of(UNLIMITED), Plan::unlimited(UNLIMITED));
+        let gone = plans.of("gone");
+        assert_eq!(
+            (gone.name.as_str(), gone.schedules, gone.jobs_per_month),
+            ("gone", Some(0), Some(0))
+        );
+        let now = Timestamp::from_millis(0);
+        assert!(gone.check_body(Some("x"), None).is_err());
+        assert!(gone.check_interval("* * * * *", None, now).is_ok());
+    }
+
+    #[test]
+    fn what_is_too_much_is_told() {
+        let plan = Plan {
+            shortest_interval: Some(Duration::from_secs(300)),
+            body_bytes: Some(4),
+            ..Plan::unlimited("free")
+        };
+        let now = Timestamp::from_millis(0);
+        assert_eq!(plan.check_interval("*/5 * * * *", None, now), Ok(()));
+        let refused = plan.check_interval("* * * * *", Some("*/10 * * * *"), now);
+        assert_eq!(refused, Err(plan.exceeded("shortestIntervalSeconds", 300, Some(600), 60)));
+        assert_eq!(plan.check_body(Some("1234"), None), Ok(()));
+        let refused = plan.check_body(Some("12345"), Some("1"));
+        assert_eq!(refused, Err(plan.exceeded("bodyBytes", 4, Some(1), 5)));
+    }
+}

@@ -1,0 +1,112 @@
+//! What becomes of the schedules of a batch.
+
+use quick_cache::sync::Cache;
+
+use crate::domain::cron::Cadence;
+use crate::domain::firing::{Plan, SkippedTicks, pass_over, plan};
+use crate::domain::job::Trigger;
+use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
+use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::runtime::Random;
+use crate::runtime::faults::Defect;
+use crate::store::{Candidate, Firing, TickJob, TickRange};
+
+/// How many parsed expressions are kept. Most schedules share theirs with many others.
+const CACHED: usize = 10_000;
+
+/// Parsed expressions by timezone and text.
+pub(super) struct Cadences(Cache<String, Cadence>);
+
+impl Cadences {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(CACHED))
+    }
+
+    fn of(&self, candidate: &Candidate) -> Option<Cadence> {
+        let Candidate { timezone, cron_expression, .. } = candidate;
+        let parse = || Cadence::parse(cron_expression, timezone);
+        self.0.get_or_insert_with(&format!("{timezone} {cron_expression}"), parse).ok()
+    }
+}
+
+/// What is to become of the due ticks of a schedule.
+pub(super) struct Decision<'a> {
+    pub(super) candidate: &'a Candidate,
+    pub(super) plan: Plan,
+    /// Those that do not run since the account is or was suspended.
+    suspended: Option<SkippedTicks>,
+}
+
+impl<'a> Decision<'a> {
+    fn of(candidate: &'a Candidate, cadence: &Cadence, now: Timestamp) -> Self {
+        let until = candidate.suspended_until;
+        let passed = until.and_then(|until| pass_over(cadence, candidate.tick, until, now));
+        let decide = |tick| plan(cadence, candidate.catch_up_policy, tick, now);
+        let (plan, suspended) = match passed {
+            None => (decide(candidate.tick), None),
+            Some((skipped, Some(next))) if next <= now => (decide(next), Some(skipped)),
+            Some((skipped, next)) => {
+                (Plan { runs: Vec::new(), skipped: None, next }, Some(skipped))
+            }
+        };
+        Self { candidate, plan, suspended }
+    }
+
+    /// Of the jobs that are due, the oldest `allowed` are made.
+    pub(super) fn firing(self, allowed: usize) -> Firing {
+        let Self { candidate, plan, suspended } = self;
+        let Plan { mut runs, skipped, next } = plan;
+        let over = runs.split_off(allowed.min(runs.len()));
+        let over = over.first().zip(over.last()).map(|((first, _), (last, _))| {
+            (*first, *last, u32::try_from(over.len()).unwrap_or(SKIP_COUNT_CAP))
+        });
+        let skips = [
+            (suspended, SkipReason::Suspended),
+            (skipped, SkipReason::CatchUp),
+            (over, SkipReason::Quota),
+        ];
+        let skip = |(ticks, reason): (Option<SkippedTicks>, _)| {
+            ticks.map(|(first, last, count)| (TickRange { first, last, count }, reason))
+        };
+        Firing {
+            schedule: candidate.schedule,
+            version: candidate.version,
+            tick: candidate.tick,
+            overlap_policy: candidate.overlap_policy,
+            next_tick: next,
+            jobs: runs.into_iter().map(|(tick, trigger)| job(candidate, tick, trigger)).collect(),
+            skips: skips.into_iter().filter_map(skip).collect(),
+        }
+    }
+}
+
+fn job(candidate: &Candidate, tick: Timestamp, trigger: Trigger) -> TickJob {
+    if Defect::NoTickKey.is_there() {
+        return TickJob { id: JobId::new(tick, Random::system().bits()), trigger };
+    }
+    TickJob { id: JobId::of_tick(candidate.schedule, tick), trigger }
+}
+
+/// What shall become of what is due, and what the index shall say of schedules that are not due
+/// after all.
+pub(super) fn decide<'a>(
+    cadences: &Cadences,
+    candidates: &'a [Candidate],
+    now: Timestamp,
+) -> (Vec<Decision<'a>>, Vec<(ScheduleId, Option<Timestamp>)>) {
+    let mut decisions = Vec::with_capacity(candidates.len());
+    let mut index = Vec::new();
+    for candidate in candidates {
+        if candidate.tick > now {
+            index.push((candidate.schedule, Some(candidate.tick)));
+        } else if let Some(cadence) = cadences.of(candidate) {
+            decisions.push(Decision::of(candidate, &cadence, now));
+        } else {
+            // Checked when it was stored, so only a release that reads expressions differently
+            // gets here. The schedule stays due in the store and fires once it can be read.
+            tracing::error!(schedule = %candidate.schedule, "stored expression cannot be read");
+            index.push((candidate.schedule, None));
+        }
+    }
+    (decisions, index)
+}

@@ -1,0 +1,68 @@
+//! What an account is allowed: its plan, and whether it is suspended.
+
+use std::sync::Arc;
+
+use super::draft::Draft;
+use super::{CommandError, Parts};
+use crate::domain::plan::{LimitExceeded, Plan};
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::Wanted;
+
+impl Parts {
+    /// The plan of an account that may change something.
+    pub(super) async fn admit(&self, account: AccountId) -> Result<Arc<Plan>, CommandError> {
+        let found = self.store.account(account).await?.ok_or(CommandError::NoSuchAccount)?;
+        if found.suspended_at.is_some() {
+            return Err(CommandError::Suspended);
+        }
+        if self.plans.named(&found.plan).is_none() {
+            let plan = found.plan.as_str();
+            tracing::error!(%account, plan, "a plan is not configured, its accounts may nothing");
+        }
+        Ok(self.plans.of(&found.plan))
+    }
+
+    /// Counts a job that a user asks for, if the plan limits them.
+    pub(super) async fn reserve_job(
+        &self,
+        account: AccountId,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<(), CommandError> {
+        let Some(quota) = plan.jobs_per_month else { return Ok(()) };
+        let wanted = Wanted { account, quota, jobs: 1 };
+        let granted = self.store.reserve_jobs(now, 0, &[wanted]).await?;
+        if granted.iter().any(|granted| granted.newly_exhausted) {
+            let plan = plan.name.as_str();
+            tracing::warn!(%account, plan, quota, "the jobs of the month are used up");
+        }
+        match granted.first() {
+            Some(granted) if granted.jobs > 0 => Ok(()),
+            _ => Err(plan.exceeded("jobsPerMonth", quota, Some(quota), 1).into()),
+        }
+    }
+}
+
+/// Judges a new schedule.
+pub(super) fn check_new(draft: &Draft, plan: &Plan, now: Timestamp) -> Result<(), LimitExceeded> {
+    plan.check_interval(&draft.definition.cron_expression, None, now)?;
+    plan.check_body(draft.definition.body.as_deref(), None)
+}
+
+/// Judges a change. What it leaves as it is may be over a limit: the plan may have been another.
+pub(super) fn check_change(
+    draft: &Draft,
+    current: &Schedule,
+    plan: &Plan,
+    now: Timestamp,
+) -> Result<(), LimitExceeded> {
+    let (old, new) = (&current.definition, &draft.definition);
+    if old.cron_expression != new.cron_expression {
+        plan.check_interval(&new.cron_expression, Some(&old.cron_expression), now)?;
+    }
+    if old.body != new.body {
+        plan.check_body(new.body.as_deref(), old.body.as_deref())?;
+    }
+    Ok(())
+}

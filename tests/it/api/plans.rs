@@ -1,0 +1,277 @@
+//! What plans allow, and what becomes of suspended accounts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::accounts::RateLimits;
+use punctual::cluster::single::SingleNode;
+use punctual::domain::plan::{ChannelType, Plan, Plans};
+use punctual::runtime::{Pause, Worker};
+use punctual::scheduler::{Context, Leader};
+use serde_json::{Value, json};
+
+use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
+
+fn free() -> Plan {
+    Plan {
+        schedules: Some(2),
+        shortest_interval: Some(Duration::from_secs(300)),
+        jobs_per_month: Some(3),
+        channel_types: Some(vec![ChannelType::Email]),
+        body_bytes: Some(8),
+        requests_per_minute: Some(50),
+        requests_per_hour: Some(0),
+        ..Plan::unlimited("free")
+    }
+}
+
+/// A service whose account is on the plan `free`.
+async fn limited(plan: Plan) -> Service {
+    let limits = RateLimits { per_minute: 1_000, per_hour: 10_000 };
+    Service::with(Setup { plans: vec![plan], plan: "free", limits, ..Setup::default() }).await
+}
+
+#[track_caller]
+fn exceeds(answer: &Answer, limit: &str, max: u64, current: Option<u64>, requested: u64) {
+    assert_eq!(answer.status, 403, "{}", answer.text);
+    assert_eq!(answer.body["error"]["code"], "PLAN_LIMIT_EXCEEDED");
+    let details = json!({
+        "limit": limit, "max": max, "current": current, "requested": requested, "plan": "free",
+    });
+    assert_eq!(answer.body["error"]["details"], details);
+}
+
+#[tokio::test]
+async fn schedules_are_limited_and_a_batch_counts_whole() {
+    let service = limited(free()).await;
+    service.create(json!({})).await;
+    let batch = json!([schedule_with(json!({})), schedule_with(json!({}))]);
+    let refused = service.post("/v1/schedules/bulk", &batch).await;
+    exceeds(&refused, "schedules", 2, Some(1), 2);
+    assert_eq!(service.post("/v1/schedules/bulk", &json!([batch[0]])).await.status, 201);
+    let refused = service.post("/v1/schedules", &batch[0]).await;
+    exceeds(&refused, "schedules", 2, Some(2), 1);
+    refused.refused(403, "PLAN_LIMIT_EXCEEDED", "The plan free allows 2 schedules");
+    assert_eq!(service.get("/v1/schedules").await.ok().as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn intervals_and_bodies_are_limited_where_they_are_touched() {
+    let service = limited(free()).await;
+    let create = async |fields| service.post("/v1/schedules", &schedule_with(fields)).await;
+    let refused = create(json!({ "cronExpression": "*/4 * * * *" })).await;
+    exceeds(&refused, "shortestIntervalSeconds", 300, None, 240);
+    let refused = create(json!({ "body": "123456789" })).await;
+    exceeds(&refused, "bodyBytes", 8, None, 9);
+    let path = format!("/v1/schedules/{}", id(&service.create(json!({ "body": "1" })).await));
+    let refused = service.patch(&path, &json!({ "cronExpression": "* * * * *" })).await;
+    exceeds(&refused, "shortestIntervalSeconds", 300, Some(86_400), 60);
+    let refused = service.patch(&path, &json!({ "body": "123456789" })).await;
+    exceeds(&refused, "bodyBytes", 8, Some(1), 9);
+    service.patch(&path, &json!({ "cronExpression": "*/5 * * * *" })).await.ok();
+}
+
+#[tokio::test]
+async fn what_a_smaller_plan_does_not_allow_stays_as_it_is() {
+    let service = limited(free()).await;
+    let set = async |plan| service.accounts.set_plan(&service.account, plan).await.expect("set");
+    set("unlimited").await;
+    let fields = json!({ "cronExpression": "* * * * *", "body": "123456789" });
+    let path = format!("/v1/schedules/{}", id(&service.create(fields).await));
+    for _ in 0..2 {
+        service.create(json!({})).await;
+    }
+    set("free").await;
+    service.patch(&path, &json!({ "name": "new", "maxRetries": 1 })).await.ok();
+    let same = json!({ "cronExpression": "* * * * *", "body": "123456789" });
+    service.patch(&path, &same).await.ok();
+    service.patch(&format!("{path}/toggle"), &json!({ "enabled": false })).await.ok();
+    let refused = service.patch(&path, &json!({ "body": "1234567890" })).await;
+    exceeds(&refused, "bodyBytes", 8, Some(9), 10);
+    let refused = service.post("/v1/schedules", &schedule_with(json!({}))).await;
+    exceeds(&refused, "schedules", 2, Some(3), 1);
+    assert!(service.accounts.set_plan(&service.account, "gone").await.is_err());
+}
+
+#[tokio::test]
+async fn the_account_tells_its_limits_and_usage() {
+    let service = limited(free()).await;
+    let (_, _) = service.job().await;
+    let account = service.get("/v1/account").await.ok().clone();
+    let limits = json!({
+        "schedules": 2, "apiKeys": 10, "shortestIntervalSeconds": 300, "jobsPerMonth": 3,
+        "concurrentAttempts": null, "channels": null, "channelTypes": ["email"],
+        "notifyOn": null, "bodyBytes": 8, "historyDays": null, "requestsPerMinute": 50,
+        "requestsPerHour": null,
+    });
+    let usage = json!({
+        "schedules": 1, "apiKeys": 1, "jobsThisMonth": 1, "quotaExhaustedAt": null,
+    });
+    assert_eq!((&account["limits"], &account["usage"]), (&limits, &usage));
+    assert_eq!((&account["plan"], &account["suspendedAt"]), (&json!("free"), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_plan_has_rates_of_its_own() {
+    let service = limited(free()).await;
+    assert_eq!(service.get("/v1/account").await.limits(), ("50", "49", &*at(60)));
+    let stranger = service.stranger().await;
+    let other = service.call("GET", "/v1/account").key(&stranger).send().await;
+    assert_eq!(other.limits().0, "1000", "the usual ones");
+    assert_eq!(service.bare("GET", "/v1/account").send().await.limits().0, "1000");
+    service.accounts.set_plan(&service.account, "unlimited").await.expect("set");
+    service.advance(4);
+    assert_eq!(service.get("/v1/account").await.limits().0, "1000", "known within 5 s");
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_says_who_calls() {
+    let limits = RateLimits { per_minute: 1, per_hour: 100 };
+    let trusted_proxies = vec!["192.0.2.1/32".parse().expect("a network")];
+    let service = Service::with(Setup { limits, trusted_proxies, ..Setup::default() }).await;
+    let status = async |from, client: &str| {
+        let call = service.bare("GET", "/v1/account").header("x-forwarded-for", client);
+        call.from(from).send().await.status
+    };
+    assert_eq!(status(1, "198.51.100.1").await, 401);
+    assert_eq!(status(1, "198.51.100.2").await, 401);
+    assert_eq!(status(1, "203.0.113.9, 198.51.100.1").await, 429, "what it was told is not read");
+    assert_eq!(status(2, "198.51.100.3").await, 401);
+    assert_eq!(status(2, "198.51.100.4").await, 429, "anybody else is not believed");
+    assert_eq!(status(1, "192.0.2.2").await, 429, "it is counted under its own address");
+}
+
+#[tokio::test]
+async fn triggers_and_retries_end_with_the_quota() {
+    let service = limited(free()).await;
+    let (schedule, job) = service.job().await;
+    let cancelled = service.call("POST", &format!("/v1/jobs/{job}/cancel")).send().await;
+    assert_eq!(cancelled.status, 200);
+    let trigger = format!("/v1/schedules/{schedule}/trigger");
+    let retry = format!("/v1/jobs/{job}/retry");
+    let post = async |path: &str| service.call("POST", path).send().await;
+    post(&trigger).await.ok();
+    post("/v1/schedules/sch_01HF7YAT000000000000000007/trigger")
+        .await
+        .not_found("Schedule not found");
+    post("/v1/jobs/job_01HF7YAT000000000000000007/retry").await.not_found("Job not found");
+    post(&retry).await.ok();
+    for path in [&trigger, &retry] {
+        exceeds(&post(path).await, "jobsPerMonth", 3, Some(3), 1);
+    }
+    let usage = service.get("/v1/account").await.ok()["usage"].clone();
+    assert_eq!(usage["jobsThisMonth"], 3);
+    assert_eq!(usage["quotaExhaustedAt"], json!("2030-01-01T00:00:30.000Z"));
+    service.advance(31 * 86_400);
+    post(&trigger).await.ok();
+}
+
+/// A leader of all shards of a service.
+fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
+    let context = Context {
+        store: service.store.clone(),
+        queue: service.queue.clone(),
+        cluster: Arc::new(SingleNode::new("test", SHARDS)),
+        clock: service.clock.clone(),
+        replica: "test".into(),
+    };
+    Leader::new(context, Arc::new(Plans::new(plans)))
+}
+
+/// Fires all that is due.
+async fn fire(service: &Service, leader: &mut Leader) {
+    while leader.run_once(service.clock.now()).await.expect("fired") == Pause::None {}
+}
+
+async fn skips(service: &Service, schedule: &str) -> Vec<(String, u64)> {
+    let answer = service.get(&format!("/v1/schedules/{schedule}/skips")).await;
+    let skips = answer.ok()["skips"].as_array().expect("skips").clone();
+    let skip = |skip: &Value| {
+        (skip["reason"].as_str().expect("a text").into(), skip["count"].as_u64().expect("a number"))
+    };
+    skips.iter().map(skip).collect()
+}
+
+async fn jobs(service: &Service) -> u64 {
+    service.get("/v1/jobs").await.ok()["total"].as_u64().expect("a number")
+}
+
+#[tokio::test]
+async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
+    let service = limited(free()).await;
+    let mut leader = leader(&service, vec![free()]);
+    let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
+    fire(&service, &mut leader).await;
+    for _ in 0..5 {
+        service.advance(300);
+        fire(&service, &mut leader).await;
+    }
+    assert_eq!(jobs(&service).await, 3);
+    assert_eq!(skips(&service, &schedule).await, [("quota".into(), 2)]);
+    let account = service.get("/v1/account").await.ok().clone();
+    assert_eq!(account["usage"]["jobsThisMonth"], 3);
+    assert_eq!(account["usage"]["quotaExhaustedAt"], "2030-01-01T00:20:30.000Z");
+
+    service.accounts.set_plan(&service.account, "unlimited").await.expect("set");
+    service.advance(300);
+    fire(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 4, "a larger plan counts at once");
+}
+
+#[tokio::test]
+async fn a_plan_that_is_not_configured_runs_nothing() {
+    let service = limited(free()).await;
+    let mut leader = leader(&service, Vec::new());
+    let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
+    fire(&service, &mut leader).await;
+    service.advance(300);
+    fire(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 0);
+    assert_eq!(skips(&service, &schedule).await, [("quota".into(), 1)]);
+}
+
+#[tokio::test]
+async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
+    let service = Service::start().await;
+    let mut leader = leader(&service, Vec::new());
+    let every_five = json!({ "cronExpression": "*/5 * * * *", "catchUpPolicy": "all" });
+    let schedule = id(&service.create(every_five).await);
+    fire(&service, &mut leader).await;
+    service.advance(300);
+    fire(&service, &mut leader).await;
+    let suspend = async |suspended| {
+        service.accounts.set_suspended(&service.account, suspended).await.expect("set");
+    };
+    suspend(true).await;
+    let path = format!("/v1/schedules/{schedule}");
+    for (method, path, body) in [
+        ("POST", "/v1/schedules".to_owned(), schedule_with(json!({}))),
+        ("POST", "/v1/schedules/bulk".to_owned(), json!([schedule_with(json!({}))])),
+        ("PATCH", path.clone(), json!({ "name": "new" })),
+        ("PUT", path.clone(), json!({ "name": "new" })),
+        ("DELETE", path.clone(), json!({})),
+        ("PATCH", format!("{path}/toggle"), json!({ "enabled": false })),
+        ("POST", format!("{path}/trigger"), json!({})),
+    ] {
+        let answer = service.call(method, &path).json(&body).send().await;
+        let why = "The account is suspended: its schedules do not run, and it can only be read";
+        answer.refused(403, "FORBIDDEN", why);
+    }
+    for _ in 0..2 {
+        service.advance(300);
+        fire(&service, &mut leader).await;
+    }
+    assert_eq!(jobs(&service).await, 1);
+    assert_eq!(skips(&service, &schedule).await, [("suspended".into(), 2)]);
+    let account = service.get("/v1/account").await.ok().clone();
+    assert_eq!(account["suspendedAt"], "2030-01-01T00:05:30.000Z");
+
+    // Nobody fires for a while, and the account goes on before that has been made up for.
+    service.advance(900);
+    suspend(false).await;
+    service.advance(300);
+    fire(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 2, "what has become due since then");
+    assert_eq!(skips(&service, &schedule).await, [("suspended".into(), 5)]);
+    service.patch(&path, &json!({ "name": "new" })).await.ok();
+}

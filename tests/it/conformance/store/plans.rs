@@ -1,0 +1,155 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use punctual::domain::plan::{MOST_KEYS, UNLIMITED};
+use punctual::domain::{AccountId, Timestamp};
+use punctual::store::{Created, KeyCreated, NewKey, Wanted, Write};
+
+use super::accounts::new_key;
+use super::world::{SHARD, World, minute};
+
+const ROUNDS: u64 = 8;
+
+pub async fn a_plan_is_kept_and_can_change(w: &World) {
+    let id = w.schedule().await;
+    w.store.create_key(&w.write(minute(0)), &new_key(1)).await.expect("create");
+    let account = w.store.account(w.account).await.expect("read").expect("there");
+    assert_eq!((account.plan.as_str(), account.suspended_at), (UNLIMITED, None));
+    assert!(w.store.set_plan(&w.write(minute(1)), "free").await.expect("set"));
+    let account = w.store.account(w.account).await.expect("read").expect("there");
+    assert_eq!(account.plan, "free");
+    let key = w.store.key(new_key(1).id).await.expect("read").expect("there");
+    assert_eq!(key.plan, "free");
+    let found = w.store.candidates(SHARD, &[id]).await.expect("read");
+    assert_eq!(found[0].plan.as_deref(), Some("free"));
+    assert_eq!(w.store.plans_in_use().await.expect("read"), ["free", UNLIMITED]);
+    let nobody = Write { account: AccountId::new(minute(0), 99), now: minute(1) };
+    assert!(!w.store.set_plan(&nobody, "free").await.expect("set"));
+    assert!(!w.store.set_suspended(&nobody, true).await.expect("set"));
+}
+
+pub async fn of_two_creations_at_once_one_fits(w: &World) {
+    for round in 1..=ROUNDS {
+        let creations = (0..2).map(|_| {
+            let (store, write, new) = (w.store.clone(), w.write(minute(1)), w.new_schedule());
+            w.spawn(async move {
+                store.create_schedules(&write, &[new], Some(round)).await.expect("create")
+            })
+        });
+        let mut outcomes = join_all(creations).await;
+        outcomes.sort_by_key(|outcome| *outcome != Created::All);
+        assert_eq!(outcomes, [Created::All, Created::TooMany { current: round }]);
+        let usage = w.store.usage(w.account, minute(1)).await.expect("count");
+        assert_eq!(usage.schedules, round);
+    }
+}
+
+pub async fn a_batch_counts_whole(w: &World) {
+    w.schedule_with(|new| new.is_enabled = false).await;
+    let three = [w.new_schedule(), w.new_schedule(), w.new_schedule()];
+    let write = w.write(minute(1));
+    let create = |most| w.store.create_schedules(&write, &three, most);
+    assert_eq!(create(Some(3)).await.expect("create"), Created::TooMany { current: 1 });
+    assert!(w.store.schedule(w.account, three[0].id).await.expect("read").is_none());
+    assert_eq!(create(Some(4)).await.expect("create"), Created::All);
+    let others = Write { account: w.foreign, now: minute(1) };
+    let one = [w.new_schedule()];
+    let created = w.store.create_schedules(&others, &one, Some(1)).await.expect("create");
+    assert_eq!(created, Created::All, "each account has its own");
+}
+
+pub async fn an_account_has_ten_keys_at_most(w: &World) {
+    let creations = (0..14).map(|number| {
+        let (store, write) = (w.store.clone(), w.write(minute(1)));
+        w.spawn(async move { store.create_key(&write, &new_key(number)).await.expect("create") })
+    });
+    let outcomes = join_all(creations).await;
+    let made = outcomes.iter().filter(|outcome| **outcome == KeyCreated::Done).count() as u64;
+    let refused = outcomes.iter().filter(|outcome| **outcome == KeyCreated::TooMany).count();
+    assert_eq!((made, refused), (MOST_KEYS, 4));
+
+    let keys = w.store.keys(w.account).await.expect("list");
+    w.store.revoke_key(&w.write(minute(2)), keys[0].id).await.expect("revoke");
+    let brief = NewKey { expires_at: Some(minute(4)), ..new_key(20) };
+    let outcome = w.store.create_key(&w.write(minute(3)), &brief).await.expect("create");
+    assert_eq!(outcome, KeyCreated::Done, "a revoked one makes room");
+    let outcome = w.store.create_key(&w.write(minute(3)), &new_key(21)).await.expect("create");
+    assert_eq!(outcome, KeyCreated::TooMany);
+    let outcome = w.store.create_key(&w.write(minute(4)), &new_key(22)).await.expect("create");
+    assert_eq!(outcome, KeyCreated::Done, "and so does an expired one");
+}
+
+pub async fn ticks_of_a_suspended_account_do_not_fire(w: &World) {
+    let id = w.schedule().await;
+    let suspended_until = async || {
+        let found = w.store.candidates(SHARD, &[id]).await.expect("read");
+        found[0].suspended_until
+    };
+    assert_eq!(suspended_until().await, None);
+    for now in [minute(2), minute(3)] {
+        assert!(w.store.set_suspended(&w.write(now), true).await.expect("set"));
+        let account = w.store.account(w.account).await.expect("read").expect("there");
+        assert_eq!(account.suspended_at, Some(minute(2)), "since the first time");
+        assert_eq!(suspended_until().await, Some(Timestamp::from_millis(i64::MAX)));
+    }
+    for now in [minute(5), minute(6)] {
+        assert!(w.store.set_suspended(&w.write(now), false).await.expect("set"));
+        let account = w.store.account(w.account).await.expect("read").expect("there");
+        assert_eq!(account.suspended_at, None);
+        assert_eq!(suspended_until().await, Some(minute(5)), "when it first went on");
+    }
+}
+
+/// How many jobs are granted, and whether that is the first time that they are not enough.
+async fn reserve(w: &World, now: Timestamp, quota: u64, ahead: u32, jobs: u32) -> (u64, bool) {
+    let wanted = Wanted { account: w.account, quota, jobs };
+    let granted = w.steady.reserve_jobs(now, ahead, &[wanted]).await.expect("reserve");
+    assert_eq!((granted.len(), granted[0].account), (1, w.account));
+    (granted[0].jobs, granted[0].newly_exhausted)
+}
+
+pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
+    let now = minute(0);
+    assert_eq!(reserve(w, now, 1_000, 1_000, 3).await, (10, false), "one in a hundred");
+    assert_eq!(reserve(w, now, 1_000, 4, 3).await, (4, false), "no more than that ahead");
+    assert_eq!(reserve(w, now, 1_000, 0, 3).await, (3, false));
+    assert_eq!(reserve(w, now, 1_000, 1_000, 982).await, (982, false));
+    let usage = w.store.usage(w.account, now).await.expect("count");
+    assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(999), None));
+    assert_eq!(reserve(w, minute(1), 1_000, 1_000, 5).await, (1, true));
+    assert_eq!(reserve(w, minute(2), 1_000, 1_000, 5).await, (0, false), "it is told once");
+    let usage = w.store.usage(w.account, now).await.expect("count");
+    assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_000), Some(minute(1))));
+    assert_eq!(reserve(w, minute(2), 500, 1_000, 5).await, (0, false), "a smaller plan");
+    assert_eq!(reserve(w, minute(2), 1_002, 1_000, 1).await, (1, false), "a larger one");
+
+    let june = now.plus(Duration::from_secs(30 * 86_400));
+    assert_eq!(reserve(w, june, 1_000, 0, 1).await, (1, false));
+    let both = [w.foreign, w.account].map(|account| Wanted { account, quota: 9, jobs: 2 });
+    let granted = w.steady.reserve_jobs(june, 0, &both).await.expect("reserve");
+    assert!(granted.iter().all(|granted| granted.jobs == 2) && granted.len() == 2);
+    assert!(w.store.reserve_jobs(june, 0, &[]).await.expect("reserve").is_empty());
+}
+
+pub async fn of_many_reservations_at_once_none_is_too_much(w: &World) {
+    let reservations = (0..9).map(|_| {
+        let (store, account) = (w.steady.clone(), w.account);
+        w.spawn(async move {
+            let wanted = Wanted { account, quota: 20, jobs: 3 };
+            store.reserve_jobs(minute(1), 0, &[wanted]).await.expect("reserve")[0]
+        })
+    });
+    let granted = join_all(reservations).await;
+    assert_eq!(granted.iter().map(|granted| granted.jobs).sum::<u64>(), 20);
+    assert_eq!(granted.iter().filter(|granted| granted.newly_exhausted).count(), 1);
+}
+
+pub async fn a_month_begins_with_what_was_made_in_it(w: &World) {
+    let schedule = w.schedule().await;
+    for number in 1..=3 {
+        w.manual_job(schedule, minute(number)).await;
+    }
+    assert_eq!(reserve(w, minute(4), 5, 1_000, 1).await, (1, false));
+    assert_eq!(reserve(w, minute(4), 5, 1_000, 2).await, (1, true), "five in all");
+}
