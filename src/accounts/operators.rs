@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::domain::audit::Author;
 use crate::domain::key::{ApiKey, KeyRecord, Scope};
-use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
-use crate::store::{Account, NewKey, SharedStore, StoreError, Usage, Write};
+use crate::store::{Account, AuditPage, AuditQuery, NewKey, SharedStore, StoreError, Usage, Write};
 
 /// The longest name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
@@ -65,15 +66,14 @@ impl Accounts {
     }
 
     /// Makes an account.
-    pub async fn create(&self, name: &str) -> Result<Account, AccountError> {
+    pub async fn create(&self, author: Author, name: &str) -> Result<Account, AccountError> {
         let name = checked_name(name)?;
         let now = self.clock.now();
         let id = AccountId::new(now, self.random.bits());
-        let account = Account { id, name, created_at: now };
-        if self.store.create_account(&account).await? {
-            Ok(account)
+        if self.store.create_account(&self.write(id, author, now), &name).await? {
+            Ok(Account { id, name, created_at: now })
         } else {
-            Err(AccountError::NameTaken(account.name))
+            Err(AccountError::NameTaken(name))
         }
     }
 
@@ -100,6 +100,7 @@ impl Accounts {
     /// kept.
     pub async fn create_key(
         &self,
+        author: Author,
         account: &Account,
         request: &KeyRequest,
     ) -> Result<ApiKey, AccountError> {
@@ -113,7 +114,7 @@ impl Accounts {
             digest: key.digest(),
             expires_at: request.expires_in.map(|span| now.plus(span)),
         };
-        if self.store.create_key(&write(account.id, now), &record).await? {
+        if self.store.create_key(&self.write(account.id, author, now), &record).await? {
             Ok(key)
         } else {
             Err(AccountError::NoSuchAccount(account.name.clone()))
@@ -126,19 +127,28 @@ impl Accounts {
     }
 
     /// Revokes a key for good, whose ever it is.
-    pub async fn revoke_key(&self, id: KeyId) -> Result<(), AccountError> {
+    pub async fn revoke_key(&self, author: Author, id: KeyId) -> Result<(), AccountError> {
         let key = self.store.key(id).await?.ok_or(AccountError::NoSuchKey(id))?;
-        let write = write(key.account, self.clock.now());
+        let write = self.write(key.account, author, self.clock.now());
         if self.store.revoke_key(&write, id).await? {
             Ok(())
         } else {
             Err(AccountError::NoSuchKey(id))
         }
     }
-}
 
-fn write(account: AccountId, now: Timestamp) -> Write {
-    Write { account, now }
+    /// Some of the changes of an account's data.
+    pub async fn audit_log(
+        &self,
+        account: AccountId,
+        query: &AuditQuery,
+    ) -> Result<AuditPage, AccountError> {
+        Ok(self.store.audit_log(account, query).await?)
+    }
+
+    fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {
+        Write { account, now, author, entry: AuditId::new(now, self.random.bits()) }
+    }
 }
 
 fn checked_name(name: &str) -> Result<String, AccountError> {

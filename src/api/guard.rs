@@ -8,6 +8,7 @@ use super::address::ClientAddress;
 use super::{Api, ApiError, limits};
 use crate::accounts::{Caller, Presented, Refusal};
 use crate::domain::AccountId;
+use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::key::Scope;
 use crate::queue::Standing;
 use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
@@ -76,8 +77,8 @@ fn presented(headers: &HeaderMap) -> Presented<'_> {
 /// The account of a call that reads.
 pub(super) struct Reader(pub(super) AccountId);
 
-/// The account of a call that changes something; its key must allow that.
-pub(super) struct Writer(pub(super) AccountId);
+/// The account of a call that changes something, and who makes it; its key must allow that.
+pub(super) struct Writer(pub(super) AccountId, pub(super) Author);
 
 impl<S: Sync> FromRequestParts<S> for Reader {
     type Rejection = ApiError;
@@ -93,7 +94,10 @@ impl<S: Sync> FromRequestParts<S> for Writer {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let caller = caller(parts)?;
         match caller.scope {
-            Scope::Write => Ok(Self(caller.account)),
+            Scope::Write => {
+                let origin = Origin::Client(ClientAddress::of(&parts.extensions).0);
+                Ok(Self(caller.account, Author { actor: Actor::Key(caller.key), origin }))
+            }
             Scope::Read => {
                 let message = "This API key can only read; the call needs one with scope write";
                 Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message))

@@ -19,6 +19,7 @@
 
 mod account;
 mod address;
+mod audit_log;
 mod base_path;
 mod body;
 mod cursor;
@@ -125,5 +126,6 @@ fn served() -> OpenApiRouter<SharedApi> {
         .merge(schedules::routes())
         .merge(jobs::routes())
         .routes(routes!(account::get_account))
+        .routes(routes!(audit_log::list_audit_log))
         .merge(reference::routes())
 }

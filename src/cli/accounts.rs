@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
+use super::operator::operator;
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
 use super::{CliError, output, store};
@@ -82,7 +83,8 @@ fn key_id(text: &str) -> Result<KeyId, String> {
 pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError> {
     match command {
         AccountCommand::Create { name, settings } => {
-            let account = accounts(settings).await?.create(name).await.map_err(refused)?;
+            let account =
+                accounts(settings).await?.create(operator(), name).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
         AccountCommand::List(settings) => {
@@ -106,7 +108,7 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             output::print(&key_table(&keys, Clock::system().now()))
         }
         KeyCommand::Revoke { id, settings } => {
-            accounts(settings).await?.revoke_key(*id).await.map_err(refused)?;
+            accounts(settings).await?.revoke_key(operator(), *id).await.map_err(refused)?;
             output::print(&format!("{id} is revoked; servers refuse it within 5 seconds\n"))
         }
     }
@@ -117,7 +119,7 @@ async fn create_key(args: &NewKeyArgs) -> Result<(), CliError> {
     let account = accounts.named(&args.account).await.map_err(refused)?;
     let (name, scope, expires_in) = (args.name.clone(), args.scope, args.expires_in);
     let request = KeyRequest { name, scope, expires_in };
-    let key = accounts.create_key(&account, &request).await.map_err(refused)?;
+    let key = accounts.create_key(operator(), &account, &request).await.map_err(refused)?;
     output::print(&format!("{}\n", key.reveal()))
 }
 

@@ -17,6 +17,7 @@ mod error;
 mod healthcheck;
 mod migrate;
 mod openapi;
+mod operator;
 mod output;
 mod serve;
 mod settings;

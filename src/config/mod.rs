@@ -32,8 +32,9 @@ pub use work::Rate;
 
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
+use crate::scheduler::PrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
-use reader::{Parsed, Raw, Reader, list, number, seconds, text};
+use reader::{Parsed, Raw, Reader, list, seconds, text};
 
 /// What this process is to do and how.
 #[derive(Clone, Debug)]
@@ -64,8 +65,8 @@ pub struct Config {
     pub rate: Rate,
     /// The keys by which secrets are encrypted, the one to write with first.
     pub secrets: Vec<SecretsKey>,
-    /// How long finished jobs are kept.
-    pub history: Duration,
+    /// How long jobs and the audit log are kept.
+    pub retention: PrunerSettings,
     /// How long requests under way may go on after the first stage of a stop.
     pub grace: Duration,
 }
@@ -119,7 +120,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         let why = "must have api, scheduler and executor in a process that is alone (single:)";
         reader.mistake("roles", why);
     }
-    let days: u64 = reader.read("history.days", number(1..=3_650));
+    let retention = work::read_retention(reader);
     let grace = reader.read("shutdown.grace_seconds", seconds(0..=3_600));
     if http.limits.drain > grace {
         reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
@@ -142,7 +143,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
         secrets: secrets::read(reader),
-        history: Duration::from_secs(days * 24 * 60 * 60),
+        retention,
         grace,
     }
 }

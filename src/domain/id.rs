@@ -105,6 +105,25 @@ id!(
     "key_"
 );
 
+id!(
+    /// A person who signs in.
+    UserId,
+    "usr_"
+);
+id!(
+    /// An entry of the audit log. Its time part is when the change was made.
+    AuditId,
+    "aud_"
+);
+
+impl AuditId {
+    /// The id of a further entry of the same change; 0 is this one.
+    pub fn nth(self, n: usize) -> Self {
+        let random = self.0.random().wrapping_add(n as u128);
+        Self(Ulid::from_parts(self.0.timestamp_ms(), random))
+    }
+}
+
 impl JobId {
     /// The id of the one job that a tick of a schedule can have (TICK-1): the same for every
     /// replica that fires the tick, and ordered by the tick.

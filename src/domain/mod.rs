@@ -3,6 +3,7 @@
 //! Time and randomness are arguments here, so every rule can be tested at any instant. What
 //! the other modules do is read something, ask this one what follows, and write that down.
 
+pub mod audit;
 pub mod cron;
 pub mod endpoint;
 pub mod firing;
@@ -21,6 +22,6 @@ pub mod status_codes;
 pub mod ticket;
 pub mod time;
 
-pub use id::{AccountId, JobId, KeyId, ScheduleId, VersionId};
+pub use id::{AccountId, AuditId, JobId, KeyId, ScheduleId, UserId, VersionId};
 pub use names::UnknownName;
 pub use time::Timestamp;

@@ -30,7 +30,7 @@ mod prune;
 mod sweep;
 
 pub use leader::Leader;
-pub use prune::Pruner;
+pub use prune::{Pruner, PrunerSettings};
 pub use sweep::Sweeper;
 
 use crate::cluster::SharedCluster;

@@ -15,15 +15,24 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
 
-/// Removes jobs and skips that are older than is kept.
+/// How long things are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct PrunerSettings {
+    /// Finished jobs and skips.
+    pub history: Duration,
+    /// Entries of the audit log.
+    pub audit_log: Duration,
+}
+
+/// Removes what is older than is kept.
 pub struct Pruner {
     context: Context,
-    keep: Duration,
+    keep: PrunerSettings,
 }
 
 impl Pruner {
-    /// A pruner of what ended more than `keep` ago.
-    pub fn new(context: Context, keep: Duration) -> Self {
+    /// A pruner of what is over for longer than it is kept.
+    pub fn new(context: Context, keep: PrunerSettings) -> Self {
         Self { context, keep }
     }
 }
@@ -32,11 +41,13 @@ impl Pruner {
 impl Worker for Pruner {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         self.context.store.prepare(now).await?;
-        let removed = self.context.store.prune(now.minus(self.keep), BATCH).await?;
-        let most = removed.jobs.max(removed.skips).max(removed.versions);
+        let store = &self.context.store;
+        let removed = store.prune(now.minus(self.keep.history), BATCH).await?;
+        let entries = store.prune_audit_log(now.minus(self.keep.audit_log), BATCH).await?;
+        let most = removed.jobs.max(removed.skips).max(removed.versions).max(entries);
         if most > 0 {
-            let (jobs, skips) = (removed.jobs, removed.skips);
-            tracing::debug!(jobs, skips, versions = removed.versions, "pruned history");
+            let (jobs, skips, versions) = (removed.jobs, removed.skips, removed.versions);
+            tracing::debug!(jobs, skips, versions, audit_log = entries, "pruned history");
         }
         Ok(Pause::For(if most < u64::from(BATCH) { EVERY } else { BETWEEN }))
     }

@@ -41,9 +41,10 @@ pub use preview::{PREVIEW_FIELDS, Preview};
 pub use rules::HAS_NUL;
 pub use update::TOGGLE_FIELDS;
 
+use crate::domain::audit::Author;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
 use crate::outbound;
 use crate::queue::{Changes, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
@@ -91,8 +92,8 @@ impl Schedules {
 }
 
 impl Inner {
-    fn write(&self, account: AccountId, now: Timestamp) -> Write {
-        Write { account, now }
+    fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {
+        Write { account, now, author, entry: AuditId::new(now, self.random.bits()) }
     }
 
     fn shard(&self, schedule: ScheduleId) -> ShardId {

@@ -5,6 +5,7 @@ use super::edits::Edits;
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Inner, Schedules};
+use crate::domain::audit::{Action, Author};
 use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
@@ -22,6 +23,16 @@ enum Wish {
     Switch(bool),
 }
 
+impl Wish {
+    fn action(&self) -> Action {
+        match self {
+            Self::Edits(_) => Action::ScheduleUpdated,
+            Self::Switch(true) => Action::ScheduleEnabled,
+            Self::Switch(false) => Action::ScheduleDisabled,
+        }
+    }
+}
+
 impl Schedules {
     /// Changes the fields that are given, of those of `SCHEDULE_FIELDS`. A new cadence, or a
     /// schedule that is switched on, has its next tick after now; what was due and had not fired
@@ -29,13 +40,14 @@ impl Schedules {
     pub async fn update(
         &self,
         account: AccountId,
+        author: Author,
         id: ScheduleId,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         let edits = Edits::read(fields, "", Purpose::Change, &self.0.outbound, &mut errors);
         match errors.unless_any(edits) {
-            Ok(edits) => self.change(account, id, Wish::Edits(Box::new(edits))).await,
+            Ok(edits) => self.change(account, author, id, Wish::Edits(Box::new(edits))).await,
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -44,6 +56,7 @@ impl Schedules {
     pub async fn toggle(
         &self,
         account: AccountId,
+        author: Author,
         id: ScheduleId,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
@@ -52,7 +65,7 @@ impl Schedules {
         let enabled = fields.flag("enabled");
         fields.require("enabled", &enabled, Purpose::Creation);
         match enabled {
-            Given::Value(enabled) => self.change(account, id, Wish::Switch(enabled)).await,
+            Given::Value(enabled) => self.change(account, author, id, Wish::Switch(enabled)).await,
             _ => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -73,6 +86,7 @@ impl Schedules {
     async fn change(
         &self,
         account: AccountId,
+        author: Author,
         id: ScheduleId,
         wish: Wish,
     ) -> Result<Schedule, CommandError> {
@@ -90,8 +104,9 @@ impl Schedules {
                     return Ok(current);
                 }
                 let now = inner.clock.now();
-                let change = inner.work_out(&current, draft, now);
-                match inner.store.change_schedule(&inner.write(account, now), id, &change).await? {
+                let change = inner.work_out(&current, draft, wish.action(), now);
+                let write = inner.write(account, author, now);
+                match inner.store.change_schedule(&write, id, &change).await? {
                     Changed::Done(tickets) => {
                         inner.push(&tickets).await;
                         if change.next_tick != current.next_tick {
@@ -110,13 +125,14 @@ impl Schedules {
 }
 
 impl Inner {
-    fn work_out(&self, current: &Schedule, draft: Draft, now: Timestamp) -> Change {
+    fn work_out(&self, current: &Schedule, draft: Draft, action: Action, now: Timestamp) -> Change {
         let (old, new) = (&current.definition, &draft.definition);
         let retimed = (&old.cron_expression, &old.timezone)
             != (&new.cron_expression, &new.timezone)
             || current.is_enabled != draft.is_enabled;
         let new_id = || VersionId::new(now, self.random.bits());
         Change {
+            action,
             expected: Expected { revision: current.revision, next_tick: current.next_tick },
             version: (old != new).then(|| draft.version(new_id())),
             is_enabled: draft.is_enabled,

@@ -68,8 +68,8 @@ pub struct Usage {
 /// Accounts and their keys.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// Makes an account; `false` if the name is taken.
-    async fn create_account(&self, account: &Account) -> Result<bool>;
+    /// Makes the account that `write` is for, of this name; `false` if the name is taken.
+    async fn create_account(&self, write: &Write, name: &str) -> Result<bool>;
 
     /// All accounts, by name.
     async fn accounts(&self) -> Result<Vec<Account>>;

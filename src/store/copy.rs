@@ -47,11 +47,13 @@ pub enum Table {
     Attempts,
     /// Ticks that became no jobs.
     Skips,
+    /// Who changed what.
+    AuditLog,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Accounts,
         Self::ApiKeys,
         Self::Schedules,
@@ -60,6 +62,7 @@ impl Table {
         Self::Jobs,
         Self::Attempts,
         Self::Skips,
+        Self::AuditLog,
     ];
 
     /// Its name, in either kind of store.
@@ -73,6 +76,7 @@ impl Table {
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
             Self::Skips => "skips",
+            Self::AuditLog => "audit_log",
         }
     }
 
@@ -133,6 +137,14 @@ impl Table {
                 ("last_tick", Plain),
                 ("count", Plain),
                 ("reason", Plain),
+            ],
+            Self::AuditLog => &[
+                ("id", Id),
+                ("account_id", Id),
+                ("actor", Plain),
+                ("action", Plain),
+                ("object", Plain),
+                ("origin", Plain),
             ],
         }
     }

@@ -28,6 +28,7 @@
 //! something of an id that is there already is `Rejected`.
 
 mod accounts;
+mod audit;
 mod claims;
 mod copy;
 mod damage;
@@ -47,6 +48,7 @@ mod upkeep;
 mod version;
 
 pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
+pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
     Renewed, Unreadable,
@@ -61,16 +63,23 @@ pub use schedules::{
 };
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 
-use crate::domain::{AccountId, Timestamp};
+use crate::domain::audit::Author;
+use crate::domain::{AccountId, AuditId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
-    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + AuditStore
 {
 }
 
 impl<T> Store for T where
-    T: AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore
+    T: AccountStore
+        + ScheduleStore
+        + JobStore
+        + FiringStore
+        + ClaimStore
+        + UpkeepStore
+        + AuditStore
 {
 }
 
@@ -80,11 +89,17 @@ pub type SharedStore = std::sync::Arc<dyn Store>;
 /// What the contract's methods return.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// For whom and when an account's data is changed.
+/// For whom, when and by whom an account's data is changed. A change that takes effect writes it
+/// into the audit log, in the same transaction; one that changes nothing writes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     /// Whose data it is.
     pub account: AccountId,
     /// The present instant.
     pub now: Timestamp,
+    /// Who makes the change, and from where.
+    pub author: Author,
+    /// The id of its entry in the audit log, made at `now`; a change of several objects has an
+    /// entry for each, of the ids that follow.
+    pub entry: AuditId,
 }

@@ -5,14 +5,15 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::damage::Kept;
 use super::stored::timings_of;
-use super::{Account, KnownKey, SkipPage};
+use super::{Account, AuditEntry, KnownKey, SkipPage};
+use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
 };
-use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 
 /// The columns of a whole job but for its response, and where they come from.
 macro_rules! job_columns {
@@ -65,7 +66,7 @@ macro_rules! row_that_holds {
 
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
-    StoreRow: AccountId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
+    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
     OverlapPolicy, ScheduleId, Scope, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
 }
@@ -110,6 +111,18 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
             id: row.read("id")?,
             name: row.read("name")?,
             created_at: row.read("created_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for AuditEntry {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            actor: row.read("actor")?,
+            action: row.read("action")?,
+            object: row.read("object")?,
+            origin: row.read("origin")?,
         })
     }
 }

@@ -10,11 +10,11 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp};
 use punctual::store::{
-    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
-    Committed, Completion, DueEntry, ExpiredClaim, Fence, Fired, Firing, FiringStore, JobPage,
-    JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
-    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
+    Changed, Claim, ClaimStore, Claims, Committed, Completion, DueEntry, ExpiredClaim, Fence,
+    Fired, Firing, FiringStore, JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule,
+    Renewed, Result, Retried, SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore,
+    SkipPage, SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::gate::Gate;
@@ -43,7 +43,7 @@ macro_rules! gated {
 }
 
 gated! { AccountStore:
-    fn create_account(&self, account: &Account) -> bool;
+    fn create_account(&self, write: &Write, name: &str) -> bool;
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
@@ -95,4 +95,9 @@ gated! { UpkeepStore:
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
+}
+
+gated! { AuditStore:
+    fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
+    fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
 }

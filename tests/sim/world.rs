@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use punctual::domain::audit::Author;
 use punctual::domain::job::{Attempt, Job, JobStatus};
 use punctual::domain::schedule::{Skip, SkipReason};
-use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
-    Account, AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery,
+    AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery, Write,
 };
 use tempfile::TempDir;
 
@@ -65,10 +66,16 @@ impl World {
             clock,
         };
         world.start().await;
-        let created_at = world.clock.now();
-        let account = Account { id: world.account, name: "sim".to_owned(), created_at };
-        assert!(world.process().sqlite.create_account(&account).await.expect("created"));
+        let write = world.write();
+        assert!(world.process().sqlite.create_account(&write, "sim").await.expect("created"));
         world
+    }
+
+    /// A change of the account's data now.
+    pub fn write(&self) -> Write {
+        let now = self.clock.now();
+        let entry = AuditId::new(now, self.random.bits());
+        Write { account: self.account, now, author: Author::SERVICE, entry }
     }
 
     pub fn process(&mut self) -> &mut Process {

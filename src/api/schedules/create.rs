@@ -81,11 +81,11 @@ pub(super) struct NewSchedule {
 )]
 pub(super) async fn create_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, author): Writer,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = Object::parse(&body, SCHEDULE_FIELDS)?;
-    let schedule = api.schedules.create(account, fields).await?;
+    let schedule = api.schedules.create(account, author, fields).await?;
     let location = format!("{}/v1/schedules/{}", api.base_path.as_str(), schedule.id);
     let record = ScheduleRecord::from(schedule);
     let mut response = reply::json(StatusCode::CREATED, &Data::of(record));

@@ -49,10 +49,10 @@ pub(super) struct CreatedSchedule {
 )]
 pub(super) async fn create_schedules(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, author): Writer,
     BulkBody(body): BulkBody,
 ) -> Result<Response, ApiError> {
-    let created = api.schedules.create_bulk(account, Batch::parse(&body)?).await?;
+    let created = api.schedules.create_bulk(account, author, Batch::parse(&body)?).await?;
     let created = created.into_iter();
     let schedules: Vec<_> =
         created.map(|schedule| CreatedSchedule { id: schedule.id, name: schedule.name }).collect();

@@ -39,10 +39,10 @@ pub(super) struct Triggered {
 )]
 pub(super) async fn trigger_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, author): Writer,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Response, ApiError> {
-    let data = api.schedules.trigger(account, id).await?;
+    let data = api.schedules.trigger(account, author, id).await?;
     let message = "Schedule triggered successfully";
     Ok(reply::json(StatusCode::OK, &Triggered { data, success: true, message }))
 }

@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
 use super::{PostgresStore, Within};
+use crate::domain::audit::Action;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
@@ -13,11 +15,11 @@ use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, Usage, Write
 
 #[async_trait]
 impl AccountStore for PostgresStore {
-    async fn create_account(&self, account: &Account) -> Result<bool> {
-        let account = account.clone();
+    async fn create_account(&self, write: &Write, name: &str) -> Result<bool> {
+        let (write, name) = (*write, name.to_owned());
         self.api
-            .run("create_account", Within::Statement, move |connection| {
-                Box::pin(create_account(connection, account.clone()))
+            .run("create_account", Within::Transaction, move |connection| {
+                Box::pin(create_account(connection, write, name.clone()))
             })
             .await
     }
@@ -53,7 +55,7 @@ impl AccountStore for PostgresStore {
     async fn create_key(&self, write: &Write, key: &NewKey) -> Result<bool> {
         let (write, key) = (*write, key.clone());
         self.api
-            .run("create_key", Within::Statement, move |connection| {
+            .run("create_key", Within::Transaction, move |connection| {
                 Box::pin(create_key(connection, write, key.clone()))
             })
             .await
@@ -75,7 +77,7 @@ impl AccountStore for PostgresStore {
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
         let write = *write;
         self.api
-            .run("revoke_key", Within::Statement, move |connection| {
+            .run("revoke_key", Within::Transaction, move |connection| {
                 Box::pin(revoke_key(connection, write, id))
             })
             .await
@@ -95,17 +97,25 @@ impl AccountStore for PostgresStore {
     }
 }
 
-async fn create_account(connection: &mut PgConnection, account: Account) -> Outcome<bool> {
+async fn create_account(
+    connection: &mut PgConnection,
+    write: Write,
+    name: String,
+) -> Outcome<bool> {
     let made = sqlx::query(
         "INSERT INTO accounts (id, name, created_at) VALUES ($1, $2, $3)
          ON CONFLICT (name) DO NOTHING",
     )
-    .bind(account.id)
-    .bind(account.name)
-    .bind(account.created_at)
-    .execute(connection)
+    .bind(write.account)
+    .bind(name)
+    .bind(write.now)
+    .execute(&mut *connection)
     .await?;
-    Ok(made.rows_affected() > 0)
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    Ok(true)
 }
 
 async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> Outcome<Usage> {
@@ -136,20 +146,29 @@ async fn create_key(connection: &mut PgConnection, write: Write, key: NewKey) ->
     .bind(key.digest.0)
     .bind(write.now)
     .bind(key.expires_at)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(made.rows_affected() > 0)
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
+    Ok(true)
 }
 
 async fn revoke_key(connection: &mut PgConnection, write: Write, id: KeyId) -> Outcome<bool> {
     let revoked = sqlx::query(
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3)
-         WHERE id = $1 AND account_id = $2",
+        "UPDATE api_keys SET revoked_at = $3
+         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL",
     )
     .bind(id)
     .bind(write.account)
     .bind(write.now)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(revoked.rows_affected() > 0)
+    if revoked.rows_affected() > 0 {
+        audit::record(connection, write, Action::KeyRevoked, [id]).await?;
+        return Ok(true);
+    }
+    let known = "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2)";
+    Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
 }

@@ -10,13 +10,14 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::types::Uuid;
 use sqlx::{Decode, Encode, Postgres, Type};
 
+use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
-use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
 
@@ -74,8 +75,8 @@ macro_rules! stored_names {
     )*};
 }
 
-stored_ids!(AccountId, KeyId, ScheduleId, VersionId, JobId);
-stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
+stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
+stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));

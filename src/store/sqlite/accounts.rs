@@ -1,10 +1,13 @@
 //! Accounts and their keys.
 
 use async_trait::async_trait;
+use sqlx::SqliteConnection;
 
+use super::audit;
 use super::error::{Fault, Outcome};
 use super::values::key_from;
 use super::{SqliteStore, failed_in};
+use crate::domain::audit::Action;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
@@ -12,21 +15,10 @@ use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, StoreErrorKi
 
 #[async_trait]
 impl AccountStore for SqliteStore {
-    async fn create_account(&self, account: &Account) -> Result<bool> {
-        let account = account.clone();
+    async fn create_account(&self, write: &Write, name: &str) -> Result<bool> {
+        let (write, name) = (*write, name.to_owned());
         self.write("create_account", move |connection| {
-            Box::pin(async move {
-                let made = sqlx::query(
-                    "INSERT INTO accounts (id, name, created_at) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (name) DO NOTHING",
-                )
-                .bind(account.id)
-                .bind(account.name)
-                .bind(account.created_at)
-                .execute(connection)
-                .await?;
-                Ok(made.rows_affected() > 0)
-            })
+            Box::pin(create_account(connection, write, name))
         })
         .await
     }
@@ -47,26 +39,8 @@ impl AccountStore for SqliteStore {
 
     async fn create_key(&self, write: &Write, key: &NewKey) -> Result<bool> {
         let (write, key) = (*write, key.clone());
-        self.write("create_key", move |connection| {
-            Box::pin(async move {
-                let made = sqlx::query(
-                    "INSERT INTO api_keys
-                         (id, account_id, name, scope, digest, created_at, expires_at)
-                     SELECT ?1, id, ?3, ?4, ?5, ?6, ?7 FROM accounts WHERE id = ?2",
-                )
-                .bind(key.id)
-                .bind(write.account)
-                .bind(key.name)
-                .bind(key.scope)
-                .bind(key.digest.0.to_vec())
-                .bind(write.now)
-                .bind(key.expires_at)
-                .execute(connection)
-                .await?;
-                Ok(made.rows_affected() > 0)
-            })
-        })
-        .await
+        self.write("create_key", move |connection| Box::pin(create_key(connection, write, key)))
+            .await
     }
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
@@ -79,21 +53,8 @@ impl AccountStore for SqliteStore {
 
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
         let write = *write;
-        self.write("revoke_key", move |connection| {
-            Box::pin(async move {
-                let revoked = sqlx::query(
-                    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3)
-                     WHERE id = ?1 AND account_id = ?2",
-                )
-                .bind(id)
-                .bind(write.account)
-                .bind(write.now)
-                .execute(connection)
-                .await?;
-                Ok(revoked.rows_affected() > 0)
-            })
-        })
-        .await
+        self.write("revoke_key", move |connection| Box::pin(revoke_key(connection, write, id)))
+            .await
     }
 
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
@@ -102,6 +63,66 @@ impl AccountStore for SqliteStore {
         );
         self.readers.optional(query.bind(id)).await.map_err(failed_in("key"))
     }
+}
+
+async fn create_account(
+    connection: &mut SqliteConnection,
+    write: Write,
+    name: String,
+) -> Outcome<bool> {
+    let made = sqlx::query(
+        "INSERT INTO accounts (id, name, created_at) VALUES (?1, ?2, ?3)
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(write.account)
+    .bind(name)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    Ok(true)
+}
+
+async fn create_key(connection: &mut SqliteConnection, write: Write, key: NewKey) -> Outcome<bool> {
+    let made = sqlx::query(
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at)
+         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7 FROM accounts WHERE id = ?2",
+    )
+    .bind(key.id)
+    .bind(write.account)
+    .bind(key.name)
+    .bind(key.scope)
+    .bind(key.digest.0.to_vec())
+    .bind(write.now)
+    .bind(key.expires_at)
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
+    Ok(true)
+}
+
+async fn revoke_key(connection: &mut SqliteConnection, write: Write, id: KeyId) -> Outcome<bool> {
+    let revoked = sqlx::query(
+        "UPDATE api_keys SET revoked_at = ?3
+         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if revoked.rows_affected() > 0 {
+        audit::record(connection, write, Action::KeyRevoked, [id]).await?;
+        return Ok(true);
+    }
+    let known = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2)";
+    Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
 }
 
 impl SqliteStore {

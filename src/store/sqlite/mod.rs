@@ -22,6 +22,7 @@
 //! is made anew, so that the store works again as soon as the disk does.
 
 mod accounts;
+mod audit;
 mod change;
 mod claims;
 mod commit;

@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
+use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
 use super::values::{Hex, hex, json_rows};
 use super::{SqliteStore, failed_in};
+use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
@@ -23,10 +25,11 @@ use crate::store::{
 impl ScheduleStore for SqliteStore {
     async fn create_schedules(&self, write: &Write, schedules: &[NewSchedule]) -> Result<()> {
         let write = *write;
+        let ids: Vec<ScheduleId> = schedules.iter().map(|new| new.id).collect();
         let versions = version_rows(schedules.iter().map(|new| (new.id, &new.version)));
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
         self.write_rows("create_schedules", schedules.len(), move |connection| {
-            Box::pin(create(connection, write, rows, versions))
+            Box::pin(create(connection, write, ids, rows, versions))
         })
         .await
     }
@@ -111,6 +114,7 @@ impl<'a> ScheduleRow<'a> {
 async fn create(
     connection: &mut SqliteConnection,
     write: Write,
+    ids: Vec<ScheduleId>,
     rows: String,
     versions: String,
 ) -> Outcome<()> {
@@ -133,9 +137,9 @@ async fn create(
          SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM jsonb_each(?1)",
     )
     .bind(rows)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    audit::record(connection, write, Action::ScheduleCreated, ids).await
 }
 
 async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
@@ -175,7 +179,8 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     .bind(id)
     .bind(write.account)
     .bind(write.now)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
     Ok(true)
 }

@@ -15,13 +15,14 @@ use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Sqlite, Type};
 
 use super::error::{Fault, Outcome};
+use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
-use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::stored::{
@@ -89,8 +90,8 @@ macro_rules! stored_names {
     )*};
 }
 
-stored_ids!(AccountId, KeyId, ScheduleId, VersionId, JobId);
-stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
+stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
+stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));

@@ -11,6 +11,7 @@ use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
 use punctual::api;
+use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::{ScheduleId, Timestamp};
 use punctual::outbound;
@@ -97,14 +98,14 @@ impl Service {
             tasks: tasks.clone(),
             base_path: setup.base_path.parse().expect("a base path"),
         });
-        let account = accounts.create("first").await.expect("made");
+        let account = accounts.create(Author::SERVICE, "first").await.expect("made");
         let key = new_key(&accounts, &account, Scope::Write, None).await;
         Self { router, store, queue, accounts, clock, tasks, account, key, folder }
     }
 
     /// A key of another account.
     pub async fn stranger(&self) -> String {
-        let account = self.accounts.create("stranger").await.expect("made");
+        let account = self.accounts.create(Author::SERVICE, "stranger").await.expect("made");
         new_key(&self.accounts, &account, Scope::Write, None).await
     }
 
@@ -170,7 +171,7 @@ async fn new_key(
     expires_in: Option<Duration>,
 ) -> String {
     let request = KeyRequest { name: "test".into(), scope, expires_in };
-    accounts.create_key(account, &request).await.expect("made").reveal().to_owned()
+    accounts.create_key(Author::SERVICE, account, &request).await.expect("made").reveal().to_owned()
 }
 
 /// A request in the making.

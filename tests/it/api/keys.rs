@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use punctual::domain::KeyId;
+use punctual::domain::audit::Author;
 use punctual::domain::key::ApiKey;
 use serde_json::json;
 
@@ -110,7 +111,7 @@ async fn a_revocation_holds_within_five_seconds_and_a_new_key_works_at_once() {
     let service = Service::start().await;
     service.get("/v1/account").await.ok();
     let id = service.key.parse::<ApiKey>().expect("a key").id();
-    service.accounts.revoke_key(id).await.expect("revoked");
+    service.accounts.revoke_key(Author::SERVICE, id).await.expect("revoked");
     service.advance(5);
     service.get("/v1/account").await.refused(401, "INVALID_API_KEY", "Invalid API key");
     let key = service.expiring_key(DAY).await;

@@ -1,5 +1,6 @@
 //! The REST API against its contract, on the store of one machine.
 
+mod audit;
 pub mod away_queue;
 mod body_limits;
 mod bulk;

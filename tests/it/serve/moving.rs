@@ -38,7 +38,7 @@ fn copied(world: &World, from: &Installation) -> Vec<(String, u64, u64, u64)> {
         Some(((*name).to_owned(), source, target, written))
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
-    assert_eq!(rows.len(), 8, "{text}");
+    assert_eq!(rows.len(), 9, "{text}");
     assert!(rows.iter().all(|(_, source, target, _)| source == target), "{text}");
     assert!(text.contains(&format!("with {SHARDS} shards")), "{text}");
     rows

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::{AccountId, JobId, KeyId};
-use punctual::store::{Account, NewJob, NewKey, Write};
+use punctual::store::{Account, NewJob, NewKey};
 
 use super::world::{World, minute};
 
@@ -17,14 +17,12 @@ pub fn new_key(number: u128) -> NewKey {
 }
 
 pub async fn names_are_unique(w: &World) {
-    let account = |number, name: &str| Account {
-        id: AccountId::new(minute(0), number),
-        name: name.into(),
-        created_at: minute(1),
-    };
-    let zoe = account(8, "zoë");
-    assert!(w.store.create_account(&zoe).await.expect("create"));
-    assert!(!w.store.create_account(&account(9, "zoë")).await.expect("create"));
+    let id = |number| AccountId::new(minute(0), number);
+    let write = w.write_for(id(8), minute(1));
+    assert!(w.store.create_account(&write, "zoë").await.expect("create"));
+    let again = w.write_for(id(9), minute(1));
+    assert!(!w.store.create_account(&again, "zoë").await.expect("create"));
+    let zoe = Account { id: id(8), name: "zoë".into(), created_at: minute(1) };
     assert_eq!(w.store.account(zoe.id).await.expect("read"), Some(zoe));
     assert_eq!(w.store.account(AccountId::new(minute(0), 9)).await.expect("read"), None);
     let accounts = w.store.accounts().await.expect("list");
@@ -48,7 +46,7 @@ pub async fn a_key_reads_back_and_is_listed_newest_first(w: &World) {
 }
 
 pub async fn a_key_needs_an_account(w: &World) {
-    let write = Write { account: AccountId::new(minute(0), 77), now: minute(0) };
+    let write = w.write_for(AccountId::new(minute(0), 77), minute(0));
     assert!(!w.store.create_key(&write, &new_key(1)).await.expect("create"));
     assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
 }

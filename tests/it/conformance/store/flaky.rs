@@ -15,11 +15,11 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp};
 use punctual::store::{
-    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
-    Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore,
-    JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule, Renewed, Result, Retried,
-    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
-    StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
+    Changed, Claim, ClaimStore, Claims, Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence,
+    Fired, Firing, FiringStore, JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule,
+    Renewed, Result, Retried, SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore,
+    SkipPage, SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::conformance::faults::{Faults, done_once};
@@ -114,7 +114,7 @@ fn is_refused<T>(again: &Result<T>) -> bool {
 }
 
 flaky! { AccountStore:
-    fn create_account(&self, account: &Account) -> bool
+    fn create_account(&self, write: &Write, name: &str) -> bool
         => |lost, again| done_once(lost, again, |made| *made, |_, again| matches!(again, Ok(false)));
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
@@ -202,4 +202,11 @@ flaky! { UpkeepStore:
         });
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
+}
+
+flaky! { AuditStore:
+    fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
+    fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
+        // The next round, as it would have come anyway.
+        => |lost, again| both(lost, again, |lost, again| lost + again);
 }

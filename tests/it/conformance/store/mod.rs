@@ -5,6 +5,7 @@
 //! a file of its name.
 
 mod accounts;
+mod audit;
 mod changes;
 mod claims;
 mod commits;
@@ -63,6 +64,15 @@ macro_rules! every_case {
                 a_key_needs_an_account,
                 revoking_is_for_good,
                 usage_counts_this_month,
+            }
+            audit {
+                an_entry_says_who_did_what_from_where,
+                every_change_is_entered_once,
+                what_changes_nothing_is_not_entered,
+                what_fails_is_not_entered,
+                of_many_at_once_each_is_entered,
+                entries_are_filtered_and_paged,
+                old_entries_go_in_small_batches,
             }
             schedules {
                 one_reads_back_whole,

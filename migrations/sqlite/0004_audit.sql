@@ -1,0 +1,15 @@
+-- Who did what to which object, from where. Rows are added and, when their time is over, removed;
+-- none is changed. When a change was made is in the id.
+CREATE TABLE audit_log (
+    id         BLOB PRIMARY KEY NOT NULL,
+    account_id BLOB NOT NULL,
+    actor      TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    object     TEXT NOT NULL,
+    origin     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX audit_log_account ON audit_log (account_id, id);
+CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
+BEGIN
+    SELECT RAISE(ABORT, 'the audit log is append-only');
+END;
