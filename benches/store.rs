@@ -134,7 +134,7 @@ impl Bench {
         let account = AccountId::new(next, random.bits());
         let write = || {
             let entry = AuditId::new(next, random.bits());
-            Write { account, now: next, author: Author::SERVICE, entry }
+            Write { account, now: next, author: Author::SERVICE, entry, once: None }
         };
         assert!(store.create_account(&write(), "bench").await.expect("an account"));
         let mut schedules: Vec<_> =

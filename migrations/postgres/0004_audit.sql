@@ -15,3 +15,17 @@ BEGIN
 END $$;
 CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- Calls that take effect once. id: of account, method, path and the client's key. request: of the
+-- body. action, objects: what it took effect on, written with the effect. answer: what was said.
+CREATE TABLE idempotency_keys (
+    id          uuid PRIMARY KEY,
+    account_id  uuid NOT NULL,
+    holder      uuid NOT NULL,
+    reserved_at bigint NOT NULL,
+    request     bytea NOT NULL,
+    action      text,
+    objects     text,
+    answer      text
+);
+CREATE INDEX idempotency_keys_age ON idempotency_keys (reserved_at);

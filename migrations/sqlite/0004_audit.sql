@@ -13,3 +13,17 @@ CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
 END;
+
+-- Calls that take effect once. id: of account, method, path and the client's key. request: of the
+-- body. action, objects: what it took effect on, written with the effect. answer: what was said.
+CREATE TABLE idempotency_keys (
+    id          BLOB PRIMARY KEY NOT NULL,
+    account_id  BLOB NOT NULL,
+    request     BLOB NOT NULL,
+    holder      BLOB NOT NULL,
+    reserved_at INTEGER NOT NULL,
+    action      TEXT,
+    objects     TEXT,
+    answer      TEXT
+) STRICT;
+CREATE INDEX idempotency_keys_age ON idempotency_keys (reserved_at);

@@ -17,6 +17,7 @@
 mod authenticator;
 mod limiter;
 mod local_counters;
+mod once;
 mod operators;
 
 pub use authenticator::{Authenticator, Caller, Decision, Presented, Refusal};

@@ -54,9 +54,9 @@ pub struct Overview {
 /// Commands and queries on accounts and their keys.
 #[derive(Clone)]
 pub struct Accounts {
-    store: SharedStore,
-    clock: Clock,
-    random: Random,
+    pub(super) store: SharedStore,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
 }
 
 impl Accounts {
@@ -147,7 +147,8 @@ impl Accounts {
     }
 
     fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {
-        Write { account, now, author, entry: AuditId::new(now, self.random.bits()) }
+        let entry = AuditId::new(now, self.random.bits());
+        Write { account, now, author, entry, once: None }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{Api, ApiError, limits};
 use crate::accounts::{Caller, Presented, Refusal};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
+use crate::domain::call::{Call, Once};
 use crate::domain::key::Scope;
 use crate::queue::Standing;
 use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
@@ -78,7 +79,7 @@ fn presented(headers: &HeaderMap) -> Presented<'_> {
 pub(super) struct Reader(pub(super) AccountId);
 
 /// The account of a call that changes something, and who makes it; its key must allow that.
-pub(super) struct Writer(pub(super) AccountId, pub(super) Author);
+pub(super) struct Writer(pub(super) AccountId, pub(super) Call);
 
 impl<S: Sync> FromRequestParts<S> for Reader {
     type Rejection = ApiError;
@@ -96,7 +97,9 @@ impl<S: Sync> FromRequestParts<S> for Writer {
         match caller.scope {
             Scope::Write => {
                 let origin = Origin::Client(ClientAddress::of(&parts.extensions).0);
-                Ok(Self(caller.account, Author { actor: Actor::Key(caller.key), origin }))
+                let author = Author { actor: Actor::Key(caller.key), origin };
+                let once = parts.extensions.get::<Once>().copied();
+                Ok(Self(caller.account, Call { author, once }))
             }
             Scope::Read => {
                 let message = "This API key can only read; the call needs one with scope write";

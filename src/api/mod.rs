@@ -28,6 +28,7 @@ mod failures;
 mod front;
 mod guard;
 mod id;
+mod idempotency;
 mod jobs;
 mod limits;
 mod openapi;

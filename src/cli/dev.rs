@@ -70,7 +70,7 @@ async fn demonstrate(app: &App, account: AccountId, ops_url: &str) -> Result<(),
     });
     let fields = Object::parse(demo.to_string().as_bytes(), SCHEDULE_FIELDS);
     let fields = fields.expect("a JSON object with the fields of a schedule");
-    let schedule = app.schedules().create(account, operator(), fields).await?;
-    app.schedules().trigger(account, operator(), schedule.id).await?;
+    let schedule = app.schedules().create(account, operator().into(), fields).await?;
+    app.schedules().trigger(account, operator().into(), schedule.id).await?;
     Ok(())
 }

@@ -106,7 +106,7 @@ id!(
 );
 
 id!(
-    /// A person who signs in.
+    /// A user: a person who signs in.
     UserId,
     "usr_"
 );

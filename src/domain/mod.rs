@@ -4,6 +4,7 @@
 //! the other modules do is read something, ask this one what follows, and write that down.
 
 pub mod audit;
+pub mod call;
 pub mod cron;
 pub mod endpoint;
 pub mod firing;

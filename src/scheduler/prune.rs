@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::Context;
 use crate::domain::Timestamp;
 use crate::runtime::{Pause, RunError, Worker};
+use crate::store::ANSWERS_KEPT;
 
 /// How often it looks for history that is over.
 const EVERY: Duration = Duration::from_secs(600);
@@ -44,10 +45,11 @@ impl Worker for Pruner {
         let store = &self.context.store;
         let removed = store.prune(now.minus(self.keep.history), BATCH).await?;
         let entries = store.prune_audit_log(now.minus(self.keep.audit_log), BATCH).await?;
-        let most = removed.jobs.max(removed.skips).max(removed.versions).max(entries);
+        let answers = store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await?;
+        let most = removed.jobs.max(removed.skips).max(removed.versions).max(entries).max(answers);
         if most > 0 {
             let (jobs, skips, versions) = (removed.jobs, removed.skips, removed.versions);
-            tracing::debug!(jobs, skips, versions, audit_log = entries, "pruned history");
+            tracing::debug!(jobs, skips, versions, audit_log = entries, answers, "pruned history");
         }
         Ok(Pause::For(if most < u64::from(BATCH) { EVERY } else { BETWEEN }))
     }

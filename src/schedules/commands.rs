@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandError, Inner, Schedules};
-use crate::domain::audit::Author;
+use crate::domain::call::Call;
 use crate::domain::job::Job;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::runtime::TaskKind;
@@ -17,12 +17,12 @@ impl Schedules {
     pub async fn delete(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         id: ScheduleId,
     ) -> Result<(), CommandError> {
         let inner = self.0.clone();
         self.run(async move {
-            let write = inner.write(account, author, inner.clock.now());
+            let write = inner.write(account, call, inner.clock.now());
             if !inner.store.delete_schedule(&write, id).await? {
                 return Err(CommandError::NoSuchSchedule);
             }
@@ -37,7 +37,7 @@ impl Schedules {
     pub async fn trigger(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         schedule: ScheduleId,
     ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
@@ -45,10 +45,10 @@ impl Schedules {
             let now = inner.clock.now();
             let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
             if Defect::EarlyAnswer.is_there() {
-                inner.create_later(account, author, job);
+                inner.create_later(account, call, job);
                 return Ok(job.id);
             }
-            let made = inner.store.create_job(&inner.write(account, author, now), &job).await?;
+            let made = inner.store.create_job(&inner.write(account, call, now), &job).await?;
             let ticket = made.ok_or(CommandError::NoSuchSchedule)?;
             inner.push(&[ticket]).await;
             Ok(job.id)
@@ -61,14 +61,14 @@ impl Schedules {
     pub async fn retry_job(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         of: JobId,
     ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
             let now = inner.clock.now();
             let id = JobId::new(now, inner.random.bits());
-            match inner.store.retry_job(&inner.write(account, author, now), of, id).await? {
+            match inner.store.retry_job(&inner.write(account, call, now), of, id).await? {
                 Retried::Created(ticket) => inner.push(&[ticket]).await,
                 Retried::NotFound => return Err(CommandError::NoSuchJob),
                 Retried::Unfinished => return Err(CommandError::JobUnfinished),
@@ -84,12 +84,12 @@ impl Schedules {
     pub async fn cancel_job(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         id: JobId,
     ) -> Result<Job, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
-            let write = inner.write(account, author, inner.clock.now());
+            let write = inner.write(account, call, inner.clock.now());
             match inner.store.cancel_job(&write, id).await? {
                 Cancelled::Done(tickets) => inner.push(&tickets).await,
                 Cancelled::NotFound => return Err(CommandError::NoSuchJob),
@@ -104,11 +104,11 @@ impl Schedules {
 
 impl Inner {
     /// Makes a job that has been answered for: [`Defect::EarlyAnswer`].
-    fn create_later(self: &Arc<Self>, account: AccountId, author: Author, job: NewJob) {
+    fn create_later(self: &Arc<Self>, account: AccountId, call: Call, job: NewJob) {
         let inner = self.clone();
         self.tasks.spawn(TaskKind::Command, async move {
             inner.clock.sleep(Duration::from_millis(500)).await;
-            let write = inner.write(account, author, inner.clock.now());
+            let write = inner.write(account, call, inner.clock.now());
             if let Ok(Some(ticket)) = inner.store.create_job(&write, &job).await {
                 inner.push(&[ticket]).await;
             }

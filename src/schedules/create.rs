@@ -5,7 +5,7 @@ use super::edits::{Edits, SCHEDULE_FIELDS};
 use super::fields::Purpose;
 use super::json::{self, Json, JsonError, Object};
 use super::{CommandError, FieldErrors, Inner, Schedules};
-use crate::domain::audit::Author;
+use crate::domain::call::Call;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::NewSchedule;
@@ -41,12 +41,12 @@ impl Schedules {
     pub async fn create(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         let draft = self.0.check(fields, "", &mut errors);
-        let mut created = self.insert(account, author, vec![errors.unless_any(draft)?]).await?;
+        let mut created = self.insert(account, call, vec![errors.unless_any(draft)?]).await?;
         Ok(created.swap_remove(0))
     }
 
@@ -55,7 +55,7 @@ impl Schedules {
     pub async fn create_bulk(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         batch: Batch,
     ) -> Result<Vec<Schedule>, CommandError> {
         let items = batch.items()?;
@@ -71,13 +71,13 @@ impl Schedules {
                 tokio::task::yield_now().await;
             }
         }
-        self.insert(account, author, errors.unless_any(drafts)?).await
+        self.insert(account, call, errors.unless_any(drafts)?).await
     }
 
     async fn insert(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         drafts: Vec<Draft>,
     ) -> Result<Vec<Schedule>, CommandError> {
         let inner = self.0.clone();
@@ -85,7 +85,7 @@ impl Schedules {
             let now = inner.clock.now();
             let schedules: Vec<_> =
                 drafts.into_iter().map(|draft| inner.new_schedule(draft, now)).collect();
-            inner.store.create_schedules(&inner.write(account, author, now), &schedules).await?;
+            inner.store.create_schedules(&inner.write(account, call, now), &schedules).await?;
             let ids: Vec<_> = schedules.iter().map(|schedule| schedule.id).collect();
             inner.hint(&ids).await;
             Ok(schedules.into_iter().map(|new| created(new, now)).collect())

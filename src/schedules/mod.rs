@@ -41,7 +41,7 @@ pub use preview::{PREVIEW_FIELDS, Preview};
 pub use rules::HAS_NUL;
 pub use update::TOGGLE_FIELDS;
 
-use crate::domain::audit::Author;
+use crate::domain::call::Call;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
@@ -92,8 +92,9 @@ impl Schedules {
 }
 
 impl Inner {
-    fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {
-        Write { account, now, author, entry: AuditId::new(now, self.random.bits()) }
+    fn write(&self, account: AccountId, call: Call, now: Timestamp) -> Write {
+        let (Call { author, once }, entry) = (call, AuditId::new(now, self.random.bits()));
+        Write { account, now, author, entry, once }
     }
 
     fn shard(&self, schedule: ScheduleId) -> ShardId {

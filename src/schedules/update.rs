@@ -5,7 +5,8 @@ use super::edits::Edits;
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Inner, Schedules};
-use crate::domain::audit::{Action, Author};
+use crate::domain::audit::Action;
+use crate::domain::call::Call;
 use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
@@ -40,14 +41,14 @@ impl Schedules {
     pub async fn update(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         id: ScheduleId,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         let edits = Edits::read(fields, "", Purpose::Change, &self.0.outbound, &mut errors);
         match errors.unless_any(edits) {
-            Ok(edits) => self.change(account, author, id, Wish::Edits(Box::new(edits))).await,
+            Ok(edits) => self.change(account, call, id, Wish::Edits(Box::new(edits))).await,
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -56,7 +57,7 @@ impl Schedules {
     pub async fn toggle(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         id: ScheduleId,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
@@ -65,7 +66,7 @@ impl Schedules {
         let enabled = fields.flag("enabled");
         fields.require("enabled", &enabled, Purpose::Creation);
         match enabled {
-            Given::Value(enabled) => self.change(account, author, id, Wish::Switch(enabled)).await,
+            Given::Value(enabled) => self.change(account, call, id, Wish::Switch(enabled)).await,
             _ => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -86,7 +87,7 @@ impl Schedules {
     async fn change(
         &self,
         account: AccountId,
-        author: Author,
+        call: Call,
         id: ScheduleId,
         wish: Wish,
     ) -> Result<Schedule, CommandError> {
@@ -105,7 +106,7 @@ impl Schedules {
                 }
                 let now = inner.clock.now();
                 let change = inner.work_out(&current, draft, wish.action(), now);
-                let write = inner.write(account, author, now);
+                let write = inner.write(account, call, now);
                 match inner.store.change_schedule(&write, id, &change).await? {
                     Changed::Done(tickets) => {
                         inner.push(&tickets).await;

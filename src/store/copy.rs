@@ -49,11 +49,13 @@ pub enum Table {
     Skips,
     /// Who changed what.
     AuditLog,
+    /// Calls that take effect once.
+    IdempotencyKeys,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Accounts,
         Self::ApiKeys,
         Self::Schedules,
@@ -63,6 +65,7 @@ impl Table {
         Self::Attempts,
         Self::Skips,
         Self::AuditLog,
+        Self::IdempotencyKeys,
     ];
 
     /// Its name, in either kind of store.
@@ -77,6 +80,7 @@ impl Table {
             Self::Attempts => "attempts",
             Self::Skips => "skips",
             Self::AuditLog => "audit_log",
+            Self::IdempotencyKeys => "idempotency_keys",
         }
     }
 
@@ -145,6 +149,16 @@ impl Table {
                 ("action", Plain),
                 ("object", Plain),
                 ("origin", Plain),
+            ],
+            Self::IdempotencyKeys => &[
+                ("id", Id),
+                ("account_id", Id),
+                ("request", Bytes),
+                ("holder", Id),
+                ("reserved_at", Plain),
+                ("action", Plain),
+                ("objects", Plain),
+                ("answer", Plain),
             ],
         }
     }

@@ -35,6 +35,7 @@ mod damage;
 mod ending;
 mod error;
 mod firing;
+mod idempotency;
 mod jobs;
 mod paging;
 pub mod postgres;
@@ -56,6 +57,7 @@ pub use claims::{
 pub use copy::{Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
+pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
 pub use schedules::{
     Change, Changed, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery, ScheduleSort,
@@ -64,11 +66,19 @@ pub use schedules::{
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 
 use crate::domain::audit::Author;
+use crate::domain::call::Once;
 use crate::domain::{AccountId, AuditId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
-    AccountStore + ScheduleStore + JobStore + FiringStore + ClaimStore + UpkeepStore + AuditStore
+    AccountStore
+    + ScheduleStore
+    + JobStore
+    + FiringStore
+    + ClaimStore
+    + UpkeepStore
+    + AuditStore
+    + IdempotencyStore
 {
 }
 
@@ -80,6 +90,7 @@ impl<T> Store for T where
         + ClaimStore
         + UpkeepStore
         + AuditStore
+        + IdempotencyStore
 {
 }
 
@@ -102,4 +113,7 @@ pub struct Write {
     /// The id of its entry in the audit log, made at `now`; a change of several objects has an
     /// entry for each, of the ids that follow.
     pub entry: AuditId,
+    /// The reservation that the call takes effect under, if it carries an idempotency key. Such a
+    /// call makes one change.
+    pub once: Option<Once>,
 }

@@ -4,8 +4,9 @@
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::damage::Kept;
+use super::idempotency::StoredKey;
 use super::stored::timings_of;
-use super::{Account, AuditEntry, KnownKey, SkipPage};
+use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
@@ -111,6 +112,22 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
             id: row.read("id")?,
             name: row.read("name")?,
             created_at: row.read("created_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for StoredKey {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let action: Option<Action> = row.read("action")?;
+        let objects: Option<String> = row.read("objects")?;
+        let objects = objects.map(|text| serde_json::from_str(&text)).transpose();
+        let objects = objects.map_err(|_| unfit("objects", "not a list of ids"))?;
+        Ok(Self {
+            request: row.read("request")?,
+            holder: row.read("holder")?,
+            reserved_at: row.read("reserved_at")?,
+            receipt: action.zip(objects).map(|(action, objects)| Receipt { action, objects }),
+            answer: row.read("answer")?,
         })
     }
 }

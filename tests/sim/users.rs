@@ -131,7 +131,7 @@ impl World {
         let (now, account) = (self.clock.now(), self.account);
         let fields = self.fields(&wish);
         let answer = self
-            .command(|all| async move { all.create(account, Author::SERVICE, fields).await })
+            .command(|all| async move { all.create(account, Author::SERVICE.into(), fields).await })
             .await;
         let found = match answer {
             Some(created) => Some(created.expect("a valid schedule").id),
@@ -206,7 +206,9 @@ impl World {
     async fn become_as(&mut self, id: ScheduleId, wish: Wish) {
         let (now, account, fields) = (self.clock.now(), self.account, self.fields(&wish));
         let answer = self
-            .command(|all| async move { all.update(account, Author::SERVICE, id, fields).await })
+            .command(
+                |all| async move { all.update(account, Author::SERVICE.into(), id, fields).await },
+            )
             .await;
         let lost = answer.is_none();
         if let Some(Err(error)) = answer {
@@ -234,8 +236,9 @@ impl World {
 
     pub async fn delete_one(&mut self, id: ScheduleId) {
         let (now, account) = (self.clock.now(), self.account);
-        let answer =
-            self.command(|all| async move { all.delete(account, Author::SERVICE, id).await }).await;
+        let answer = self
+            .command(|all| async move { all.delete(account, Author::SERVICE.into(), id).await })
+            .await;
         let gone = self.stored(id).await.is_none();
         if answer.is_some_and(|answer| answer.is_err() || !gone) {
             self.breaks(format_args!("{id} could not be deleted"));
@@ -262,7 +265,7 @@ impl World {
         let Some(id) = self.some_schedule() else { return };
         let account = self.account;
         let answer = self
-            .command(|all| async move { all.trigger(account, Author::SERVICE, id).await })
+            .command(|all| async move { all.trigger(account, Author::SERVICE.into(), id).await })
             .await;
         self.promise(answer).await;
     }
@@ -278,7 +281,7 @@ impl World {
         }
         let (account, of) = (self.account, *self.dice.pick(&finished));
         let answer = self
-            .command(|all| async move { all.retry_job(account, Author::SERVICE, of).await })
+            .command(|all| async move { all.retry_job(account, Author::SERVICE.into(), of).await })
             .await;
         self.promise(answer).await;
     }
@@ -305,7 +308,7 @@ impl World {
         }
         let (account, id) = (self.account, *self.dice.pick(&open));
         let answer = self
-            .command(|all| async move { all.cancel_job(account, Author::SERVICE, id).await })
+            .command(|all| async move { all.cancel_job(account, Author::SERVICE.into(), id).await })
             .await;
         match answer {
             // It may have finished in the meantime.

@@ -75,7 +75,7 @@ impl World {
     pub fn write(&self) -> Write {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
-        Write { account: self.account, now, author: Author::SERVICE, entry }
+        Write { account: self.account, now, author: Author::SERVICE, entry, once: None }
     }
 
     pub fn process(&mut self) -> &mut Process {

@@ -5,6 +5,7 @@ use sqlx::{FromRow, PgConnection};
 
 use super::audit;
 use super::error::Outcome;
+use super::idempotency;
 use super::overlap;
 use super::partitions::days_of;
 use super::tickets::tickets;
@@ -98,6 +99,8 @@ async fn trigger(
     let ticket = create(connection, write, job, Trigger::Manual).await?;
     if ticket.is_some() {
         audit::record(connection, write, Action::ScheduleTriggered, [job.schedule]).await?;
+        let made = [job.id.to_string()];
+        idempotency::mark(connection, write, Action::ScheduleTriggered, &made).await?;
     }
     Ok(ticket)
 }
@@ -125,6 +128,8 @@ async fn retry(
         return Ok(Retried::ScheduleGone);
     };
     audit::record(connection, write, Action::JobRetried, [of]).await?;
+    let made = [id.to_string()];
+    idempotency::mark(connection, write, Action::JobRetried, &made).await?;
     Ok(Retried::Created(ticket))
 }
 
@@ -133,6 +138,11 @@ async fn retry(
 struct Belongs {
     shard: ShardId,
     schedule_id: ScheduleId,
+}
+
+async fn record_cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<()> {
+    audit::record(connection, write, Action::JobCancelled, [id]).await?;
+    idempotency::mark(connection, write, Action::JobCancelled, &[id.to_string()]).await
 }
 
 async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
@@ -173,7 +183,7 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
             .execute(&mut *connection)
             .await?;
             if stopped.rows_affected() > 0 {
-                audit::record(connection, write, Action::JobCancelled, [id]).await?;
+                record_cancel(connection, write, id).await?;
             }
             Ok(Cancelled::Done(Vec::new()))
         }
@@ -189,7 +199,7 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
             .bind(write.now)
             .execute(&mut *connection)
             .await?;
-            audit::record(connection, write, Action::JobCancelled, [id]).await?;
+            record_cancel(connection, write, id).await?;
             let ended = Ended { shard, schedule, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))

@@ -50,6 +50,7 @@ mod ending;
 mod error;
 mod fire;
 mod firing;
+mod idempotency;
 mod job_list;
 mod jobs;
 mod open;

@@ -20,8 +20,9 @@ pub(super) async fn record<T: Display>(
     action: Action,
     objects: impl IntoIterator<Item = T>,
 ) -> Outcome<()> {
-    let row = |(n, object): (usize, T)| (hex(&write.entry.nth(n)), object.to_string());
-    let rows = json_rows(&objects.into_iter().enumerate().map(row).collect::<Vec<_>>());
+    let objects: Vec<String> = objects.into_iter().map(|object| object.to_string()).collect();
+    let row = |(n, object)| (hex(&write.entry.nth(n)), object);
+    let rows = json_rows(&objects.iter().enumerate().map(row).collect::<Vec<_>>());
     sqlx::query(
         "INSERT INTO audit_log (id, account_id, actor, action, object, origin)
          SELECT unhex(value ->> 0), ?1, ?2, ?3, value ->> 1, ?4 FROM jsonb_each(?5)",

@@ -5,6 +5,7 @@ use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::audit;
 use super::error::Outcome;
+use super::idempotency;
 use super::overlap;
 use super::tickets::tickets;
 use super::{SqliteStore, failed_in};
@@ -77,6 +78,8 @@ async fn trigger(
     let ticket = create(connection, write, job, Trigger::Manual).await?;
     if ticket.is_some() {
         audit::record(connection, write, Action::ScheduleTriggered, [job.schedule]).await?;
+        let made = [job.id.to_string()];
+        idempotency::mark(connection, write, Action::ScheduleTriggered, &made).await?;
     }
     Ok(ticket)
 }
@@ -104,6 +107,8 @@ async fn retry(
         return Ok(Retried::ScheduleGone);
     };
     audit::record(connection, write, Action::JobRetried, [of]).await?;
+    let made = [id.to_string()];
+    idempotency::mark(connection, write, Action::JobRetried, &made).await?;
     Ok(Retried::Created(ticket))
 }
 
@@ -113,6 +118,11 @@ struct Standing {
     status: JobStatus,
     shard: ShardId,
     schedule_id: ScheduleId,
+}
+
+async fn record_cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<()> {
+    audit::record(connection, write, Action::JobCancelled, [id]).await?;
+    idempotency::mark(connection, write, Action::JobCancelled, &[id.to_string()]).await
 }
 
 async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
@@ -139,7 +149,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             .execute(&mut *connection)
             .await?;
             if stopped.rows_affected() > 0 {
-                audit::record(connection, write, Action::JobCancelled, [id]).await?;
+                record_cancel(connection, write, id).await?;
             }
             Ok(Cancelled::Done(Vec::new()))
         }
@@ -155,7 +165,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             .bind(write.now)
             .execute(&mut *connection)
             .await?;
-            audit::record(connection, write, Action::JobCancelled, [id]).await?;
+            record_cancel(connection, write, id).await?;
             let ended = Ended { shard: standing.shard, schedule: standing.schedule_id, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))

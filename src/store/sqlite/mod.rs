@@ -33,6 +33,7 @@ mod error;
 mod fire;
 mod firing;
 mod halves;
+mod idempotency;
 mod job_list;
 mod jobs;
 mod lock;

@@ -128,6 +128,7 @@ async fn a_call_that_changes_nothing_writes_nothing() {
     ] {
         service.call(method, &path).json(&body).send().await;
     }
+    service.advance(1);
     let read_key = service.read_key().await;
     let refused = service.call("DELETE", &of("")).key(&read_key).send().await;
     assert_eq!(refused.status, 403);

@@ -208,7 +208,7 @@ async fn many(service: &Service, count: usize) -> Vec<String> {
         let second = i64::try_from(place).expect("few");
         let at = Timestamp::from_millis(START.as_millis() + second * 1_000);
         let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
-        let write = Write { account: service.account.id, now: at, author, entry };
+        let write = Write { account: service.account.id, now: at, author, entry, once: None };
         let new = NewJob { id: JobId::new(at, 9), schedule };
         service.store.create_job(&write, &new).await.expect("made");
         jobs.insert(0, new.id.to_string());

@@ -9,6 +9,7 @@ mod envelope;
 mod faults;
 mod harness;
 mod hostile;
+mod idempotency;
 mod jobs;
 mod keys;
 mod lifecycle;

@@ -38,7 +38,7 @@ fn copied(world: &World, from: &Installation) -> Vec<(String, u64, u64, u64)> {
         Some(((*name).to_owned(), source, target, written))
     };
     let rows: Vec<_> = text.lines().filter_map(row).collect();
-    assert_eq!(rows.len(), 9, "{text}");
+    assert_eq!(rows.len(), 10, "{text}");
     assert!(rows.iter().all(|(_, source, target, _)| source == target), "{text}");
     assert!(text.contains(&format!("with {SHARDS} shards")), "{text}");
     rows
@@ -111,11 +111,15 @@ async fn everything_is_moved_and_a_second_copy_changes_nothing() {
     assert_eq!((&skips[0]["count"], &skips[0]["reason"]), (&json!(7), &json!("overlap")));
 }
 
+/// And an idempotency key.
 async fn add_a_skip(installation: &Installation) {
     let mut store = open(installation).await;
     let sql = "INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
                SELECT account_id, id, created_at, created_at + 60000, 7, 'overlap'
                FROM schedules LIMIT 1";
+    store.execute(sql).await.expect("inserted");
+    let sql = "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at, answer)
+               SELECT randomblob(16), id, randomblob(32), randomblob(16), 7, '{}' FROM accounts";
     store.execute(sql).await.expect("inserted");
     store.close().await.expect("closed");
 }

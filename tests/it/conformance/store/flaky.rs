@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::call::Once;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -17,9 +18,10 @@ use punctual::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp};
 use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence,
-    Fired, Firing, FiringStore, JobPage, JobQuery, JobStore, KnownKey, NewJob, NewKey, NewSchedule,
-    Renewed, Result, Retried, SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore,
-    SkipPage, SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    Fired, Firing, FiringStore, IdempotencyStore, JobPage, JobQuery, JobStore, KnownKey, NewJob,
+    NewKey, NewSchedule, Renewed, Reservation, Reserved, Result, Retried, SchedulePage,
+    ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreErrorKind,
+    Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::conformance::faults::{Faults, done_once};
@@ -207,6 +209,15 @@ flaky! { UpkeepStore:
 flaky! { AuditStore:
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
+        // The next round, as it would have come anyway.
+        => |lost, again| both(lost, again, |lost, again| lost + again);
+}
+
+flaky! { IdempotencyStore:
+    fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
+    fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
+    fn release(&self, account: AccountId, once: Once) -> ();
+    fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
         // The next round, as it would have come anyway.
         => |lost, again| both(lost, again, |lost, again| lost + again);
 }

@@ -13,6 +13,7 @@ mod damage;
 mod dropped;
 mod firing;
 mod flaky;
+mod idempotency;
 mod job_lists;
 mod jobs;
 mod overlap;
@@ -73,6 +74,16 @@ macro_rules! every_case {
                 of_many_at_once_each_is_entered,
                 entries_are_filtered_and_paged,
                 old_entries_go_in_small_batches,
+            }
+            idempotency {
+                the_first_call_runs_and_its_answer_is_kept,
+                a_key_is_of_one_account,
+                a_released_or_forgotten_key_can_be_used_again,
+                the_effect_leaves_a_receipt_in_its_transaction,
+                a_receipt_names_what_was_made_in_order,
+                who_has_lost_the_key_has_no_effect,
+                of_many_at_once_one_runs,
+                old_answers_go_in_small_batches,
             }
             schedules {
                 one_reads_back_whole,

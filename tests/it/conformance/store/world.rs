@@ -126,7 +126,7 @@ pub fn every_job() -> JobQuery {
 
 /// A change by the service.
 pub fn write(account: AccountId, now: Timestamp, random: u128) -> Write {
-    Write { account, now, author: Author::SERVICE, entry: AuditId::new(now, random) }
+    Write { account, now, author: Author::SERVICE, entry: AuditId::new(now, random), once: None }
 }
 
 impl World {

@@ -43,11 +43,11 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
 async fn an_older_store_has_to_be_migrated() {
     let database = Database::migrated().await;
     let (store, mut beside) = (database.open(), database.beside().await);
-    run(&mut beside, "UPDATE _sqlx_migrations SET version = 0 WHERE version = 1").await;
+    run(&mut beside, "UPDATE _sqlx_migrations SET version = -version").await;
     let error = store.check_version().await.expect_err("a migration is missing");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(error.to_string().contains("punctual migrate"), "{error}");
-    run(&mut beside, "UPDATE _sqlx_migrations SET version = 1, checksum = ''").await;
+    run(&mut beside, "UPDATE _sqlx_migrations SET version = -version, checksum = ''").await;
     let error = store.migrate().await.expect_err("another migration of that number");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
 }
