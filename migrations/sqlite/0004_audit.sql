@@ -27,3 +27,6 @@ CREATE TABLE idempotency_keys (
     answer      TEXT
 ) STRICT;
 CREATE INDEX idempotency_keys_age ON idempotency_keys (reserved_at);
+
+-- Who made a key: as in the audit log. Unknown of keys that are older than that.
+ALTER TABLE api_keys ADD COLUMN created_by TEXT;

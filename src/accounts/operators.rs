@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use crate::domain::audit::Author;
-use crate::domain::key::{ApiKey, KeyRecord, Scope};
+use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
-use crate::store::{Account, AuditPage, AuditQuery, NewKey, SharedStore, StoreError, Usage, Write};
+use crate::store::{
+    Account, AuditPage, AuditQuery, NewKey, Rotated, Rotation, SharedStore, StoreError, Usage,
+    Write,
+};
 
 /// The longest name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
@@ -26,6 +29,12 @@ pub enum AccountError {
     /// There is no key with this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
+    /// The account has as many keys that work as it can have.
+    #[error("the account has {MOST_KEYS} keys that work already: revoke one first")]
+    TooManyKeys,
+    /// The key works no longer, so that nothing can take its place.
+    #[error("the key {0} works no longer: make a new one with `punctual key create`")]
+    KeyIsOver(KeyId),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -124,6 +133,27 @@ impl Accounts {
     /// The keys of an account, newest first.
     pub async fn keys(&self, account: &Account) -> Result<Vec<KeyRecord>, AccountError> {
         Ok(self.store.keys(account.id).await?)
+    }
+
+    /// Makes a key of the same name and scope as another one, whose ever that is; both work until
+    /// `overlap` is over.
+    pub async fn rotate_key(
+        &self,
+        author: Author,
+        old: KeyId,
+        overlap: Duration,
+    ) -> Result<ApiKey, AccountError> {
+        let known = self.store.key(old).await?.ok_or(AccountError::NoSuchKey(old))?;
+        let now = self.clock.now();
+        let new = ApiKey::new(KeyId::new(now, self.random.bits()), |bytes| self.random.fill(bytes));
+        let (old_expires_at, digest) = (now.plus(overlap), new.digest());
+        let rotation = Rotation { old, old_expires_at, new: new.id(), digest };
+        let write = self.write(known.account, author, now);
+        match self.store.rotate_key(&write, &rotation).await? {
+            Rotated::Done => Ok(new),
+            Rotated::NotFound => Err(AccountError::KeyIsOver(old)),
+            Rotated::TooMany => Err(AccountError::TooManyKeys),
+        }
     }
 
     /// Revokes a key for good, whose ever it is.

@@ -41,6 +41,20 @@ pub enum KeyCommand {
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
+    /// Make a new key in the place of one, and print it; it cannot be shown again
+    ///
+    /// It has the name, the scope and as much time as the old one had. The old one works until the
+    /// overlap is over.
+    Rotate {
+        /// The id of the old one, as `punctual key list` shows it
+        #[arg(value_name = "KEY_ID", value_parser = key_id)]
+        id: KeyId,
+        /// How long both keys work, such as 24h or 15m
+        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
+        overlap: Duration,
+        #[command(flatten)]
+        settings: SettingArgs<StoreOnly>,
+    },
     /// Revoke a key for good
     Revoke {
         /// Its id, as `punctual key list` shows it
@@ -107,6 +121,11 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             let keys = accounts.keys(&account).await.map_err(refused)?;
             output::print(&key_table(&keys, Clock::system().now()))
         }
+        KeyCommand::Rotate { id, overlap, settings } => {
+            let accounts = accounts(settings).await?;
+            let key = accounts.rotate_key(operator(), *id, *overlap).await.map_err(refused)?;
+            output::print(&format!("{}\n", key.reveal()))
+        }
         KeyCommand::Revoke { id, settings } => {
             accounts(settings).await?.revoke_key(operator(), *id).await.map_err(refused)?;
             output::print(&format!("{id} is revoked; servers refuse it within 5 seconds\n"))
@@ -132,10 +151,11 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
         };
         let expires = key.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let (id, created) = (key.id.to_string(), key.created_at.to_string());
-        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned()]
+        let by = key.created_by.clone().unwrap_or_default();
+        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned(), by]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
-    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE"], &rows)
+    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY"], &rows)
 }
 
 async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
@@ -162,13 +182,14 @@ mod tests {
             name: "a".to_owned(),
             scope: Scope::Read,
             created_at: then,
+            created_by: Some("operator:root".to_owned()),
             expires_at,
             revoked_at,
         };
         let keys = [key(None, None), key(Some(now), None), key(Some(now), Some(then))];
         let text = key_table(&keys, now);
         let states: Vec<_> =
-            text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+            text.lines().filter_map(|line| line.split_whitespace().nth(5)).collect();
         assert_eq!(states, ["STATE", "active", "expired", "revoked"]);
     }
 }

@@ -70,7 +70,7 @@ pub enum Command {
     /// Make or list accounts
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Make, list or revoke API keys
+    /// Make, list, rotate or revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
     /// Explain a cron expression and list its next runs

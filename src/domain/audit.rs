@@ -13,6 +13,8 @@ names! {
         AccountCreated = "account.created",
         /// An API key was made.
         KeyCreated = "key.created",
+        /// An API key was replaced by a new one.
+        KeyRotated = "key.rotated",
         /// An API key was revoked.
         KeyRevoked = "key.revoked",
         /// A schedule was made.

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use chrono::{Datelike, TimeZone, Utc};
 
 use super::{Result, Write};
+#[cfg(doc)]
+use crate::domain::key::MOST_KEYS;
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::{AccountId, KeyId, Timestamp};
 
@@ -37,6 +39,31 @@ impl std::fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyDigest")
     }
+}
+
+/// A key to be stored in the place of another one, with its name and scope, and as much time to
+/// live as that one had.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// The key that it replaces.
+    pub old: KeyId,
+    /// From when on that one is refused, unless it expires before.
+    pub old_expires_at: Timestamp,
+    /// The id of the new key.
+    pub new: KeyId,
+    /// The hash of the whole new key.
+    pub digest: KeyDigest,
+}
+
+/// What became of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotated {
+    /// Both keys work.
+    Done,
+    /// The account has no such key that works.
+    NotFound,
+    /// The account has [`MOST_KEYS`] that work.
+    TooMany,
 }
 
 /// What authentication needs to know of a key.
@@ -85,6 +112,9 @@ pub trait AccountStore: Send + Sync {
 
     /// The account's keys, newest first, revoked and expired ones too.
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
+
+    /// Lets a new key take the place of one that works; until then both do.
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated>;
 
     /// Revokes a key for good; `false` if the account has no such key. Again: no effect.
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;

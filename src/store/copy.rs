@@ -115,6 +115,7 @@ impl Table {
                 ("scope", Plain),
                 ("digest", Bytes),
                 ("created_at", Plain),
+                ("created_by", Plain),
                 ("expires_at", Plain),
                 ("revoked_at", Plain),
             ],

@@ -48,7 +48,7 @@ mod stored;
 mod upkeep;
 mod version;
 
-pub use accounts::{Account, AccountStore, KnownKey, NewKey, Usage};
+pub use accounts::{Account, AccountStore, KnownKey, NewKey, Rotated, Rotation, Usage};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,

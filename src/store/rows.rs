@@ -151,6 +151,7 @@ impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
             name: row.read("name")?,
             scope: row.read("scope")?,
             created_at: row.read("created_at")?,
+            created_by: row.read("created_by")?,
             expires_at: row.read("expires_at")?,
             revoked_at: row.read("revoked_at")?,
         })

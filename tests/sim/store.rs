@@ -14,9 +14,9 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, DueEntry, ExpiredClaim, Fence,
     Fired, Firing, FiringStore, IdempotencyStore, JobPage, JobQuery, JobStore, KnownKey, NewJob,
-    NewKey, NewSchedule, Renewed, Reservation, Reserved, Result, Retried, SchedulePage,
-    ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreError,
-    StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
+    NewKey, NewSchedule, Renewed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
+    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
+    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::gate::Gate;
@@ -51,6 +51,7 @@ gated! { AccountStore:
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
     fn create_key(&self, write: &Write, key: &NewKey) -> bool;
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
+    fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
 }

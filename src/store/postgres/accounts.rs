@@ -8,10 +8,12 @@ use super::error::Outcome;
 use super::values::{count, key_from};
 use super::{PostgresStore, Within};
 use crate::domain::audit::Action;
-use crate::domain::key::KeyRecord;
+use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
-use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, Usage, Write};
+use crate::store::{
+    Account, AccountStore, KnownKey, NewKey, Result, Rotated, Rotation, Usage, Write,
+};
 
 #[async_trait]
 impl AccountStore for PostgresStore {
@@ -66,10 +68,19 @@ impl AccountStore for PostgresStore {
             .run("keys", Within::Statement, move |connection| {
                 Box::pin(async move {
                     let query = "
-                        SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
+                        SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
                         WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
                     Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
                 })
+            })
+            .await
+    }
+
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated> {
+        let (write, rotation) = (*write, *rotation);
+        self.api
+            .run("rotate_key", Within::Transaction, move |connection| {
+                Box::pin(rotate_key(connection, write, rotation))
             })
             .await
     }
@@ -136,8 +147,8 @@ async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> 
 
 async fn create_key(connection: &mut PgConnection, write: Write, key: NewKey) -> Outcome<bool> {
     let made = sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at)
-         SELECT $1, id, $3, $4, $5, $6, $7 FROM accounts WHERE id = $2",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT $1, id, $3, $4, $5, $6, $7, $8 FROM accounts WHERE id = $2",
     )
     .bind(key.id)
     .bind(write.account)
@@ -146,6 +157,7 @@ async fn create_key(connection: &mut PgConnection, write: Write, key: NewKey) ->
     .bind(key.digest.0)
     .bind(write.now)
     .bind(key.expires_at)
+    .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
     if made.rows_affected() == 0 {
@@ -153,6 +165,60 @@ async fn create_key(connection: &mut PgConnection, write: Write, key: NewKey) ->
     }
     audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
     Ok(true)
+}
+
+/// One rotation after the other, so that there are never too many keys.
+async fn rotate_key(
+    connection: &mut PgConnection,
+    write: Write,
+    rotation: Rotation,
+) -> Outcome<Rotated> {
+    sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE")
+        .bind(write.account)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let working: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM api_keys
+         WHERE account_id = $1 AND revoked_at IS NULL
+           AND (expires_at IS NULL OR expires_at > $2)",
+    )
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if working >= i64::from(MOST_KEYS) {
+        return Ok(Rotated::TooMany);
+    }
+    let made = sqlx::query(
+        "INSERT INTO api_keys
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT $3, account_id, name, scope, $4, $5, $5 + (expires_at - created_at), $6
+         FROM api_keys
+         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL
+           AND (expires_at IS NULL OR expires_at > $5)",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.new)
+    .bind(rotation.digest.0)
+    .bind(write.now)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(Rotated::NotFound);
+    }
+    sqlx::query(
+        "UPDATE api_keys SET expires_at = least(coalesce(expires_at, $3), $3)
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.old_expires_at)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    Ok(Rotated::Done)
 }
 
 async fn revoke_key(connection: &mut PgConnection, write: Write, id: KeyId) -> Outcome<bool> {

@@ -22,6 +22,8 @@
 //! 4. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //! 5. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
 //!
+//! A call's row of `idempotency_keys` is wanted by nobody else but those who ask for its key.
+//!
 //! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
 //! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
 //! committing waits a moment, and then goes past it too (`passing`).

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
-use super::{PostgresStore, Within, audit, change, idempotency, skips};
+use super::{PostgresStore, Within, audit, change, skips};
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
@@ -138,9 +138,7 @@ async fn create(
     .bind(column(news, |new| next_tick(new.is_enabled, new.next_tick)))
     .execute(&mut *connection)
     .await?;
-    let made = column(news, |new| new.id.to_string());
-    audit::record(connection, write, Action::ScheduleCreated, &made).await?;
-    idempotency::mark(connection, write, Action::ScheduleCreated, &made).await
+    audit::record(connection, write, Action::ScheduleCreated, column(news, |new| new.id)).await
 }
 
 fn column<'a, T>(news: &'a [NewSchedule], value: impl Fn(&'a NewSchedule) -> T) -> Vec<T> {

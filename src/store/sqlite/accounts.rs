@@ -8,10 +8,13 @@ use super::error::{Fault, Outcome};
 use super::values::key_from;
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
-use crate::domain::key::KeyRecord;
+use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
-use crate::store::{Account, AccountStore, KnownKey, NewKey, Result, StoreErrorKind, Usage, Write};
+use crate::store::{
+    Account, AccountStore, KnownKey, NewKey, Result, Rotated, Rotation, StoreErrorKind, Usage,
+    Write,
+};
 
 #[async_trait]
 impl AccountStore for SqliteStore {
@@ -45,10 +48,18 @@ impl AccountStore for SqliteStore {
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
         let query = sqlx::query_as(
-            "SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
+            "SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
              WHERE account_id = ?1 ORDER BY created_at DESC, id DESC",
         );
         self.readers.all(query.bind(account)).await.map_err(failed_in("keys"))
+    }
+
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated> {
+        let (write, rotation) = (*write, *rotation);
+        self.write("rotate_key", move |connection| {
+            Box::pin(rotate_key(connection, write, rotation))
+        })
+        .await
     }
 
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
@@ -88,8 +99,8 @@ async fn create_account(
 
 async fn create_key(connection: &mut SqliteConnection, write: Write, key: NewKey) -> Outcome<bool> {
     let made = sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at)
-         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7 FROM accounts WHERE id = ?2",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8 FROM accounts WHERE id = ?2",
     )
     .bind(key.id)
     .bind(write.account)
@@ -98,6 +109,7 @@ async fn create_key(connection: &mut SqliteConnection, write: Write, key: NewKey
     .bind(key.digest.0.to_vec())
     .bind(write.now)
     .bind(key.expires_at)
+    .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
     if made.rows_affected() == 0 {
@@ -105,6 +117,56 @@ async fn create_key(connection: &mut SqliteConnection, write: Write, key: NewKey
     }
     audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
     Ok(true)
+}
+
+/// One rotation after the other, so that there are never too many keys.
+async fn rotate_key(
+    connection: &mut SqliteConnection,
+    write: Write,
+    rotation: Rotation,
+) -> Outcome<Rotated> {
+    let working: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM api_keys
+         WHERE account_id = ?1 AND revoked_at IS NULL
+           AND (expires_at IS NULL OR expires_at > ?2)",
+    )
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if working >= i64::from(MOST_KEYS) {
+        return Ok(Rotated::TooMany);
+    }
+    let made = sqlx::query(
+        "INSERT INTO api_keys
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + (expires_at - created_at), ?6
+         FROM api_keys
+         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL
+           AND (expires_at IS NULL OR expires_at > ?5)",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.new)
+    .bind(rotation.digest.0.to_vec())
+    .bind(write.now)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(Rotated::NotFound);
+    }
+    sqlx::query(
+        "UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?3), ?3)
+         WHERE id = ?1 AND account_id = ?2",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.old_expires_at)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    Ok(Rotated::Done)
 }
 
 async fn revoke_key(connection: &mut SqliteConnection, write: Write, id: KeyId) -> Outcome<bool> {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use super::error::Outcome;
+use super::idempotency;
 use super::values::{hex, json_rows};
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
@@ -13,7 +14,8 @@ use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::store::audit::{bounds, page};
 use crate::store::{AuditEntry, AuditPage, AuditQuery, AuditStore, Result, Write};
 
-/// Enters that `action` was done to each of the objects.
+/// Enters that `action` was done to each of the objects. They are what the answer to the call is
+/// about: its reservation, if it has one, keeps them.
 pub(super) async fn record<T: Display>(
     connection: &mut SqliteConnection,
     write: Write,
@@ -21,6 +23,28 @@ pub(super) async fn record<T: Display>(
     objects: impl IntoIterator<Item = T>,
 ) -> Outcome<()> {
     let objects: Vec<String> = objects.into_iter().map(|object| object.to_string()).collect();
+    enter(connection, write, action, &objects).await?;
+    idempotency::mark(connection, write, action, &objects).await
+}
+
+/// The same for what was done to one object and has made another one, which the answer is about.
+pub(super) async fn record_making(
+    connection: &mut SqliteConnection,
+    write: Write,
+    action: Action,
+    object: impl Display,
+    made: impl Display,
+) -> Outcome<()> {
+    enter(connection, write, action, &[object.to_string()]).await?;
+    idempotency::mark(connection, write, action, &[made.to_string()]).await
+}
+
+async fn enter(
+    connection: &mut SqliteConnection,
+    write: Write,
+    action: Action,
+    objects: &[String],
+) -> Outcome<()> {
     let row = |(n, object)| (hex(&write.entry.nth(n)), object);
     let rows = json_rows(&objects.iter().enumerate().map(row).collect::<Vec<_>>());
     sqlx::query(

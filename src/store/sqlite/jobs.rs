@@ -5,7 +5,6 @@ use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::audit;
 use super::error::Outcome;
-use super::idempotency;
 use super::overlap;
 use super::tickets::tickets;
 use super::{SqliteStore, failed_in};
@@ -77,9 +76,8 @@ async fn trigger(
 ) -> Outcome<Option<Ticket>> {
     let ticket = create(connection, write, job, Trigger::Manual).await?;
     if ticket.is_some() {
-        audit::record(connection, write, Action::ScheduleTriggered, [job.schedule]).await?;
-        let made = [job.id.to_string()];
-        idempotency::mark(connection, write, Action::ScheduleTriggered, &made).await?;
+        let action = Action::ScheduleTriggered;
+        audit::record_making(connection, write, action, job.schedule, job.id).await?;
     }
     Ok(ticket)
 }
@@ -106,9 +104,7 @@ async fn retry(
     let Some(ticket) = create(connection, write, job, Trigger::Retry).await? else {
         return Ok(Retried::ScheduleGone);
     };
-    audit::record(connection, write, Action::JobRetried, [of]).await?;
-    let made = [id.to_string()];
-    idempotency::mark(connection, write, Action::JobRetried, &made).await?;
+    audit::record_making(connection, write, Action::JobRetried, of, id).await?;
     Ok(Retried::Created(ticket))
 }
 
@@ -118,11 +114,6 @@ struct Standing {
     status: JobStatus,
     shard: ShardId,
     schedule_id: ScheduleId,
-}
-
-async fn record_cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<()> {
-    audit::record(connection, write, Action::JobCancelled, [id]).await?;
-    idempotency::mark(connection, write, Action::JobCancelled, &[id.to_string()]).await
 }
 
 async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
@@ -149,7 +140,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             .execute(&mut *connection)
             .await?;
             if stopped.rows_affected() > 0 {
-                record_cancel(connection, write, id).await?;
+                audit::record(connection, write, Action::JobCancelled, [id]).await?;
             }
             Ok(Cancelled::Done(Vec::new()))
         }
@@ -165,7 +156,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             .bind(write.now)
             .execute(&mut *connection)
             .await?;
-            record_cancel(connection, write, id).await?;
+            audit::record(connection, write, Action::JobCancelled, [id]).await?;
             let ended = Ended { shard: standing.shard, schedule: standing.schedule_id, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))

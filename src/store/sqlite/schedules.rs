@@ -8,7 +8,6 @@ use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
-use super::idempotency;
 use super::values::{Hex, hex, json_rows};
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
@@ -140,9 +139,7 @@ async fn create(
     .bind(rows)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::ScheduleCreated, &ids).await?;
-    let made: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    idempotency::mark(connection, write, Action::ScheduleCreated, &made).await
+    audit::record(connection, write, Action::ScheduleCreated, ids).await
 }
 
 async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId) -> Outcome<bool> {

@@ -119,6 +119,20 @@ async fn a_revocation_holds_within_five_seconds_and_a_new_key_works_at_once() {
 }
 
 #[tokio::test]
+async fn a_rotated_key_works_until_the_overlap_is_over() {
+    let service = Service::start().await;
+    let old = service.key.parse::<ApiKey>().expect("a key").id();
+    let new = service.accounts.rotate_key(Author::SERVICE, old, DAY).await.expect("rotated");
+    let call = async |key: &str| service.bare("GET", "/v1/account").key(key).send().await;
+    call(new.reveal()).await.ok();
+    service.clock.advance(DAY - Duration::from_millis(1));
+    call(&service.key).await.ok();
+    service.clock.advance(Duration::from_millis(1));
+    call(&service.key).await.refused(401, "EXPIRED_API_KEY", "API key has expired");
+    call(new.reveal()).await.ok();
+}
+
+#[tokio::test]
 async fn a_key_that_can_read_cannot_change() {
     let service = Service::start().await;
     let schedule = super::harness::id(&service.create(json!({})).await);

@@ -24,7 +24,7 @@ const OTHERS: [&str; 12] = [
 ];
 
 /// The changing ones.
-const CHANGING: [&str; 3] = ["account create", "key create", "key revoke"];
+const CHANGING: [&str; 4] = ["account create", "key create", "key rotate", "key revoke"];
 
 type Entry = (String, String, String, String);
 
@@ -68,6 +68,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
     let list = result(path, &["key", "list", "--account", "alice"]);
     let row = list.lines().nth(1).expect("a key");
     let key = row.split_whitespace().next().expect("an id").to_owned();
+    result(path, &["key", "rotate", &key, "--overlap", "1h"]);
     // The second time changes nothing.
     for _ in 0..2 {
         result(path, &["key", "revoke", &key]);
@@ -77,7 +78,12 @@ async fn every_changing_command_writes_exactly_one_entry() {
     let told: Vec<_> =
         entries.iter().map(|(_, action, object, _)| (&**action, &**object)).collect();
     let account = account.trim();
-    let expected = [("account.created", account), ("key.created", &*key), ("key.revoked", &*key)];
+    let expected = [
+        ("account.created", account),
+        ("key.created", &*key),
+        ("key.rotated", &*key),
+        ("key.revoked", &*key),
+    ];
     assert_eq!(told, expected);
     for (actor, _, _, origin) in &entries {
         assert!(actor.len() > "operator:".len() && actor.starts_with("operator:"), "{actor}");

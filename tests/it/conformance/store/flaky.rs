@@ -19,9 +19,9 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, DueEntry, ExpiredClaim, Fate, Fence,
     Fired, Firing, FiringStore, IdempotencyStore, JobPage, JobQuery, JobStore, KnownKey, NewJob,
-    NewKey, NewSchedule, Renewed, Reservation, Reserved, Result, Retried, SchedulePage,
-    ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery, StoreErrorKind,
-    Upkeep, UpkeepStore, Usage, Write,
+    NewKey, NewSchedule, Renewed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
+    SchedulePage, ScheduleQuery, ScheduleStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
+    StoreErrorKind, Upkeep, UpkeepStore, Usage, Write,
 };
 
 use crate::conformance::faults::{Faults, done_once};
@@ -124,6 +124,10 @@ flaky! { AccountStore:
     fn create_key(&self, write: &Write, key: &NewKey) -> bool
         => |lost, again| done_once(lost, again, |made| *made, |_, again| is_refused(again));
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
+    fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated
+        => |lost, again| done_once(lost, again, |rotated| *rotated == Rotated::Done, |_, again| {
+            is_refused(again)
+        });
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
 }

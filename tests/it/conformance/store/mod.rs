@@ -64,6 +64,9 @@ macro_rules! every_case {
                 a_key_reads_back_and_is_listed_newest_first,
                 a_key_needs_an_account,
                 revoking_is_for_good,
+                a_rotated_key_and_its_successor_overlap,
+                only_a_key_of_the_account_that_works_is_rotated,
+                rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
             }
             audit {
