@@ -21,9 +21,9 @@ CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
 CREATE TABLE idempotency_keys (
     id          uuid PRIMARY KEY,
     account_id  uuid NOT NULL,
-    holder      uuid NOT NULL,
     reserved_at bigint NOT NULL,
     request     bytea NOT NULL,
+    holder      bytea NOT NULL,
     action      text,
     objects     text,
     answer      text

@@ -170,12 +170,6 @@ async fn rebuilt(
         Action::ScheduleTriggered => schedules::triggered(one()),
         Action::JobRetried => jobs::retried(one()),
         Action::JobCancelled => jobs::cancelled(api, account, one()).await,
-        _ => Err(lost()),
+        _ => Err(ApiError::answer_lost()),
     }
-}
-
-/// Why a call is answered neither as at first nor by being made again.
-pub(super) fn lost() -> ApiError {
-    let message = "The call took effect, but its answer was lost and cannot be given again";
-    ApiError::conflict("CONFLICT", message)
 }

@@ -155,7 +155,7 @@ impl Table {
                 ("id", Id),
                 ("account_id", Id),
                 ("request", Bytes),
-                ("holder", Id),
+                ("holder", Bytes),
                 ("reserved_at", Plain),
                 ("action", Plain),
                 ("objects", Plain),

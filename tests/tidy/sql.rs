@@ -36,7 +36,18 @@ const BATCHES: [&str; 14] = [
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
 /// Single statements that name no account, by what they contain.
-const OTHERS: [&str; 3] = [
+const OTHERS: [&str; 12] = [
+    // The rows of a page, by the ids that were found for the account.
+    "WHERE j.id = unhex(e.value)",
+    "WHERE j.id = ANY ($1)",
+    "WHERE s.id = unhex(e.value)",
+    "JOIN schedules AS s ON s.id = e.id",
+    // What follows from a schedule's state, which belongs to one that was found.
+    "UPDATE jobs SET wake_at =",
+    "UPDATE schedule_state SET active_job_id =",
+    "UPDATE skips",
+    "FROM skips WHERE schedule_id = ?1 ORDER BY",
+    "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id =",
     // Authentication asks whose the key is.
     "FROM api_keys WHERE id =",
     // The end of their time does not depend on whose they are.
@@ -84,10 +95,11 @@ fn tables_of_accounts(tree: &Tree, store: &str) -> BTreeSet<String> {
 
 /// Whether a statement is about one account, or is one of those that need not be.
 fn is_of_one_account(statement: &str) -> bool {
-    let fills = statement.trim_start().starts_with("INSERT") && !statement.contains("WHERE");
+    let columns = statement.split_once("INSERT INTO ").and_then(|(_, rest)| rest.split_once(')'));
+    let fills = columns.is_some_and(|(columns, _)| columns.contains("account_id"));
     let compares = ["account_id = $", "account_id = ?"];
     compares.iter().any(|comparison| statement.contains(comparison))
-        || (fills && statement.contains("account_id"))
+        || fills
         || OTHERS.iter().any(|other| statement.contains(other))
 }
 

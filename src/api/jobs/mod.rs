@@ -10,7 +10,6 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::idempotency::lost;
 use super::reply::Data;
 use super::{Api, ApiError, SharedApi};
 use crate::domain::{AccountId, JobId};
@@ -26,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
 
 /// The answer to a retry, from the new job's id.
 pub(super) fn retried(id: &str) -> Result<Response, ApiError> {
-    let id: JobId = id.parse().map_err(|_| lost())?;
+    let id: JobId = id.parse().map_err(|_| ApiError::answer_lost())?;
     Ok(Data::of(id).into_response())
 }
 
@@ -36,7 +35,7 @@ pub(super) async fn cancelled(
     account: AccountId,
     id: &str,
 ) -> Result<Response, ApiError> {
-    let id = id.parse().map_err(|_| lost())?;
+    let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     let (job, _) = api.schedules.job(account, id).await?;
     Ok(Data::of(record::JobRecord::from(job)).into_response())
 }

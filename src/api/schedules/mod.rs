@@ -16,7 +16,6 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::idempotency::lost;
 use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
 use crate::domain::schedule::Schedule;
@@ -58,10 +57,10 @@ pub(super) async fn created_bulk(
 
 /// The answer to a trigger, from the job's id.
 pub(super) fn triggered(id: &str) -> Result<Response, ApiError> {
-    Ok(trigger::answer(id.parse().map_err(|_| lost())?))
+    Ok(trigger::answer(id.parse().map_err(|_| ApiError::answer_lost())?))
 }
 
 async fn find(api: &Api, account: AccountId, id: &str) -> Result<Schedule, ApiError> {
-    let id = id.parse().map_err(|_| lost())?;
+    let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     Ok(api.schedules.get(account, id).await?)
 }
