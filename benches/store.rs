@@ -164,6 +164,7 @@ impl Bench {
                     schedule: candidate.schedule,
                     version: candidate.version,
                     tick: candidate.tick,
+                    overlap_policy: candidate.overlap_policy,
                     next_tick: Some(next_tick),
                     jobs: vec![TickJob {
                         id: JobId::of_tick(candidate.schedule, candidate.tick),

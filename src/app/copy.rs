@@ -14,7 +14,7 @@ use crate::config::{Config, Store};
 use crate::runtime::{Clock, Random};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{RowKey, StoreError, Table};
+use crate::store::{NextTicks, RowKey, StoreError, Table};
 
 /// How often a target that is in use or away is asked again, and how long in between.
 const TRIES: u32 = 20;
@@ -67,6 +67,17 @@ pub struct CopiedTable {
     pub written: u64,
 }
 
+/// What was copied.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// The tables.
+    pub tables: Vec<CopiedTable>,
+    /// When the schedules of the source are due next.
+    pub source_ticks: NextTicks,
+    /// When those of the target are.
+    pub target_ticks: NextTicks,
+}
+
 /// Copies the store of `from` into that of `to`, and counts what is in both. `tell` is called
 /// before each page.
 ///
@@ -79,7 +90,7 @@ pub async fn copy(
     clock: &Clock,
     random: &Random,
     mut tell: impl FnMut(Progress),
-) -> Result<Vec<CopiedTable>, CopyError> {
+) -> Result<Copied, CopyError> {
     let (source, target) = open(from, to).await?;
     let _lock = source.lock().map_err(CopyError::SourceInUse)?;
     source.check_version().await.map_err(CopyError::Source)?;
@@ -98,13 +109,15 @@ pub async fn copy(
         progress.table = table;
         written.push(copy_table(&source, &target, to.shards, &mut progress, &mut tell).await?);
     }
-    let arrived = target.end_copy(&counts).await.map_err(CopyError::Target)?;
+    let source_ticks = source.next_ticks_in_short().await.map_err(CopyError::Source)?;
+    let arrived = target.end_copy(&counts, source_ticks).await;
+    let (arrived, target_ticks) = arrived.map_err(CopyError::Target)?;
     source.close().await;
     target.close().await;
     let tables = counts.into_iter().zip(arrived).zip(written);
     let table =
         |(((table, source), target), written)| CopiedTable { table, source, target, written };
-    Ok(tables.map(table).collect())
+    Ok(Copied { tables: tables.map(table).collect(), source_ticks, target_ticks })
 }
 
 async fn open(

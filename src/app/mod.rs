@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use copy::{CopiedTable, CopyError, Progress, copy};
+pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
 pub use overview::{Away, Overview, overview};
 pub use signals::Signals;

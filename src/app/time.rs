@@ -112,9 +112,9 @@ mod tests {
         }
 
         async fn time(&self) -> Result<Option<Timestamp>> {
-            self.clock.sleep(self.pool).await;
+            self.clock.sleep_until(self.clock.now().plus(self.pool)).await;
             let now = Timestamp::from_millis(self.clock.machine_us() / 1_000);
-            self.clock.sleep(self.answer).await;
+            self.clock.sleep_until(self.clock.now().plus(self.answer)).await;
             Ok(Some(now))
         }
 

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::config::warn;
 use super::settings::{CopyTarget, SettingArgs};
 use super::{CliError, output};
-use crate::app::{CopiedTable, Progress, copy};
+use crate::app::{Copied, CopiedTable, Progress, copy};
 use crate::config::{Loaded, load_part};
 use crate::runtime::{Clock, Random};
 
@@ -39,7 +39,7 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     let mut meter = Meter::new(clock.clone());
     let copied = copy(&from, &to, &clock, &random, |progress| meter.show(progress)).await;
     meter.clear();
-    let tables = copied.map_err(CliError::failed)?;
+    let Copied { tables, source_ticks, target_ticks } = copied.map_err(CliError::failed)?;
     output::print(&summary(&tables))?;
     let differing = tables.iter().filter(|table| table.source != table.target);
     let differing: Vec<_> = differing.map(|table| table.table.name()).collect();
@@ -50,10 +50,17 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
             to.store
         )));
     }
+    if source_ticks != target_ticks {
+        return Err(CliError::failed(format!(
+            "the next ticks differ: {} schedules are due in the source, {} in the target: copy \
+             again; replicas do not use {} before that",
+            source_ticks.schedules, target_ticks.schedules, to.store
+        )));
+    }
     output::print(&format!(
-        "\nEverything is in {}, with {} shards. Start the replicas on it, and do not serve {} \
+        "\nEverything is in {}, with {} shards; {} schedules are due when they were. Start the replicas on it, and do not serve {} \
          again.\n",
-        to.store, to.shards, from.store
+        to.store, to.shards, source_ticks.schedules, from.store
     ))
 }
 

@@ -148,6 +148,7 @@ fn firing(candidate: &Candidate, plan: Plan) -> Firing {
         schedule: candidate.schedule,
         version: candidate.version,
         tick: candidate.tick,
+        overlap_policy: candidate.overlap_policy,
         next_tick: plan.next,
         jobs: plan.runs.into_iter().map(job).collect(),
         skips: plan.skipped.into_iter().map(skip).collect(),

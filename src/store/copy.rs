@@ -9,6 +9,8 @@
 //! of one store from each other and mean nothing in another one. The number of shards may differ,
 //! so the shard of a schedule is worked out anew, from its id.
 
+use sqlx::FromRow;
+
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
 
@@ -271,6 +273,24 @@ pub struct Row {
     pub(in crate::store) schedule: Option<ScheduleId>,
     /// Its columns but the shard, as a JSON object.
     pub(in crate::store) columns: String,
+}
+
+/// When all schedules of a store are due next, in short: what a copy must not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
+pub struct NextTicks {
+    /// How many schedules are due again.
+    pub schedules: i64,
+    /// The sum of these instants, in seconds since 1970.
+    pub sum: i64,
+}
+
+impl NextTicks {
+    /// Reads them from either store.
+    pub(in crate::store) const QUERY: &'static str = "
+        SELECT count(st.next_tick) AS schedules,
+               CAST(coalesce(sum(st.next_tick / 1000), 0) AS bigint) AS sum
+        FROM schedules AS s
+        JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id";
 }
 
 /// Rows that follow each other in the order of their table.

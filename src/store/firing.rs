@@ -64,6 +64,9 @@ pub struct Firing {
     pub version: VersionId,
     /// The next tick that was read; another one in the store makes the firing stale.
     pub tick: Timestamp,
+    /// The overlap policy that was read. The stored one decides; a store may fire at less cost where
+    /// the one that was read is `allow`, and take another one in the store for stale.
+    pub overlap_policy: OverlapPolicy,
     /// The next tick from now on; absent if the expression has no more.
     pub next_tick: Option<Timestamp>,
     /// The jobs to be made, oldest first; none of them for a tick after `now`. Where the overlap

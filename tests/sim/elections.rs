@@ -11,6 +11,7 @@ use punctual::domain::shard::ShardId;
 use punctual::scheduler::Leader;
 use punctual::store::UpkeepStore;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::calendar::to_next_minute;
 use crate::oracle;
@@ -93,9 +94,12 @@ async fn half_taken(world: &mut World) -> (Arc<Votes>, tokio::task::JoinHandle<L
     });
     gate.reached().await;
     let most = Some(usize::from(SHARDS) - 1);
-    while Some(leaders(world).await.iter().flatten().count()) != most {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let others = async {
+        while Some(leaders(world).await.iter().flatten().count()) != most {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(30), others).await.expect("the others are taken");
     (votes, taking)
 }
 

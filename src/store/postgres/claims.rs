@@ -154,7 +154,7 @@ impl ClaimStore for PostgresStore {
 
     async fn cancelled(&self) -> Result<Vec<JobId>> {
         self.executor
-            .run("cancelled", Within::Statement, |connection| {
+            .run("cancelled", Within::AllDays, |connection| {
                 Box::pin(async move {
                     let query = "SELECT id FROM jobs WHERE stop = 2 AND status = 1";
                     Ok(sqlx::query_scalar(query).fetch_all(connection).await?)
@@ -189,7 +189,7 @@ impl ClaimStore for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Ticket>> {
         let (start, job) = after.unwrap_or(FIRST);
-        let rows = self.executor.run("late", Within::Statement, move |connection| {
+        let rows = self.executor.run("late", Within::AllDays, move |connection| {
             Box::pin(async move {
                 let query = sqlx::query_as(LATE).bind(before).bind(i64::from(limit));
                 let query = query.bind(start).bind(job);
@@ -201,7 +201,7 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
-        let rows = self.executor.run("expired", Within::Statement, move |connection| {
+        let rows = self.executor.run("expired", Within::AllDays, move |connection| {
             Box::pin(async move {
                 let query = sqlx::query_as(EXPIRED).bind(before).bind(i64::from(limit));
                 Ok(query.fetch_all(connection).await?)

@@ -14,7 +14,7 @@ use super::firing::set_up;
 use super::partitions::days_of;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
-use crate::store::copy::{Page, RowKey, Table};
+use crate::store::copy::{NextTicks, Page, RowKey, Table};
 use crate::store::{Result, StoreErrorKind};
 
 /// How long writing a page may take.
@@ -55,15 +55,19 @@ impl PostgresStore {
         put.await.map_err(&failed)
     }
 
-    /// Counts what is there. If it is as many rows as `expected`, the copy is whole, and replicas
-    /// may use the store.
+    /// Counts what is there, and looks when it is due. If it is as many rows as `expected`, due at
+    /// `ticks`, the copy is whole, and replicas may use the store.
     ///
     /// # Errors
     /// If the server does not answer in time.
-    pub async fn end_copy(&self, expected: &[(Table, u64)]) -> Result<Vec<u64>> {
+    pub async fn end_copy(
+        &self,
+        expected: &[(Table, u64)],
+        ticks: NextTicks,
+    ) -> Result<(Vec<u64>, NextTicks)> {
         let expected: Vec<_> = expected.to_vec();
         let end = self.api.patiently(COUNT_PATIENCE, Within::Transaction, move |connection| {
-            Box::pin(end(connection, expected.clone()))
+            Box::pin(end(connection, expected.clone(), ticks))
         });
         end.await.map_err(failed_in("end_copy"))
     }
@@ -207,7 +211,11 @@ fn statement(table: Table) -> String {
     )
 }
 
-async fn end(connection: &mut PgConnection, expected: Vec<(Table, u64)>) -> Outcome<Vec<u64>> {
+async fn end(
+    connection: &mut PgConnection,
+    expected: Vec<(Table, u64)>,
+    ticks: NextTicks,
+) -> Outcome<(Vec<u64>, NextTicks)> {
     connection.execute("SET LOCAL statement_timeout = 0").await?;
     connection
         .execute(
@@ -228,8 +236,10 @@ async fn end(connection: &mut PgConnection, expected: Vec<(Table, u64)>) -> Outc
         let rows = sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&mut *connection).await?;
         counts.push(count(rows));
     }
-    if expected.iter().map(|(_, rows)| *rows).eq(counts.iter().copied()) {
+    let arrived: NextTicks = sqlx::query_as(NextTicks::QUERY).fetch_one(&mut *connection).await?;
+    let all_there = expected.iter().map(|(_, rows)| *rows).eq(counts.iter().copied());
+    if all_there && arrived == ticks {
         connection.execute("UPDATE meta SET value = 0 WHERE name = 'copying'").await?;
     }
-    Ok(counts)
+    Ok((counts, arrived))
 }

@@ -7,7 +7,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::{Fault, Outcome};
-use super::fire::fire;
+use super::fire::{fire, statements};
 use super::partitions::days_of;
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
@@ -117,8 +117,9 @@ impl FiringStore for PostgresStore {
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         check(now, firings)?;
         let days = days_of(firings.iter().flat_map(|firing| &firing.jobs).map(|job| job.id));
+        let within = if statements(firings) > 1 { Within::Transaction } else { Within::Statement };
         let firings: Arc<[Firing]> = firings.into();
-        self.run_with_days(&self.scheduler, "fire", Within::Statement, days, move |connection| {
+        self.run_with_days(&self.scheduler, "fire", within, days, move |connection| {
             Box::pin(fire(connection, fence, now, firings.clone()))
         })
         .await

@@ -7,7 +7,6 @@ use super::audit;
 use super::error::Outcome;
 use super::overlap;
 use super::partitions::days_of;
-use super::tickets::tickets;
 use super::{PostgresStore, Within};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
@@ -73,21 +72,25 @@ async fn create(
     if locked.is_none() {
         return Ok(None);
     }
-    sqlx::query(
-        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
-                           max_attempts, wake_at, created_at, updated_at)
-         SELECT $1, s.account_id, s.id, s.version_id, s.shard, 0, $4, v.max_retries, $5, $5, $5
-         FROM schedules AS s JOIN schedule_versions AS v ON v.id = s.version_id
-         WHERE s.id = $2 AND s.account_id = $3",
+    let ticket = sqlx::query_as(
+        "WITH made AS (
+             INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                               max_attempts, wake_at, created_at, updated_at)
+             SELECT $1, s.account_id, s.id, s.version_id, s.shard, 0, $4, v.max_retries, $5, $5, $5
+             FROM schedules AS s JOIN schedule_versions AS v ON v.id = s.version_id
+             WHERE s.id = $2 AND s.account_id = $3
+             RETURNING id, shard, account_id, version_id, wake_at)
+         SELECT m.id, m.shard, m.account_id, v.host_key, m.wake_at
+         FROM made AS m JOIN schedule_versions AS v ON v.id = m.version_id",
     )
     .bind(job.id)
     .bind(job.schedule)
     .bind(write.account)
     .bind(trigger)
     .bind(write.now)
-    .execute(&mut *connection)
+    .fetch_optional(&mut *connection)
     .await?;
-    Ok(tickets(connection, &[job.id]).await?.pop())
+    Ok(ticket)
 }
 
 async fn trigger(

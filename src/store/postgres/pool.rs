@@ -37,6 +37,9 @@ pub(super) enum Within {
     Transaction,
     /// One view of the store.
     Snapshot,
+    /// A transaction whose statement goes through all days. To plan it takes longer than to run it,
+    /// so it is planned once for each connection.
+    AllDays,
 }
 
 /// Some connections to the server, made when they are needed.
@@ -151,6 +154,9 @@ where
     let mut transaction = match within {
         Within::Statement => return work(connection).await,
         Within::Transaction => connection.begin().await?,
+        Within::AllDays => {
+            connection.begin_with("BEGIN; SET LOCAL plan_cache_mode = force_generic_plan").await?
+        }
         Within::Snapshot => {
             connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?
         }

@@ -63,7 +63,12 @@ impl PostgresStore {
                 })
                 .await;
             match dropped {
-                Err(fault) if fault.kind == StoreErrorKind::Unavailable => {
+                Err(fault)
+                    if matches!(
+                        fault.kind,
+                        StoreErrorKind::Locked | StoreErrorKind::Unavailable
+                    ) =>
+                {
                     tracing::debug!(%day, error = %fault, "history is in use");
                 }
                 outcome => return outcome,

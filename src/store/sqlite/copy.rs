@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use super::error::{Fault, Outcome};
 use super::{SqliteStore, failed_in};
 use crate::domain::ScheduleId;
-use crate::store::copy::{Form, PAGE_BYTES, PAGE_ROWS, Page, Row, RowKey, Table};
+use crate::store::copy::{Form, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, Row, RowKey, Table};
 use crate::store::{Result, StoreErrorKind};
 
 /// A row of a page: the parts of its key, its schedule, and its columns.
@@ -22,6 +22,15 @@ impl SqliteStore {
         let query = sqlx::query_as(AssertSqlSafe(query));
         let (count,): (i64,) = self.readers.one(query).await.map_err(failed_in("row_count"))?;
         Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    /// When its schedules are due next.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub async fn next_ticks_in_short(&self) -> Result<NextTicks> {
+        let query = sqlx::query_as(NextTicks::QUERY);
+        self.readers.one(query).await.map_err(failed_in("next_ticks_in_short"))
     }
 
     /// The next rows of a table.

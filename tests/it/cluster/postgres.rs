@@ -141,7 +141,7 @@ async fn locked_states_and_jobs_hold_up_nobody_else() {
     world.latest_ms = Some(2_000);
     live_for(Duration::from_secs(7)).await;
     world.target.release();
-    within(Duration::from_secs(3), "all but the locked one end", async || {
+    within(Duration::from_secs(10), "all but the locked one end", async || {
         let left: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM jobs WHERE status = 1
              AND schedule_id = (SELECT schedule_id FROM jobs WHERE id = $1)",
@@ -208,7 +208,8 @@ async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
 }
 
 /// Deletes a schedule that is locked, again and again for a while; how often that is refused. A call
-/// waits for a connection, and for the lock: three seconds each.
+/// waits for a connection to look up its key and for one to delete, and for the lock: three seconds
+/// each, and the machine is full of other tests.
 async fn insist(users: Users, schedule: String, end: Instant) -> usize {
     let path = format!("/v1/schedules/{schedule}");
     let mut refused = 0;
@@ -217,7 +218,7 @@ async fn insist(users: Users, schedule: String, end: Instant) -> usize {
         let asked = Instant::now();
         let reply = api.call("DELETE", &path, None).await;
         let reply = reply.expect("an answer");
-        assert!(asked.elapsed() < Duration::from_secs(6 + 3), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(9 + 6), "{:?}", asked.elapsed());
         let code = reply.body["error"]["code"].as_str();
         assert_eq!((reply.status, code), (503, Some("SERVICE_UNAVAILABLE")), "{reply:?}");
         refused += 1;

@@ -153,6 +153,8 @@ macro_rules! every_case {
             }
             overlap {
                 skip_lets_one_run,
+                the_stored_policy_holds_not_the_one_that_was_read,
+                one_batch_takes_schedules_of_every_policy,
                 queue_one_holds_one_more,
                 waiting_for_a_retry_counts_as_active,
                 manual_jobs_neither_block_nor_are_blocked,

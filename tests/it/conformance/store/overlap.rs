@@ -3,7 +3,7 @@ use punctual::domain::ScheduleId;
 use punctual::domain::job::{JobStatus, Trigger};
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
-use punctual::store::{Cancelled, Change, End, Firing, TickJob};
+use punctual::store::{Cancelled, Change, End, Fired, Firing, TickJob};
 
 use super::world::{World, failure, minute, soon};
 
@@ -44,6 +44,41 @@ pub async fn skip_lets_one_run(w: &World) {
         let next = w.tick_job(id).await;
         w.claim(minute(9), &[next]).await;
     }
+}
+
+pub async fn the_stored_policy_holds_not_the_one_that_was_read(w: &World) {
+    let id = with_policy(w, OverlapPolicy::Skip).await;
+    w.tick_job(id).await;
+    let firing = w.firing(id).await;
+    let read = Firing { overlap_policy: OverlapPolicy::Allow, ..firing.clone() };
+    let Fired::Done { tickets, .. } =
+        w.store.fire(w.fence, soon(minute(2)), &[read]).await.expect("fire")
+    else {
+        panic!("fenced")
+    };
+    assert_eq!(tickets, [], "one is active");
+    // It may take one more look at the schedule, and no more.
+    if w.read(id).await.next_tick == Some(minute(2)) {
+        w.fire(soon(minute(2)), &[firing]).await;
+    }
+    assert_eq!((overlaps(w, id).await, w.read(id).await.next_tick), (1, Some(minute(3))));
+}
+
+pub async fn one_batch_takes_schedules_of_every_policy(w: &World) {
+    let policies = [OverlapPolicy::QueueOne, OverlapPolicy::Allow, OverlapPolicy::Skip];
+    let mut ids = Vec::new();
+    for policy in policies.into_iter().cycle().take(6) {
+        ids.push(with_policy(w, policy).await);
+    }
+    let mut firings = Vec::new();
+    for id in &ids {
+        firings.push(w.firing(*id).await);
+    }
+    let done = w.fire(soon(minute(1)), &firings).await;
+    let made: Vec<_> = done.tickets.iter().map(|ticket| ticket.job).collect();
+    assert_eq!(made, ids.iter().map(|id| JobId::of_tick(*id, minute(1))).collect::<Vec<_>>());
+    let advanced: Vec<_> = ids.iter().map(|id| (*id, Some(minute(2)))).collect();
+    assert_eq!((done.advanced, done.stale), (advanced, vec![]), "in the order of the batch");
 }
 
 pub async fn queue_one_holds_one_more(w: &World) {

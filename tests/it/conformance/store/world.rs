@@ -234,6 +234,7 @@ impl World {
             schedule: id,
             version: schedule.version,
             tick,
+            overlap_policy: schedule.overlap_policy,
             next_tick: Some(tick.plus(Duration::from_secs(60))),
             jobs: vec![TickJob { id: JobId::of_tick(id, tick), trigger: Trigger::Schedule }],
             skips: Vec::new(),

@@ -1,0 +1,176 @@
+//! Firing a batch, in one statement for each kind of firing.
+//!
+//! The fence's row is shared-locked and each state's row locked before anything is written. State
+//! rows that somebody else holds are passed over, so that the others fire on time; a second
+//! statement tells them from those that have changed. A row that was written after the statement
+//! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So what decides is in the locked rows:
+//! epoch, tick, version, switch (a disabled schedule has no tick), policy, active and held job, the
+//! range of skips that may be extended. Two things are asked elsewhere, and neither can be wrong in
+//! a way that matters:
+//! - Whether a job exists already. One that was made while this statement waited is not made again
+//!   by its key, and what was not made does not become active.
+//! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
+//!   is passed over, and a new one begins.
+//!
+//! Most firings need less: [`statements::PLAIN`]. A batch of both kinds is one transaction.
+
+mod batch;
+mod statements;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use sqlx::{FromRow, PgConnection};
+
+use super::error::Outcome;
+use super::skips::counted;
+use super::values::bounds;
+use crate::domain::schedule::{OverlapPolicy, SKIP_COUNT_CAP};
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::store::{Fence, Fired, Firing};
+use batch::Batch;
+use statements::{ANY, PLAIN, Statement};
+
+/// A row of the answer: a firing that took place, and one of the jobs that may start.
+#[derive(FromRow)]
+struct Row {
+    place: Option<i64>,
+    job: Option<JobId>,
+    account_id: Option<AccountId>,
+    host_key: Option<HostKey>,
+}
+
+/// Whether the shorter statement does.
+fn is_plain(firing: &Firing) -> bool {
+    firing.overlap_policy == OverlapPolicy::Allow && firing.skips.is_empty()
+}
+
+/// How many statements fire these: if more than one, they need a transaction.
+pub(super) fn statements(firings: &[Firing]) -> usize {
+    let plain = firings.iter().filter(|firing| is_plain(firing)).count();
+    usize::from(plain > 0) + usize::from(plain < firings.len())
+}
+
+/// Fires a batch.
+pub(super) async fn fire(
+    connection: &mut PgConnection,
+    fence: Fence,
+    now: Timestamp,
+    firings: Arc<[Firing]>,
+) -> Outcome<Fired> {
+    let (plain, others): (Vec<_>, Vec<_>) =
+        (0..).zip(&*firings).partition(|(_, firing)| is_plain(firing));
+    let mut rows = Vec::with_capacity(firings.len());
+    for (firings, statement) in [(plain, &PLAIN), (others, &ANY)] {
+        if firings.is_empty() {
+            continue;
+        }
+        let mut fired = run(connection, fence, now, &Batch::new(&firings), statement).await?;
+        if fired.is_empty() {
+            return Ok(Fired::Fenced);
+        }
+        rows.append(&mut fired);
+    }
+    rows.sort_unstable_by_key(|row| (row.place, row.job));
+    let Done { tickets, advanced, stale } = done(fence, now, &firings, &rows);
+    let passed = still_due(connection, fence, now, &firings, &stale).await?;
+    let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
+    Ok(Fired::Done { tickets, advanced, stale, busy })
+}
+
+/// Without a row in the answer the fence did not hold.
+async fn run(
+    connection: &mut PgConnection,
+    fence: Fence,
+    now: Timestamp,
+    batch: &Batch,
+    statement: &'static Statement,
+) -> Outcome<Vec<Row>> {
+    let query = sqlx::query_as(statement.text())
+        .bind(fence.shard)
+        .bind(fence.epoch.0)
+        .bind(now)
+        .bind(&batch.places)
+        .bind(&batch.schedules)
+        .bind(&batch.versions)
+        .bind(&batch.ticks)
+        .bind(&batch.next_ticks)
+        .bind(&batch.job_places)
+        .bind(&batch.jobs)
+        .bind(&batch.triggers);
+    if std::ptr::eq(statement, &PLAIN) {
+        return Ok(query.fetch_all(connection).await?);
+    }
+    let (first, last) = bounds(batch.jobs.iter().copied());
+    let query = query
+        .bind(&batch.job_ticks)
+        .bind(first)
+        .bind(last)
+        .bind(&batch.skip_places)
+        .bind(&batch.skips_from)
+        .bind(&batch.skips_to)
+        .bind(&batch.skip_counts)
+        .bind(&batch.reasons)
+        .bind(counted(SKIP_COUNT_CAP));
+    Ok(query.fetch_all(connection).await?)
+}
+
+/// Those of the schedules that are as they were read: after firing, those that were passed over.
+async fn still_due(
+    connection: &mut PgConnection,
+    fence: Fence,
+    now: Timestamp,
+    firings: &[Firing],
+    stale: &[ScheduleId],
+) -> Outcome<HashSet<ScheduleId>> {
+    if stale.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let due = sqlx::query_scalar(
+        "SELECT st.schedule_id
+         FROM unnest($2::uuid[], $3::uuid[], $4::bigint[]) AS w (schedule, version, tick)
+         JOIN schedule_state AS st ON st.schedule_id = w.schedule
+         WHERE st.shard = $1 AND st.schedule_id = ANY ($6) AND st.next_tick = w.tick
+           AND st.version_id = w.version AND st.next_tick <= $5",
+    )
+    .bind(fence.shard)
+    .bind(firings.iter().map(|firing| firing.schedule).collect::<Vec<_>>())
+    .bind(firings.iter().map(|firing| firing.version).collect::<Vec<_>>())
+    .bind(firings.iter().map(|firing| firing.tick).collect::<Vec<_>>())
+    .bind(now)
+    .bind(stale)
+    .fetch_all(connection)
+    .await?;
+    Ok(due.into_iter().collect())
+}
+
+/// What a batch has done, before it is known why some of it was not.
+struct Done {
+    tickets: Vec<Ticket>,
+    advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+    stale: Vec<ScheduleId>,
+}
+
+/// What the rows say.
+fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done {
+    let (mut tickets, mut took_place) = (Vec::new(), vec![false; firings.len()]);
+    for row in rows {
+        let place = row.place.and_then(|place| usize::try_from(place).ok());
+        if let Some(took_place) = place.and_then(|place| took_place.get_mut(place)) {
+            *took_place = true;
+        }
+        if let (Some(job), Some(account), Some(host)) = (row.job, row.account_id, row.host_key) {
+            tickets.push(Ticket { job, shard: fence.shard, account, host, start: now });
+        }
+    }
+    let (mut advanced, mut stale) = (Vec::new(), Vec::new());
+    for (firing, took_place) in firings.iter().zip(took_place) {
+        if took_place {
+            advanced.push((firing.schedule, firing.next_tick));
+        } else {
+            stale.push(firing.schedule);
+        }
+    }
+    Done { tickets, advanced, stale }
+}

@@ -1,0 +1,200 @@
+//! The statements that fire a batch.
+
+use std::sync::LazyLock;
+
+use crate::runtime::faults::Defect;
+
+/// `due` are the schedules that are as they were read. `placed` gives each of their jobs its turn:
+/// with a policy other than `allow`, the first that is not there yet starts if none is active, the
+/// next is held if there is room, the others are skips.
+///
+/// The state's rows are locked one by one, after the fence's, in the order of the batch, which is
+/// that of their ids. When they are written they are joined by the shard of another row and not by
+/// the parameter, although it is the same: otherwise the planner may read the whole shard.
+const FIRE: &str = "
+WITH fence AS MATERIALIZED (
+    SELECT shard FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
+), due AS MATERIALIZED (
+    SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
+           st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id, st.held_job_id,
+           st.open_skip
+    FROM fence
+    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[])
+         AS w (place, schedule, version, tick, next_tick)
+    CROSS JOIN LATERAL (
+        SELECT * FROM schedule_state AS s
+        WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
+          AND s.version_id = w.version AND s.next_tick <= $3
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS st
+), wanted AS (
+    SELECT d.*, w.id, w.trigger, w.tick
+    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $12::bigint[])
+         AS w (place, id, trigger, tick)
+    JOIN due AS d ON d.place = w.place
+), placed AS (
+    SELECT w.*, 1 AS turn FROM wanted AS w WHERE w.overlap_policy = 'allow'
+    UNION ALL
+    SELECT w.*, row_number() OVER (PARTITION BY w.place ORDER BY w.id)
+                + (w.active_job_id IS NOT NULL)::integer
+    FROM wanted AS w
+    WHERE w.overlap_policy <> 'allow'
+      AND NOT EXISTS (SELECT FROM jobs AS j
+                      WHERE j.id = w.id AND j.id = ANY ($10) AND j.id BETWEEN $13 AND $14)
+), made AS (
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                      max_attempts, wake_at, created_at, updated_at)
+    SELECT p.id, p.account_id, p.schedule_id, p.version_id, $1, 0, p.trigger, p.max_attempts,
+           CASE WHEN p.turn = 1 THEN $3 END, $3, $3
+    FROM placed AS p
+    WHERE p.turn = 1
+       OR p.turn = 2 AND p.overlap_policy = 'queue_one' AND p.held_job_id IS NULL
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, schedule_id, wake_at
+), skipped AS (
+    SELECT d.schedule_id, d.account_id, d.open_skip, s.first_tick, s.last_tick, s.count, s.reason
+    FROM unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::integer[], $19::text[])
+         AS s (place, first_tick, last_tick, count, reason)
+    JOIN due AS d ON d.place = s.place
+    UNION ALL
+    SELECT p.schedule_id, p.account_id, p.open_skip, min(p.tick), max(p.tick),
+           least(count(*), $20)::integer, 'overlap'
+    FROM placed AS p
+    WHERE p.turn > 2 OR p.turn = 2 AND (p.overlap_policy = 'skip' OR p.held_job_id IS NOT NULL)
+    GROUP BY p.schedule_id, p.account_id, p.open_skip
+), open AS MATERIALIZED (
+    SELECT k.id FROM skips AS k WHERE k.id IN (SELECT open_skip FROM skipped)
+    ORDER BY k.id FOR NO KEY UPDATE SKIP LOCKED
+), extended AS (
+    UPDATE skips AS k SET last_tick = s.last_tick, count = least(k.count + s.count, $20)
+    FROM skipped AS s JOIN open ON open.id = s.open_skip
+    WHERE k.id = open.id AND k.reason = s.reason AND k.last_tick < s.first_tick
+      AND NOT EXISTS (SELECT FROM wanted AS w
+                      WHERE w.schedule_id = s.schedule_id AND w.tick < s.first_tick)
+      AND NOT EXISTS (SELECT FROM skipped AS e
+                      WHERE e.schedule_id = s.schedule_id AND e.first_tick < s.first_tick)
+    RETURNING k.id, k.schedule_id, s.first_tick
+), begun AS (
+    INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
+    SELECT s.account_id, s.schedule_id, s.first_tick, s.last_tick, s.count, s.reason
+    FROM skipped AS s
+    WHERE NOT EXISTS (SELECT FROM extended AS e
+                      WHERE e.schedule_id = s.schedule_id AND e.first_tick = s.first_tick)
+    ORDER BY s.schedule_id, s.first_tick
+    RETURNING id, schedule_id, first_tick
+), newest AS (
+    SELECT DISTINCT ON (schedule_id) schedule_id, id, first_tick
+    FROM (SELECT * FROM extended UNION ALL SELECT * FROM begun) AS skip
+    ORDER BY schedule_id, first_tick DESC
+), outcome AS (
+    SELECT d.place, d.next_tick, d.shard, d.schedule_id, d.host_key, d.account_id, m.started, m.held,
+           m.made, k.id AS open_skip, k.first_tick
+    FROM due AS d
+    LEFT JOIN (SELECT schedule_id, true AS made,
+                      (array_agg(id) FILTER (WHERE wake_at IS NOT NULL))[1] AS started,
+                      (array_agg(id) FILTER (WHERE wake_at IS NULL))[1] AS held
+               FROM made GROUP BY schedule_id) AS m ON m.schedule_id = d.schedule_id
+    LEFT JOIN newest AS k ON k.schedule_id = d.schedule_id
+), advanced AS (
+    UPDATE schedule_state AS st
+    SET next_tick = o.next_tick,
+        active_job_id = CASE WHEN st.overlap_policy = 'allow' THEN st.active_job_id
+                             ELSE coalesce(st.active_job_id, o.started) END,
+        held_job_id = coalesce(st.held_job_id, o.held),
+        open_skip = CASE
+            WHEN o.open_skip IS NOT NULL
+                AND NOT EXISTS (SELECT FROM wanted AS w
+                                WHERE w.schedule_id = o.schedule_id AND w.tick > o.first_tick
+                                  AND EXISTS (SELECT FROM made WHERE made.id = w.id))
+                THEN o.open_skip
+            WHEN o.made THEN NULL
+            ELSE st.open_skip END
+    FROM outcome AS o
+    WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
+    RETURNING o.place, o.schedule_id, o.account_id, o.host_key
+)
+SELECT a.place, m.id AS job, a.account_id, a.host_key
+FROM fence
+LEFT JOIN (advanced AS a
+           LEFT JOIN made AS m ON m.schedule_id = a.schedule_id AND m.wake_at IS NOT NULL) ON true";
+
+/// For firings without skips of schedules whose jobs may overlap, which nearly all are: no job has
+/// to be placed among others. Of a schedule that has another policy by now, or no longer the tick
+/// and the version, nothing is changed. A job follows the open range of skips, so that one ends.
+const FIRE_PLAIN: &str = "
+WITH fence AS MATERIALIZED (
+    SELECT shard FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
+), due AS MATERIALIZED (
+    SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
+           st.host_key, st.max_attempts
+    FROM fence
+    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[])
+         AS w (place, schedule, version, tick, next_tick)
+    CROSS JOIN LATERAL (
+        SELECT * FROM schedule_state AS s
+        WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
+          AND s.version_id = w.version AND s.overlap_policy = 'allow' AND s.next_tick <= $3
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS st
+), made AS (
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                      max_attempts, wake_at, created_at, updated_at)
+    SELECT w.id, d.account_id, d.schedule_id, d.version_id, $1, 0, w.trigger, d.max_attempts,
+           $3, $3, $3
+    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[]) AS w (place, id, trigger)
+    JOIN due AS d ON d.place = w.place
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, schedule_id
+), advanced AS (
+    UPDATE schedule_state AS st SET next_tick = d.next_tick, open_skip = NULL
+    FROM due AS d
+    WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
+    RETURNING d.place, d.schedule_id, d.account_id, d.host_key
+)
+SELECT a.place, m.id AS job, a.account_id, a.host_key
+FROM fence
+LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
+
+/// A statement, and what becomes of it by the defects that the tests are shown to find.
+pub(super) struct Statement {
+    sound: &'static str,
+    /// Without the epoch: [`Defect::NoEpochCheck`].
+    unfenced: LazyLock<String, fn() -> String>,
+    /// And without the tick: [`Defect::NoTickKey`].
+    unchecked: LazyLock<String, fn() -> String>,
+}
+
+/// For any firing.
+pub(super) static ANY: Statement = Statement {
+    sound: FIRE,
+    unfenced: LazyLock::new(|| unfenced(FIRE)),
+    unchecked: LazyLock::new(|| unchecked(FIRE)),
+};
+
+/// For firings without skips whose jobs may overlap.
+pub(super) static PLAIN: Statement = Statement {
+    sound: FIRE_PLAIN,
+    unfenced: LazyLock::new(|| unfenced(FIRE_PLAIN)),
+    unchecked: LazyLock::new(|| unchecked(FIRE_PLAIN)),
+};
+
+impl Statement {
+    pub(super) fn text(&'static self) -> &'static str {
+        if Defect::NoTickKey.is_there() {
+            &self.unchecked
+        } else if Defect::NoEpochCheck.is_there() {
+            &self.unfenced
+        } else {
+            self.sound
+        }
+    }
+}
+
+fn unfenced(statement: &str) -> String {
+    statement.replace("AND epoch = $2 FOR SHARE", "AND $2::bigint > 0 FOR SHARE")
+}
+
+fn unchecked(statement: &str) -> String {
+    let by_any = unfenced(statement).replace("AND s.next_tick = w.tick", "");
+    by_any.replace("AND s.next_tick <= $3", "")
+}
