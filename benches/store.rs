@@ -15,19 +15,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use punctual::domain::audit::Author;
 use punctual::domain::job::Trigger;
 use punctual::domain::outcome::{Exchange, Response, Timings};
+use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy};
 use punctual::domain::secret_key::SecretKey;
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
-use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp, VersionId};
 use punctual::runtime::{Clock, Random};
 use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    Account, Claim, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion,
-    Sealer, SharedStore, TickJob, Write,
+    Claim, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion, Sealer,
+    SharedStore, TickJob, Write,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -137,15 +139,17 @@ impl Bench {
         let next = Clock::system().now();
         store.prepare(next).await.expect("room for jobs");
         let account = AccountId::new(next, random.bits());
-        let made = store.create_account(&Account::new(account, "bench", next)).await;
-        assert!(made.expect("an account"));
+        let write = || {
+            let entry = AuditId::new(next, random.bits());
+            Write { account, now: next, author: Author::SERVICE, entry, once: None }
+        };
+        assert!(store.create_account(&write(), "bench", UNLIMITED).await.expect("an account"));
         let mut schedules: Vec<_> =
             (0..SCHEDULES).map(|_| ScheduleId::new(next, random.bits())).collect();
         schedules.sort_unstable();
-        let write = Write { account, now: next };
         for ids in schedules.chunks(BATCH) {
             let new: Vec<_> = ids.iter().map(|id| schedule(*id, next, &random)).collect();
-            store.create_schedules(&write, &new, None).await.expect("schedules");
+            store.create_schedules(&write(), &new, None).await.expect("schedules");
         }
         let epoch = store.raise_epoch(SHARD, "bench", next).await.expect("an epoch");
         let fence = Fence { shard: SHARD, epoch };

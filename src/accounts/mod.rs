@@ -19,6 +19,7 @@ mod authenticator;
 mod cookie;
 mod limiter;
 mod local_counters;
+mod once;
 mod operators;
 mod passwords;
 mod throttle;

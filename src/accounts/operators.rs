@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::passwords::{HashCost, HashError, Passwords};
-use crate::domain::key::{ApiKey, KeyRecord, Scope};
-use crate::domain::plan::{MOST_KEYS, Plan, Plans};
+use crate::domain::audit::Author;
+use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
+use crate::domain::plan::{Plan, Plans};
 use crate::domain::user::EmailAddress;
-use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
-use crate::store::{Account, KeyCreated, NewKey, SharedStore, StoreError, Usage, Write};
+use crate::store::{
+    Account, AuditPage, AuditQuery, KeyCreated, NewKey, Rotated, Rotation, SharedStore, StoreError,
+    Usage, Write,
+};
 
 /// The longest name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
@@ -37,6 +41,9 @@ pub enum AccountError {
     /// There is no key with this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
+    /// The key works no longer, so that nothing can take its place.
+    #[error("the key {0} works no longer: make a new one with `punctual key create`")]
+    KeyIsOver(KeyId),
     /// There is a user with this address.
     #[error("there is a user {0} already: `punctual user list` shows all")]
     EmailTaken(EmailAddress),
@@ -105,16 +112,20 @@ impl Accounts {
     }
 
     /// Makes an account.
-    pub async fn create(&self, name: &str, plan: &str) -> Result<Account, AccountError> {
+    pub async fn create(
+        &self,
+        author: Author,
+        name: &str,
+        plan: &str,
+    ) -> Result<Account, AccountError> {
         let name = checked_name(name)?;
         let plan = self.checked_plan(plan)?;
         let now = self.clock.now();
         let id = AccountId::new(now, self.random.bits());
-        let account = Account { plan, ..Account::new(id, name, now) };
-        if self.store.create_account(&account).await? {
-            Ok(account)
+        if self.store.create_account(&self.write(id, author, now), &name, &plan).await? {
+            Ok(Account { plan, ..Account::new(id, name, now) })
         } else {
-            Err(AccountError::NameTaken(account.name))
+            Err(AccountError::NameTaken(name))
         }
     }
 
@@ -139,19 +150,25 @@ impl Accounts {
     }
 
     /// Puts an account on another plan. What it has beyond that stays.
-    pub async fn set_plan(&self, account: &Account, plan: &str) -> Result<(), AccountError> {
+    pub async fn set_plan(
+        &self,
+        author: Author,
+        account: &Account,
+        plan: &str,
+    ) -> Result<(), AccountError> {
         let plan = self.checked_plan(plan)?;
-        let write = write(account.id, self.clock.now());
+        let write = self.write(account.id, author, self.clock.now());
         found(account, self.store.set_plan(&write, &plan).await?)
     }
 
     /// Suspends an account, or lets it go on.
     pub async fn set_suspended(
         &self,
+        author: Author,
         account: &Account,
         suspended: bool,
     ) -> Result<(), AccountError> {
-        let write = write(account.id, self.clock.now());
+        let write = self.write(account.id, author, self.clock.now());
         found(account, self.store.set_suspended(&write, suspended).await?)
     }
 
@@ -164,6 +181,7 @@ impl Accounts {
     /// kept.
     pub async fn create_key(
         &self,
+        author: Author,
         account: &Account,
         request: &KeyRequest,
     ) -> Result<ApiKey, AccountError> {
@@ -178,7 +196,7 @@ impl Accounts {
             expires_at: request.expires_in.map(|span| now.plus(span)),
         };
         let name = || account.name.clone();
-        match self.store.create_key(&write(account.id, now), &record).await? {
+        match self.store.create_key(&self.write(account.id, author, now), &record).await? {
             KeyCreated::Done => Ok(key),
             KeyCreated::TooMany => Err(AccountError::TooManyKeys(name())),
             KeyCreated::NoSuchAccount => Err(AccountError::NoSuchAccount(name())),
@@ -190,20 +208,56 @@ impl Accounts {
         Ok(self.store.keys(account.id).await?)
     }
 
+    /// Makes a key of the same name and scope as another one, whose ever that is; both work until
+    /// `overlap` is over.
+    pub async fn rotate_key(
+        &self,
+        author: Author,
+        old: KeyId,
+        overlap: Duration,
+    ) -> Result<ApiKey, AccountError> {
+        let known = self.store.key(old).await?.ok_or(AccountError::NoSuchKey(old))?;
+        let now = self.clock.now();
+        let new = ApiKey::new(KeyId::new(now, self.random.bits()), |bytes| self.random.fill(bytes));
+        let (old_expires_at, digest) = (now.plus(overlap), new.digest());
+        let rotation = Rotation { old, old_expires_at, new: new.id(), digest };
+        let write = self.write(known.account, author, now);
+        match self.store.rotate_key(&write, &rotation).await? {
+            Rotated::Done => Ok(new),
+            Rotated::NotFound => Err(AccountError::KeyIsOver(old)),
+            Rotated::TooMany => Err(AccountError::TooManyKeys(self.name_of(known.account).await?)),
+        }
+    }
+
     /// Revokes a key for good, whose ever it is.
-    pub async fn revoke_key(&self, id: KeyId) -> Result<(), AccountError> {
+    pub async fn revoke_key(&self, author: Author, id: KeyId) -> Result<(), AccountError> {
         let key = self.store.key(id).await?.ok_or(AccountError::NoSuchKey(id))?;
-        let write = write(key.account, self.clock.now());
+        let write = self.write(key.account, author, self.clock.now());
         if self.store.revoke_key(&write, id).await? {
             Ok(())
         } else {
             Err(AccountError::NoSuchKey(id))
         }
     }
-}
 
-pub(super) fn write(account: AccountId, now: Timestamp) -> Write {
-    Write { account, now }
+    async fn name_of(&self, account: AccountId) -> Result<String, AccountError> {
+        let account = self.store.account(account).await?;
+        Ok(account.map(|account| account.name).unwrap_or_default())
+    }
+
+    /// Some of the changes of an account's data.
+    pub async fn audit_log(
+        &self,
+        account: AccountId,
+        query: &AuditQuery,
+    ) -> Result<AuditPage, AccountError> {
+        Ok(self.store.audit_log(account, query).await?)
+    }
+
+    pub(super) fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {
+        let entry = AuditId::new(now, self.random.bits());
+        Write { account, now, author, entry, once: None }
+    }
 }
 
 /// Whether the account that was to be changed was there.

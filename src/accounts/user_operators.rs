@@ -1,8 +1,9 @@
 //! What operators do with users and with who belongs to an account.
 
-use super::operators::{AccountError, Accounts, write};
+use super::operators::{AccountError, Accounts};
 use super::passwords::Password;
 use super::users::{INVITATION_PAGE, INVITED_FOR, link};
+use crate::domain::audit::Author;
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{InvitationId, UserId};
@@ -96,12 +97,13 @@ impl Accounts {
     /// Changes who belongs to an account.
     pub async fn change_member(
         &self,
+        author: Author,
         account: &Account,
         email: &EmailAddress,
         change: MemberChange,
     ) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
-        let write = write(account.id, self.clock.now());
+        let write = self.write(account.id, author, self.clock.now());
         match self.store.change_member(&write, user.id, change).await? {
             MemberChanged::Done => Ok(()),
             MemberChanged::NoSuchMember => {
@@ -115,6 +117,7 @@ impl Accounts {
     /// accepts it, once, within a week: to be handed to whom it is for.
     pub async fn invite(
         &self,
+        author: Author,
         account: &Account,
         email: &EmailAddress,
         role: Role,
@@ -128,7 +131,8 @@ impl Accounts {
             digest: token.digest(),
             expires_at: now.plus(INVITED_FOR),
         };
-        if self.store.create_invitation(&write(account.id, now), &invitation).await? {
+        let write = self.write(account.id, author, now);
+        if self.store.create_invitation(&write, &invitation).await? {
             Ok(link(public_url, INVITATION_PAGE, &token))
         } else {
             Err(AccountError::NoSuchAccount(account.name.clone()))

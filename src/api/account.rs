@@ -9,7 +9,8 @@ use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};
 use crate::accounts::{Overview, RateLimits};
-use crate::domain::plan::{MOST_KEYS, Plan};
+use crate::domain::key::MOST_KEYS;
+use crate::domain::plan::Plan;
 use crate::domain::{AccountId, Timestamp};
 
 /// The account that the key belongs to.

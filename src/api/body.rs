@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequestParts, Request};
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::{Extensions, HeaderMap, header};
 use http_body_util::BodyExt;
 
 use super::ApiError;
@@ -106,7 +106,20 @@ fn announced(body: &Body) -> usize {
 
 async fn read(parts: &Parts, limit: usize) -> Result<Bytes, ApiError> {
     check_type(&parts.headers)?;
-    let Some(unread) = parts.extensions.get::<Unread>() else { return Ok(Bytes::new()) };
+    take(&parts.extensions, limit).await
+}
+
+/// Reads a body and leaves it to be read once more.
+pub(super) async fn look(extensions: &Extensions, limit: usize) -> Result<Bytes, ApiError> {
+    let bytes = take(extensions, limit).await?;
+    if let Some(unread) = extensions.get::<Unread>() {
+        unread.put_back(Body::from(bytes.clone()));
+    }
+    Ok(bytes)
+}
+
+async fn take(extensions: &Extensions, limit: usize) -> Result<Bytes, ApiError> {
+    let Some(unread) = extensions.get::<Unread>() else { return Ok(Bytes::new()) };
     let Some(mut body) = unread.take() else { return Ok(Bytes::new()) };
     let mut bytes = Vec::with_capacity(announced(&body).min(limit));
     while let Some(frame) = body.frame().await {

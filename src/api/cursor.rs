@@ -5,12 +5,13 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 
 use super::query::Query;
 use crate::domain::schedule::Schedule;
-use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::domain::{AuditId, JobId, ScheduleId, Timestamp};
 use crate::store::{ScheduleSort, SortField, SortValue};
 
 const OF_SCHEDULES: u8 = 1;
 const OF_JOBS: u8 = 2;
 const OF_SKIPS: u8 = 3;
+const OF_AUDIT_ENTRIES: u8 = 4;
 
 /// The cursor after a job.
 pub(super) fn after_job(id: JobId) -> String {
@@ -34,6 +35,16 @@ pub(super) fn skip(query: &mut Query) -> Option<(Timestamp, i64)> {
         let first = Timestamp::from_millis(i64::from_be_bytes(*first));
         Some((first, i64::from_be_bytes(row.try_into().ok()?)))
     })
+}
+
+/// The cursor after an entry of the audit log.
+pub(super) fn after_audit_entry(id: AuditId) -> String {
+    encode(OF_AUDIT_ENTRIES, &[&id.to_bytes()])
+}
+
+/// The entry of the audit log that the query's cursor stands after.
+pub(super) fn audit_entry(query: &mut Query) -> Option<AuditId> {
+    read(query, OF_AUDIT_ENTRIES, |position| Some(AuditId::from_bytes(position.try_into().ok()?)))
 }
 
 /// The cursor after a schedule in an order.
@@ -111,6 +122,9 @@ mod tests {
     fn cursors_read_back() {
         let id = JobId::new(Timestamp::from_millis(7), 9);
         assert_eq!(job(&mut query(&after_job(id))), Some(id));
+        let entry = AuditId::new(Timestamp::from_millis(7), 9);
+        assert_eq!(audit_entry(&mut query(&after_audit_entry(entry))), Some(entry));
+        assert_eq!(audit_entry(&mut query(&after_job(id))), None, "another kind");
         let at = (Timestamp::from_millis(1_700_000_000_000), -3);
         assert_eq!(skip(&mut query(&after_skip(at))), Some(at));
     }

@@ -83,6 +83,12 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
+    /// A call took effect, but how it was answered can no longer be said.
+    pub fn answer_lost() -> Self {
+        let message = "The call took effect, but its answer was lost and cannot be given again";
+        Self::conflict("CONFLICT", message)
+    }
+
     /// The path is served, but not with this method. The router adds `Allow`.
     pub fn method_not_allowed() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "Method not allowed")

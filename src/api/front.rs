@@ -19,7 +19,7 @@ use super::body::{BULK_LIMIT, USUAL_LIMIT, Unread};
 use super::error::Cause;
 use super::guard::{self, Wording};
 use super::request_id::{self, RequestId};
-use super::{Api, ApiError, limits};
+use super::{Api, ApiError, idempotency, limits};
 use crate::domain::AccountId;
 use crate::queue::Standing;
 use crate::runtime::Clock;
@@ -108,7 +108,8 @@ async fn answer(
         return ApiError::too_large(limit).into_response();
     }
     request.extensions_mut().insert(caller);
-    next.run(request).await
+    request.extensions_mut().insert(address);
+    idempotency::answer(api, request, next, caller, limit).await
 }
 
 /// A fault of the service names the request, so that it can be found in the log.

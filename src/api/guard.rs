@@ -8,6 +8,8 @@ use super::address::ClientAddress;
 use super::{Api, ApiError, limits};
 use crate::accounts::{Caller, Presented, Refusal};
 use crate::domain::AccountId;
+use crate::domain::audit::{Actor, Author, Origin};
+use crate::domain::call::{Call, Once};
 use crate::domain::key::Scope;
 use crate::queue::Standing;
 use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
@@ -76,8 +78,8 @@ fn presented(headers: &HeaderMap) -> Presented<'_> {
 /// The account of a call that reads.
 pub(super) struct Reader(pub(super) AccountId);
 
-/// The account of a call that changes something; its key must allow that.
-pub(super) struct Writer(pub(super) AccountId);
+/// The account of a call that changes something, and who makes it; its key must allow that.
+pub(super) struct Writer(pub(super) AccountId, pub(super) Call);
 
 impl<S: Sync> FromRequestParts<S> for Reader {
     type Rejection = ApiError;
@@ -93,7 +95,12 @@ impl<S: Sync> FromRequestParts<S> for Writer {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let caller = caller(parts)?;
         match caller.scope {
-            Scope::Write => Ok(Self(caller.account)),
+            Scope::Write => {
+                let origin = Origin::Client(address(parts)?.0);
+                let author = Author { actor: Actor::Key(caller.key), origin };
+                let once = parts.extensions.get::<Once>().copied();
+                Ok(Self(caller.account, Call { author, once }))
+            }
             Scope::Read => {
                 let message = "This API key can only read; the call needs one with scope write";
                 Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message))
@@ -105,4 +112,9 @@ impl<S: Sync> FromRequestParts<S> for Writer {
 fn caller(parts: &Parts) -> Result<Caller, ApiError> {
     let caller = parts.extensions.get::<Caller>().copied();
     caller.ok_or_else(|| ApiError::internal("a route of the API was reached without a caller"))
+}
+
+fn address(parts: &Parts) -> Result<ClientAddress, ApiError> {
+    let address = parts.extensions.get::<ClientAddress>().copied();
+    address.ok_or_else(|| ApiError::internal("a route of the API was reached without an address"))
 }

@@ -19,6 +19,7 @@
 
 mod account;
 mod address;
+mod audit_log;
 mod base_path;
 mod body;
 mod cursor;
@@ -27,6 +28,7 @@ mod failures;
 mod front;
 mod guard;
 mod id;
+mod idempotency;
 mod jobs;
 mod limits;
 mod openapi;
@@ -130,5 +132,6 @@ fn served() -> OpenApiRouter<SharedApi> {
         .merge(schedules::routes())
         .merge(jobs::routes())
         .routes(routes!(account::get_account))
+        .routes(routes!(audit_log::list_audit_log))
         .merge(reference::routes())
 }

@@ -4,6 +4,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaTy
 use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
@@ -30,6 +31,10 @@ pub(super) fn catch_up_policy_or_null() -> Object {
 
 pub(super) fn skip_reason() -> Object {
     names(SkipReason::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn action() -> Object {
+    names(Action::ALL.iter().map(|item| item.as_str()), false)
 }
 
 pub(super) fn job_status() -> Object {
@@ -98,6 +103,8 @@ parameters! {
     JobStatusName = job_status();
     /// What made a job, in a query.
     TriggerName = trigger();
+    /// What was done, in a query.
+    ActionName = action();
     /// An order of schedules, in a query.
     SortName = names(SORTS.into_iter(), false);
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::operator::{accounts, refused};
+use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};
-use crate::domain::key::{KeyRecord, Scope};
-use crate::domain::plan::{MOST_KEYS, UNLIMITED};
+use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
+use crate::domain::plan::UNLIMITED;
 use crate::domain::{KeyId, Timestamp};
 use crate::runtime::Clock;
 use crate::store::Account;
@@ -74,6 +74,20 @@ pub enum KeyCommand {
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
+    /// Make a new key in the place of one, and print it; it cannot be shown again
+    ///
+    /// It has the name, the scope and as much time as the old one had. The old one works until the
+    /// overlap is over.
+    Rotate {
+        /// The id of the old one, as `punctual key list` shows it
+        #[arg(value_name = "KEY_ID", value_parser = key_id)]
+        id: KeyId,
+        /// How long both keys work, such as 24h or 15m
+        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
+        overlap: Duration,
+        #[command(flatten)]
+        settings: SettingArgs<StoreOnly>,
+    },
     /// Revoke a key for good
     Revoke {
         /// Its id, as `punctual key list` shows it
@@ -116,7 +130,8 @@ fn key_id(text: &str) -> Result<KeyId, String> {
 pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError> {
     match command {
         AccountCommand::Create { name, plan, settings } => {
-            let account = accounts(settings).await?.create(name, plan).await.map_err(refused)?;
+            let accounts = accounts(settings).await?;
+            let account = accounts.create(operator(), name, plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
         AccountCommand::List(settings) => {
@@ -128,7 +143,7 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
         AccountCommand::SetPlan { name, plan, settings } => {
             let accounts = accounts(settings).await?;
             let account = accounts.named(name).await.map_err(refused)?;
-            accounts.set_plan(&account, plan).await.map_err(refused)?;
+            accounts.set_plan(operator(), &account, plan).await.map_err(refused)?;
             output::print(&format!("{name} is on the plan {plan}\n"))
         }
         AccountCommand::Suspend(account) => set_suspended(account, true).await,
@@ -149,7 +164,7 @@ async fn set_suspended(
 ) -> Result<(), CliError> {
     let accounts = accounts(settings).await?;
     let account = accounts.named(name).await.map_err(refused)?;
-    accounts.set_suspended(&account, suspended).await.map_err(refused)?;
+    accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
         true => format!("{name} is suspended; servers fire nothing of it within 5 seconds\n"),
         false => format!("{name} goes on with what is due from now on\n"),
@@ -189,8 +204,13 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             let keys = accounts.keys(&account).await.map_err(refused)?;
             output::print(&key_table(&keys, Clock::system().now()))
         }
+        KeyCommand::Rotate { id, overlap, settings } => {
+            let accounts = accounts(settings).await?;
+            let key = accounts.rotate_key(operator(), *id, *overlap).await.map_err(refused)?;
+            output::print(&format!("{}\n", key.reveal()))
+        }
         KeyCommand::Revoke { id, settings } => {
-            accounts(settings).await?.revoke_key(*id).await.map_err(refused)?;
+            accounts(settings).await?.revoke_key(operator(), *id).await.map_err(refused)?;
             output::print(&format!("{id} is revoked; servers refuse it within 5 seconds\n"))
         }
     }
@@ -201,7 +221,7 @@ async fn create_key(args: &NewKeyArgs) -> Result<(), CliError> {
     let account = accounts.named(&args.account).await.map_err(refused)?;
     let (name, scope, expires_in) = (args.name.clone(), args.scope, args.expires_in);
     let request = KeyRequest { name, scope, expires_in };
-    let key = accounts.create_key(&account, &request).await.map_err(refused)?;
+    let key = accounts.create_key(operator(), &account, &request).await.map_err(refused)?;
     output::print(&format!("{}\n", key.reveal()))
 }
 
@@ -214,10 +234,11 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
         };
         let expires = key.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let (id, created) = (key.id.to_string(), key.created_at.to_string());
-        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned()]
+        let by = key.created_by.clone().unwrap_or_default();
+        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned(), by]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
-    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE"], &rows)
+    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY"], &rows)
 }
 
 #[cfg(test)]
@@ -232,13 +253,14 @@ mod tests {
             name: "a".to_owned(),
             scope: Scope::Read,
             created_at: then,
+            created_by: Some("operator:root".to_owned()),
             expires_at,
             revoked_at,
         };
         let keys = [key(None, None), key(Some(now), None), key(Some(now), Some(then))];
         let text = key_table(&keys, now);
         let states: Vec<_> =
-            text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+            text.lines().filter_map(|line| line.split_whitespace().nth(5)).collect();
         assert_eq!(states, ["STATE", "active", "expired", "revoked"]);
     }
 }

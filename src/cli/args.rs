@@ -75,7 +75,7 @@ pub enum Command {
     /// Make, list or disable users, who sign in with a password
     #[command(subcommand)]
     User(UserCommand),
-    /// Make, list or revoke API keys
+    /// Make, list, rotate or revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
     /// Make a key for secrets, or encrypt them all with another one

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::address::reachable;
+use super::operator::operator;
 use super::serve::{begin, finish, start};
 use super::welcome::{Welcome, welcome};
 use super::{CliError, output};
@@ -46,9 +47,9 @@ async fn seed(app: &App, ops_url: &str) -> Result<(Option<ApiKey>, bool), Accoun
     if !app.accounts().list().await?.is_empty() {
         return Ok((None, false));
     }
-    let account = app.accounts().create(NAME, UNLIMITED).await?;
+    let account = app.accounts().create(operator(), NAME, UNLIMITED).await?;
     let request = KeyRequest { name: NAME.to_owned(), scope: Scope::Write, expires_in: None };
-    let key = app.accounts().create_key(&account, &request).await?;
+    let key = app.accounts().create_key(operator(), &account, &request).await?;
     let shown = demonstrate(app, account.id, ops_url).await;
     if let Err(error) = &shown {
         // Settings can forbid it; everything else works.
@@ -70,7 +71,7 @@ async fn demonstrate(app: &App, account: AccountId, ops_url: &str) -> Result<(),
     });
     let fields = Object::parse(demo.to_string().as_bytes(), SCHEDULE_FIELDS);
     let fields = fields.expect("a JSON object with the fields of a schedule");
-    let schedule = app.schedules().create(account, fields).await?;
-    app.schedules().trigger(account, schedule.id).await?;
+    let schedule = app.schedules().create(account, operator().into(), fields).await?;
+    app.schedules().trigger(account, operator().into(), schedule.id).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::operator::{accounts, refused};
+use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
 use crate::accounts::{Accounts, Password};
@@ -190,7 +190,7 @@ async fn change(args: &MemberArgs, change: MemberChange) -> Result<(), CliError>
     let UserArgs { email, settings } = &args.user;
     let accounts = accounts(settings).await?;
     let account = accounts.named(&args.account).await.map_err(refused)?;
-    accounts.change_member(&account, email, change).await.map_err(refused)?;
+    accounts.change_member(operator(), &account, email, change).await.map_err(refused)?;
     let name = &account.name;
     let members = accounts.members(&account).await.map_err(refused)?;
     let member = members.iter().find(|member| member.email == *email);
@@ -209,7 +209,7 @@ async fn invite(args: &RoleArgs) -> Result<(), CliError> {
     })?;
     let accounts = accounts(settings).await?;
     let account = accounts.named(&args.member.account).await.map_err(refused)?;
-    let link = accounts.invite(&account, email, args.role, &public_url).await;
+    let link = accounts.invite(operator(), &account, email, args.role, &public_url).await;
     output::print(&format!("{}\n", link.map_err(refused)?))
 }
 

@@ -38,8 +38,9 @@ use crate::domain::plan::Plans;
 use crate::domain::secret_key::SecretKey;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
+use crate::scheduler::PrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
-use reader::{Parsed, Raw, Reader, list, number, seconds, text};
+use reader::{Parsed, Raw, Reader, list, seconds, text};
 
 /// What this process is to do and how.
 #[derive(Clone, Debug)]
@@ -76,8 +77,8 @@ pub struct Config {
     pub mail: Option<MailSettings>,
     /// The keys by which secrets are encrypted, the one to write with first.
     pub secrets: Vec<SecretKey>,
-    /// How long finished jobs are kept.
-    pub history: Duration,
+    /// How long jobs and the audit log are kept.
+    pub retention: PrunerSettings,
     /// How long requests under way may go on after the first stage of a stop.
     pub grace: Duration,
 }
@@ -131,7 +132,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         let why = "must have api, scheduler and executor in a process that is alone (single:)";
         reader.mistake("roles", why);
     }
-    let days: u64 = reader.read("history.days", number(1..=3_650));
+    let retention = work::read_retention(reader);
     let grace = reader.read("shutdown.grace_seconds", seconds(0..=3_600));
     if http.limits.drain > grace {
         reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
@@ -157,7 +158,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         users: users::read_users(reader),
         mail: users::read_mail(reader),
         secrets: secrets::read(reader),
-        history: Duration::from_secs(days * 24 * 60 * 60),
+        retention,
         grace,
     }
 }

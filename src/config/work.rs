@@ -9,6 +9,7 @@ use super::reader::{Parsed, Raw, Reader, list, number, seconds, text};
 use crate::domain::retry::RetryPolicy;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
+use crate::scheduler::PrunerSettings;
 
 /// How many requests a key may make; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,14 @@ pub(super) fn read_outbound(reader: &mut Reader) -> OutboundSettings {
         dns_servers: reader.read("dns.servers", list(name_server)),
         ..OutboundSettings::default()
     }
+}
+
+pub(super) fn read_retention(reader: &mut Reader) -> PrunerSettings {
+    let mut days = |key| {
+        let days: u64 = reader.read(key, number(1..=3_650));
+        Duration::from_secs(days * 24 * 60 * 60)
+    };
+    PrunerSettings { history: days("history.days"), audit_log: days("history.audit_days") }
 }
 
 pub(super) fn read_rate(reader: &mut Reader) -> Rate {

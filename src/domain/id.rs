@@ -130,6 +130,11 @@ id!(
     ResetId,
     "rst_"
 );
+id!(
+    /// An entry of the audit log. Its time part is when the change was made.
+    AuditId,
+    "aud_"
+);
 
 impl MembershipId {
     /// The id of the one membership that a user can have in an account.
@@ -142,6 +147,14 @@ impl MembershipId {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
         Self::from_bytes(bytes)
+    }
+}
+
+impl AuditId {
+    /// The id of a further entry of the same change; 0 is this one.
+    pub fn nth(self, n: usize) -> Self {
+        let random = self.0.random().wrapping_add(n as u128);
+        Self(Ulid::from_parts(self.0.timestamp_ms(), random))
     }
 }
 

@@ -19,6 +19,9 @@ names! {
     }
 }
 
+/// How many keys of an account can work at a time.
+pub const MOST_KEYS: u64 = 10;
+
 const PREFIX: &str = "pnc_";
 /// 62^22 > 2^128: enough letters for 16 bytes.
 const ID_LETTERS: usize = 22;
@@ -140,6 +143,8 @@ pub struct KeyRecord {
     pub scope: Scope,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Who made it, as the audit log says; unknown of old keys.
+    pub created_by: Option<String>,
     /// From when on it is refused as expired.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.

@@ -3,6 +3,8 @@
 //! Time and randomness are arguments here, so every rule can be tested at any instant. What
 //! the other modules do is read something, ask this one what follows, and write that down.
 
+pub mod audit;
+pub mod call;
 pub mod cron;
 pub mod endpoint;
 pub mod firing;
@@ -26,8 +28,8 @@ pub mod token;
 pub mod user;
 
 pub use id::{
-    AccountId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, UserId,
-    VersionId,
+    AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
+    UserId, VersionId,
 };
 pub use names::UnknownName;
 pub use time::Timestamp;

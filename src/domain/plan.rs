@@ -12,8 +12,6 @@ use super::names::names;
 
 /// The plan that is always there and has no limits.
 pub const UNLIMITED: &str = "unlimited";
-/// How many keys that work an account may have, on whatever plan.
-pub const MOST_KEYS: u64 = 10;
 /// How many gaps between runs are looked at to find the shortest one.
 const GAPS: usize = 100;
 

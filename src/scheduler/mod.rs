@@ -32,7 +32,7 @@ mod quotas;
 mod sweep;
 
 pub use leader::Leader;
-pub use prune::Pruner;
+pub use prune::{Pruner, PrunerSettings};
 pub use sweep::Sweeper;
 
 use crate::cluster::SharedCluster;

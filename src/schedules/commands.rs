@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandError, Parts, Schedules};
+use crate::domain::call::Call;
 use crate::domain::job::Job;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::runtime::TaskKind;
@@ -13,11 +14,16 @@ use crate::store::{Cancelled, NewJob, Retried};
 impl Schedules {
     /// Deletes a schedule: no job of it is made afterwards, its waiting jobs end, running ones
     /// have no further attempt.
-    pub async fn delete(&self, account: AccountId, id: ScheduleId) -> Result<(), CommandError> {
+    pub async fn delete(
+        &self,
+        account: AccountId,
+        call: Call,
+        id: ScheduleId,
+    ) -> Result<(), CommandError> {
         let inner = self.0.clone();
         self.run(async move {
             inner.admit(account).await?;
-            let write = inner.write(account, inner.clock.now());
+            let write = inner.write(account, call, inner.clock.now());
             if !inner.store.delete_schedule(&write, id).await? {
                 return Err(CommandError::NoSuchSchedule);
             }
@@ -32,6 +38,7 @@ impl Schedules {
     pub async fn trigger(
         &self,
         account: AccountId,
+        call: Call,
         schedule: ScheduleId,
     ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
@@ -45,10 +52,10 @@ impl Schedules {
             }
             let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
             if Defect::EarlyAnswer.is_there() {
-                inner.create_later(account, job);
+                inner.create_later(account, call, job);
                 return Ok(job.id);
             }
-            let made = inner.store.create_job(&inner.write(account, now), &job).await?;
+            let made = inner.store.create_job(&inner.write(account, call, now), &job).await?;
             let ticket = made.ok_or(CommandError::NoSuchSchedule)?;
             inner.push(&[ticket]).await;
             Ok(job.id)
@@ -58,7 +65,12 @@ impl Schedules {
 
     /// Runs the schedule of a finished job again, as the schedule is now; returns the new job's
     /// id.
-    pub async fn retry_job(&self, account: AccountId, of: JobId) -> Result<JobId, CommandError> {
+    pub async fn retry_job(
+        &self,
+        account: AccountId,
+        call: Call,
+        of: JobId,
+    ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
             let plan = inner.admit(account).await?;
@@ -72,7 +84,7 @@ impl Schedules {
                 inner.reserve_job(account, &plan, now).await?;
             }
             let id = JobId::new(now, inner.random.bits());
-            match inner.store.retry_job(&inner.write(account, now), of, id).await? {
+            match inner.store.retry_job(&inner.write(account, call, now), of, id).await? {
                 Retried::Created(ticket) => inner.push(&[ticket]).await,
                 Retried::NotFound => return Err(CommandError::NoSuchJob),
                 Retried::Unfinished => return Err(CommandError::JobUnfinished),
@@ -85,11 +97,16 @@ impl Schedules {
 
     /// Ends a job: at once if it waits, else after the attempt under way, which its executor
     /// aborts soon.
-    pub async fn cancel_job(&self, account: AccountId, id: JobId) -> Result<Job, CommandError> {
+    pub async fn cancel_job(
+        &self,
+        account: AccountId,
+        call: Call,
+        id: JobId,
+    ) -> Result<Job, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
             inner.admit(account).await?;
-            let write = inner.write(account, inner.clock.now());
+            let write = inner.write(account, call, inner.clock.now());
             match inner.store.cancel_job(&write, id).await? {
                 Cancelled::Done(tickets) => inner.push(&tickets).await,
                 Cancelled::NotFound => return Err(CommandError::NoSuchJob),
@@ -104,11 +121,11 @@ impl Schedules {
 
 impl Parts {
     /// Makes a job that has been answered for: [`Defect::EarlyAnswer`].
-    fn create_later(self: &Arc<Self>, account: AccountId, job: NewJob) {
+    fn create_later(self: &Arc<Self>, account: AccountId, call: Call, job: NewJob) {
         let inner = self.clone();
         self.tasks.spawn(TaskKind::Command, async move {
             inner.clock.sleep(Duration::from_millis(500)).await;
-            let write = inner.write(account, inner.clock.now());
+            let write = inner.write(account, call, inner.clock.now());
             if let Ok(Some(ticket)) = inner.store.create_job(&write, &job).await {
                 inner.push(&[ticket]).await;
             }

@@ -5,6 +5,7 @@ use super::edits::{Edits, SCHEDULE_FIELDS};
 use super::fields::Purpose;
 use super::json::{self, Json, JsonError, Object};
 use super::{CommandError, FieldErrors, Parts, Schedules, limits};
+use crate::domain::call::Call;
 use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Created, NewSchedule};
@@ -40,11 +41,12 @@ impl Schedules {
     pub async fn create(
         &self,
         account: AccountId,
+        call: Call,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         let draft = self.0.check(fields, "", &mut errors);
-        let mut created = self.insert(account, vec![errors.unless_any(draft)?]).await?;
+        let mut created = self.insert(account, call, vec![errors.unless_any(draft)?]).await?;
         Ok(created.swap_remove(0))
     }
 
@@ -53,6 +55,7 @@ impl Schedules {
     pub async fn create_bulk(
         &self,
         account: AccountId,
+        call: Call,
         batch: Batch,
     ) -> Result<Vec<Schedule>, CommandError> {
         let items = batch.items()?;
@@ -68,12 +71,13 @@ impl Schedules {
                 tokio::task::yield_now().await;
             }
         }
-        self.insert(account, errors.unless_any(drafts)?).await
+        self.insert(account, call, errors.unless_any(drafts)?).await
     }
 
     async fn insert(
         &self,
         account: AccountId,
+        call: Call,
         drafts: Vec<Draft>,
     ) -> Result<Vec<Schedule>, CommandError> {
         let inner = self.0.clone();
@@ -88,7 +92,7 @@ impl Schedules {
             }
             let schedules: Vec<_> =
                 drafts.into_iter().map(|draft| inner.new_schedule(draft, now)).collect();
-            let (write, most) = (inner.write(account, now), plan.schedules);
+            let (write, most) = (inner.write(account, call, now), plan.schedules);
             let outcome = inner.store.create_schedules(&write, &schedules, most).await?;
             if let (Created::TooMany { current }, Some(most)) = (outcome, most) {
                 let requested = schedules.len() as u64;

@@ -44,10 +44,11 @@ pub use preview::{PREVIEW_FIELDS, Preview};
 pub use rules::HAS_NUL;
 pub use update::TOGGLE_FIELDS;
 
+use crate::domain::call::Call;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
 use crate::outbound;
 use crate::queue::{Changes, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
@@ -97,8 +98,9 @@ impl Schedules {
 }
 
 impl Parts {
-    fn write(&self, account: AccountId, now: Timestamp) -> Write {
-        Write { account, now }
+    fn write(&self, account: AccountId, call: Call, now: Timestamp) -> Write {
+        let (Call { author, once }, entry) = (call, AuditId::new(now, self.random.bits()));
+        Write { account, now, author, entry, once }
     }
 
     fn shard(&self, schedule: ScheduleId) -> ShardId {

@@ -5,6 +5,8 @@ use super::edits::Edits;
 use super::fields::{Fields, Given, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Parts, Schedules, limits};
+use crate::domain::audit::Action;
+use crate::domain::call::Call;
 use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
@@ -30,6 +32,14 @@ impl Wish {
             Self::Switch(_) => UnreadableFields::default(),
         }
     }
+
+    fn action(&self) -> Action {
+        match self {
+            Self::Edits(_) => Action::ScheduleUpdated,
+            Self::Switch(true) => Action::ScheduleEnabled,
+            Self::Switch(false) => Action::ScheduleDisabled,
+        }
+    }
 }
 
 impl Schedules {
@@ -39,13 +49,14 @@ impl Schedules {
     pub async fn update(
         &self,
         account: AccountId,
+        call: Call,
         id: ScheduleId,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         let edits = Edits::read(fields, "", Purpose::Change, &self.0.outbound, &mut errors);
         match errors.unless_any(edits) {
-            Ok(edits) => self.change(account, id, Wish::Edits(Box::new(edits))).await,
+            Ok(edits) => self.change(account, call, id, Wish::Edits(Box::new(edits))).await,
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -54,6 +65,7 @@ impl Schedules {
     pub async fn toggle(
         &self,
         account: AccountId,
+        call: Call,
         id: ScheduleId,
         fields: Object,
     ) -> Result<Schedule, CommandError> {
@@ -62,7 +74,7 @@ impl Schedules {
         let enabled = fields.flag("enabled");
         fields.require("enabled", &enabled, Purpose::Creation);
         match enabled {
-            Given::Value(enabled) => self.change(account, id, Wish::Switch(enabled)).await,
+            Given::Value(enabled) => self.change(account, call, id, Wish::Switch(enabled)).await,
             _ => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -83,6 +95,7 @@ impl Schedules {
     async fn change(
         &self,
         account: AccountId,
+        call: Call,
         id: ScheduleId,
         wish: Wish,
     ) -> Result<Schedule, CommandError> {
@@ -104,8 +117,9 @@ impl Schedules {
                 }
                 let now = inner.clock.now();
                 limits::check_change(&draft, &current, &plan, now)?;
-                let change = inner.work_out(&current, draft, redefined, now);
-                match inner.store.change_schedule(&inner.write(account, now), id, &change).await? {
+                let change = inner.work_out(&current, draft, redefined, wish.action(), now);
+                let write = inner.write(account, call, now);
+                match inner.store.change_schedule(&write, id, &change).await? {
                     Changed::Done(tickets) => {
                         inner.push(&tickets).await;
                         if change.next_tick != current.next_tick {
@@ -129,6 +143,7 @@ impl Parts {
         current: &Schedule,
         draft: Draft,
         redefined: bool,
+        action: Action,
         now: Timestamp,
     ) -> Change {
         let (old, new) = (&current.definition, &draft.definition);
@@ -137,6 +152,7 @@ impl Parts {
             || current.is_enabled != draft.is_enabled;
         let new_id = || VersionId::new(now, self.random.bits());
         Change {
+            action,
             expected: Expected { revision: current.revision, next_tick: current.next_tick },
             version: redefined.then(|| draft.version(new_id())),
             is_enabled: draft.is_enabled,

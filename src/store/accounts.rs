@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use chrono::{Datelike, TimeZone, Utc};
 
 use super::{Result, Write};
-use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 #[cfg(doc)]
-use crate::domain::plan::MOST_KEYS;
+use crate::domain::key::MOST_KEYS;
+use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::plan::UNLIMITED;
 use crate::domain::{AccountId, KeyId, Timestamp};
 
@@ -65,6 +65,31 @@ pub enum KeyCreated {
     NoSuchAccount,
 }
 
+/// A key to be stored in the place of another one, with its name and scope, and as much time to
+/// live as that one had.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// The key that it replaces.
+    pub old: KeyId,
+    /// From when on that one is refused, unless it expires before.
+    pub old_expires_at: Timestamp,
+    /// The id of the new key.
+    pub new: KeyId,
+    /// The hash of the whole new key.
+    pub digest: KeyDigest,
+}
+
+/// What became of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotated {
+    /// Both keys work.
+    Done,
+    /// The account has no such key that works.
+    NotFound,
+    /// The account has [`MOST_KEYS`] that work.
+    TooMany,
+}
+
 /// What authentication needs to know of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKey {
@@ -100,8 +125,9 @@ pub struct Usage {
 /// Accounts and their keys.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// Makes an account; `false` if the name is taken.
-    async fn create_account(&self, account: &Account) -> Result<bool>;
+    /// Makes the account that `write` is for, of this name and on this plan; `false` if the
+    /// name is taken.
+    async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool>;
 
     /// All accounts, by name.
     async fn accounts(&self) -> Result<Vec<Account>>;
@@ -112,7 +138,7 @@ pub trait AccountStore: Send + Sync {
     /// What it uses at `now`. The number of jobs stops at one million.
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
 
-    /// Puts an account on a plan; `false` if there is no such account.
+    /// Puts an account on a plan; `false` if there is no such account. Again: no effect.
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
     /// Suspends an account, or lets it go on: ticks up to then do not fire any more. `false` if
@@ -128,6 +154,9 @@ pub trait AccountStore: Send + Sync {
 
     /// The account's keys, newest first, revoked and expired ones too.
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
+
+    /// Lets a new key take the place of one that works; until then both do.
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated>;
 
     /// Revokes a key for good; `false` if the account has no such key. Again: no effect.
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;

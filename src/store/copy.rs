@@ -53,11 +53,15 @@ pub enum Table {
     Sessions,
     /// Who may set a password anew.
     Resets,
+    /// Who changed what.
+    AuditLog,
+    /// Calls that take effect once.
+    IdempotencyKeys,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
@@ -72,6 +76,8 @@ impl Table {
         Self::Invitations,
         Self::Sessions,
         Self::Resets,
+        Self::AuditLog,
+        Self::IdempotencyKeys,
     ];
 
     /// Its name, in either kind of store.
@@ -91,6 +97,8 @@ impl Table {
             Self::Invitations => "invitations",
             Self::Sessions => "sessions",
             Self::Resets => "password_resets",
+            Self::AuditLog => "audit_log",
+            Self::IdempotencyKeys => "idempotency_keys",
         }
     }
 
@@ -139,6 +147,7 @@ impl Table {
                 ("scope", Plain),
                 ("digest", Bytes),
                 ("created_at", Plain),
+                ("created_by", Plain),
                 ("expires_at", Plain),
                 ("revoked_at", Plain),
             ],
@@ -171,6 +180,24 @@ impl Table {
             Self::Invitations => user_rows::INVITATIONS_COPIED,
             Self::Sessions => user_rows::SESSIONS_COPIED,
             Self::Resets => user_rows::RESETS_COPIED,
+            Self::AuditLog => &[
+                ("id", Id),
+                ("account_id", Id),
+                ("actor", Plain),
+                ("action", Plain),
+                ("object", Plain),
+                ("origin", Plain),
+            ],
+            Self::IdempotencyKeys => &[
+                ("id", Id),
+                ("account_id", Id),
+                ("request", Bytes),
+                ("holder", Bytes),
+                ("reserved_at", Plain),
+                ("action", Plain),
+                ("objects", Plain),
+                ("answer", Plain),
+            ],
         }
     }
 }

@@ -30,6 +30,7 @@
 //! something of an id that is there already is `Rejected`.
 
 mod accounts;
+mod audit;
 mod claims;
 mod copy;
 mod damage;
@@ -37,6 +38,7 @@ mod ending;
 mod error;
 mod firing;
 mod form;
+mod idempotency;
 mod jobs;
 mod paging;
 pub mod postgres;
@@ -55,7 +57,10 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Usage};
+pub use accounts::{
+    Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage,
+};
+pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
     Renewed, Unreadable,
@@ -63,6 +68,7 @@ pub use claims::{
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
+pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
 pub use quotas::{Granted, QuotaStore, Wanted};
 pub use schedules::{
@@ -77,7 +83,9 @@ pub use users::{
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
 };
 
-use crate::domain::{AccountId, Timestamp};
+use crate::domain::audit::Author;
+use crate::domain::call::Once;
+use crate::domain::{AccountId, AuditId, Timestamp};
 
 /// What every adapter implements.
 pub trait Store:
@@ -90,6 +98,8 @@ pub trait Store:
     + UpkeepStore
     + UserStore
     + SecretStore
+    + AuditStore
+    + IdempotencyStore
 {
 }
 
@@ -103,6 +113,8 @@ impl<T> Store for T where
         + UpkeepStore
         + UserStore
         + SecretStore
+        + AuditStore
+        + IdempotencyStore
 {
 }
 
@@ -112,11 +124,20 @@ pub type SharedStore = std::sync::Arc<dyn Store>;
 /// What the contract's methods return.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// For whom and when an account's data is changed.
+/// For whom, when and by whom an account's data is changed. A change that takes effect writes it
+/// into the audit log, in the same transaction; one that changes nothing writes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     /// Whose data it is.
     pub account: AccountId,
     /// The present instant.
     pub now: Timestamp,
+    /// Who makes the change, and from where.
+    pub author: Author,
+    /// The id of its entry in the audit log, made at `now`; a change of several objects has an
+    /// entry for each, of the ids that follow.
+    pub entry: AuditId,
+    /// The reservation that the call takes effect under, if it carries an idempotency key. Such a
+    /// call makes one change.
+    pub once: Option<Once>,
 }

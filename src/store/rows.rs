@@ -4,8 +4,10 @@
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::damage::Kept;
+use super::idempotency::StoredKey;
 use super::stored::timings_of;
-use super::{Account, KnownKey, SkipPage};
+use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
+use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::outcome::{ErrorCode, Timings};
@@ -13,7 +15,7 @@ use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
     UnreadableFields,
 };
-use crate::domain::{AccountId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
 
 /// The columns of a whole job but for its response, and where they come from.
 macro_rules! job_columns {
@@ -76,7 +78,7 @@ pub(in crate::store) use row_that_holds;
 
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
-    StoreRow: AccountId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
+    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
     OverlapPolicy, ScheduleId, Scope, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
 }
@@ -128,6 +130,34 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
     }
 }
 
+impl<R: StoreRow> FromRow<'_, R> for StoredKey {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let action: Option<Action> = row.read("action")?;
+        let objects: Option<String> = row.read("objects")?;
+        let objects = objects.map(|text| serde_json::from_str(&text)).transpose();
+        let objects = objects.map_err(|_| unfit("objects", "not a list of ids"))?;
+        Ok(Self {
+            request: row.read("request")?,
+            holder: row.read("holder")?,
+            reserved_at: row.read("reserved_at")?,
+            receipt: action.zip(objects).map(|(action, objects)| Receipt { action, objects }),
+            answer: row.read("answer")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for AuditEntry {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            actor: row.read("actor")?,
+            action: row.read("action")?,
+            object: row.read("object")?,
+            origin: row.read("origin")?,
+        })
+    }
+}
+
 impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
     fn from_row(row: &R) -> sqlx::Result<Self> {
         Ok(Self {
@@ -135,6 +165,7 @@ impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
             name: row.read("name")?,
             scope: row.read("scope")?,
             created_at: row.read("created_at")?,
+            created_by: row.read("created_by")?,
             expires_at: row.read("expires_at")?,
             revoked_at: row.read("revoked_at")?,
         })

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Result, Write};
+use crate::domain::audit::Action;
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip,
 };
@@ -79,6 +80,8 @@ pub struct TickRange {
 /// A schedule's new state, whole.
 #[derive(Clone, Debug)]
 pub struct Change {
+    /// What the audit log calls it.
+    pub action: Action,
     /// What it was worked out from.
     pub expected: Expected,
     /// The new name.

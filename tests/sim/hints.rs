@@ -7,7 +7,7 @@ use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{ScheduleId, Timestamp, VersionId};
 use punctual::queue::{Changes, Queue};
-use punctual::store::{NewSchedule, NewVersion, ScheduleStore, Write};
+use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
@@ -60,18 +60,18 @@ fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
 /// of.
 async fn fires(cause: Cause) -> bool {
     let mut world = World::new(7).await;
-    let (now, account) = (world.clock.now(), world.account);
-    let (write, sqlite) = (Write { account, now }, world.process().sqlite.clone());
+    let now = world.clock.now();
+    let sqlite = world.process().sqlite.clone();
     let tomorrow = now.plus(Duration::from_secs(86_400));
     let others: Vec<_> = (0..MANY).map(|n| schedule(n, now, tomorrow)).collect();
     for some in others.chunks(500) {
-        sqlite.create_schedules(&write, some, None).await.expect("created");
+        sqlite.create_schedules(&world.write(), some, None).await.expect("created");
     }
     world.lead().await;
     let tick = now.plus(to_next_minute(now));
     let unheard = schedule(MANY, now, tick);
     let id = unheard.id;
-    sqlite.create_schedules(&write, &[unheard], None).await.expect("created");
+    sqlite.create_schedules(&world.write(), &[unheard], None).await.expect("created");
     match cause {
         Cause::None => {}
         Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),

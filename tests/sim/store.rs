@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::call::Once;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -14,10 +15,11 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId,
 };
 use punctual::store::{
-    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
-    Committed, Completion, Created, DueEntry, ExpiredClaim, Fence, Fired, Firing,
-    FiringStore, Granted, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KnownKey, NewJob,
-    NewKey, NewSchedule, QuotaStore, Renewed, Resealed, Result, Retried, SchedulePage,
+    Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
+    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
+    Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
+    JobStore, KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
+    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
     ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
     SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
@@ -52,7 +54,7 @@ macro_rules! gated {
 }
 
 gated! { AccountStore:
-    fn create_account(&self, account: &Account) -> bool;
+    fn create_account(&self, write: &Write, name: &str, plan: &str) -> bool;
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
@@ -61,6 +63,7 @@ gated! { AccountStore:
     fn plans_in_use(&self) -> Vec<String>;
     fn create_key(&self, write: &Write, key: &NewKey) -> KeyCreated;
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
+    fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
 }
@@ -147,4 +150,16 @@ gated! { UserStore:
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
     fn complete_reset(&self, now: Timestamp, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64;
+}
+
+gated! { AuditStore:
+    fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
+    fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
+}
+
+gated! { IdempotencyStore:
+    fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
+    fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
+    fn release(&self, account: AccountId, once: Once) -> ();
+    fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use punctual::domain::audit::Author;
 use punctual::domain::job::{Job, JobStatus};
 use punctual::domain::schedule::{OverlapPolicy, Schedule};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
@@ -129,7 +130,9 @@ impl World {
     async fn create_one(&mut self, wish: Wish) {
         let (now, account) = (self.clock.now(), self.account);
         let fields = self.fields(&wish);
-        let answer = self.command(|all| async move { all.create(account, fields).await }).await;
+        let answer = self
+            .command(|all| async move { all.create(account, Author::SERVICE.into(), fields).await })
+            .await;
         let found = match answer {
             Some(created) => Some(created.expect("a valid schedule").id),
             None => self.named(&wish.name).await,
@@ -202,7 +205,11 @@ impl World {
 
     async fn become_as(&mut self, id: ScheduleId, wish: Wish) {
         let (now, account, fields) = (self.clock.now(), self.account, self.fields(&wish));
-        let answer = self.command(|all| async move { all.update(account, id, fields).await }).await;
+        let answer = self
+            .command(
+                |all| async move { all.update(account, Author::SERVICE.into(), id, fields).await },
+            )
+            .await;
         let lost = answer.is_none();
         if let Some(Err(error)) = answer {
             self.breaks(format_args!("{id} could not be changed: {error}"));
@@ -229,7 +236,9 @@ impl World {
 
     pub async fn delete_one(&mut self, id: ScheduleId) {
         let (now, account) = (self.clock.now(), self.account);
-        let answer = self.command(|all| async move { all.delete(account, id).await }).await;
+        let answer = self
+            .command(|all| async move { all.delete(account, Author::SERVICE.into(), id).await })
+            .await;
         let gone = self.stored(id).await.is_none();
         if answer.is_some_and(|answer| answer.is_err() || !gone) {
             self.breaks(format_args!("{id} could not be deleted"));
@@ -255,7 +264,9 @@ impl World {
     pub async fn trigger(&mut self) {
         let Some(id) = self.some_schedule() else { return };
         let account = self.account;
-        let answer = self.command(|all| async move { all.trigger(account, id).await }).await;
+        let answer = self
+            .command(|all| async move { all.trigger(account, Author::SERVICE.into(), id).await })
+            .await;
         self.promise(answer).await;
     }
 
@@ -269,7 +280,9 @@ impl World {
             return;
         }
         let (account, of) = (self.account, *self.dice.pick(&finished));
-        let answer = self.command(|all| async move { all.retry_job(account, of).await }).await;
+        let answer = self
+            .command(|all| async move { all.retry_job(account, Author::SERVICE.into(), of).await })
+            .await;
         self.promise(answer).await;
     }
 
@@ -294,7 +307,9 @@ impl World {
             return;
         }
         let (account, id) = (self.account, *self.dice.pick(&open));
-        let answer = self.command(|all| async move { all.cancel_job(account, id).await }).await;
+        let answer = self
+            .command(|all| async move { all.cancel_job(account, Author::SERVICE.into(), id).await })
+            .await;
         match answer {
             // It may have finished in the meantime.
             Some(Err(CommandError::JobFinished)) => {}

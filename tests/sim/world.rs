@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use punctual::domain::audit::Author;
 use punctual::domain::job::{Attempt, Job, JobStatus};
+use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::{Skip, SkipReason};
-use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
-    Account, AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery,
+    AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery, Write,
 };
 use tempfile::TempDir;
 
@@ -65,10 +67,17 @@ impl World {
             clock,
         };
         world.start().await;
-        let created_at = world.clock.now();
-        let account = Account::new(world.account, "sim", created_at);
-        assert!(world.process().sqlite.create_account(&account).await.expect("created"));
+        let write = world.write();
+        let made = world.process().sqlite.create_account(&write, "sim", UNLIMITED).await;
+        assert!(made.expect("created"));
         world
+    }
+
+    /// A change of the account's data now.
+    pub fn write(&self) -> Write {
+        let now = self.clock.now();
+        let entry = AuditId::new(now, self.random.bits());
+        Write { account: self.account, now, author: Author::SERVICE, entry, once: None }
     }
 
     pub fn process(&mut self) -> &mut Process {

@@ -16,4 +16,5 @@ mod roots;
 mod rust;
 mod settings;
 mod sizes;
+mod sql;
 mod tree;

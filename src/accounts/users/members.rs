@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{UserError, Users, invitation_mail, link};
+use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
-use crate::domain::{AccountId, InvitationId, UserId};
+use crate::domain::{AccountId, AuditId, InvitationId, Timestamp, UserId};
 use crate::store::{
     Invitation, Member, MemberChange, MemberChanged, NewInvitation, Session, Write,
 };
@@ -41,7 +42,7 @@ impl Users {
         role: Role,
     ) -> Result<(), UserError> {
         self.authorize(session, account, Role::Owner).await?;
-        self.change(account, user, MemberChange::Set(role)).await
+        self.change(session, account, user, MemberChange::Set(role)).await
     }
 
     /// Removes a member; for owners, and for whoever leaves.
@@ -56,17 +57,18 @@ impl Users {
     ) -> Result<(), UserError> {
         let needed = if user == session.user { Role::Viewer } else { Role::Owner };
         self.authorize(session, account, needed).await?;
-        self.change(account, user, MemberChange::Remove).await
+        self.change(session, account, user, MemberChange::Remove).await
     }
 
     async fn change(
         &self,
+        session: &Session,
         account: AccountId,
         user: UserId,
         change: MemberChange,
     ) -> Result<(), UserError> {
         let context = &self.0.context;
-        let write = Write { account, now: context.clock.now() };
+        let write = self.write(session, account, context.clock.now());
         match context.store.change_member(&write, user, change).await? {
             MemberChanged::Done => Ok(()),
             MemberChanged::NoSuchMember => Err(UserError::NoSuchMember),
@@ -101,7 +103,7 @@ impl Users {
             digest: token.digest(),
             expires_at: now.plus(INVITED_FOR),
         };
-        let write = Write { account, now };
+        let write = self.write(session, account, now);
         if !context.store.create_invitation(&write, &invitation).await? {
             return Err(UserError::NoSuchAccount);
         }
@@ -136,7 +138,7 @@ impl Users {
     ) -> Result<(), UserError> {
         self.authorize(session, account, Role::Owner).await?;
         let context = &self.0.context;
-        let write = Write { account, now: context.clock.now() };
+        let write = self.write(session, account, context.clock.now());
         let gone = context.store.delete_invitation(&write, id).await?;
         if gone { Ok(()) } else { Err(UserError::NoSuchMember) }
     }
@@ -155,5 +157,12 @@ impl Users {
         let (now, digest) = (context.clock.now(), token.digest());
         let account = context.store.accept_invitation(now, session.user, digest).await?;
         account.ok_or(UserError::InvalidLink)
+    }
+
+    /// A change by whoever has signed in. Sessions do not tell the address of a call.
+    fn write(&self, session: &Session, account: AccountId, now: Timestamp) -> Write {
+        let author = Author { actor: Actor::User(session.user), origin: Origin::Service };
+        let entry = AuditId::new(now, self.0.context.random.bits());
+        Write { account, now, author, entry, once: None }
     }
 }

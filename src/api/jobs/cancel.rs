@@ -28,8 +28,8 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn cancel_job(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     JobInPath(id): JobInPath,
 ) -> Result<Data<JobRecord>, ApiError> {
-    Ok(Data::of(api.schedules.cancel_job(account, id).await?.into()))
+    Ok(Data::of(api.schedules.cancel_job(account, call, id).await?.into()))
 }

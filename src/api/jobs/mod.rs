@@ -6,10 +6,13 @@ mod list;
 mod record;
 mod retry;
 
+use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::SharedApi;
+use super::reply::Data;
+use super::{Api, ApiError, SharedApi};
+use crate::domain::{AccountId, JobId};
 
 /// Their routes.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
@@ -18,4 +21,21 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(get::get_job))
         .routes(routes!(retry::retry_job))
         .routes(routes!(cancel::cancel_job))
+}
+
+/// The answer to a retry, from the new job's id.
+pub(super) fn retried(id: &str) -> Result<Response, ApiError> {
+    let id: JobId = id.parse().map_err(|_| ApiError::answer_lost())?;
+    Ok(Data::of(id).into_response())
+}
+
+/// The answer to a cancellation, from the job's id.
+pub(super) async fn cancelled(
+    api: &Api,
+    account: AccountId,
+    id: &str,
+) -> Result<Response, ApiError> {
+    let id = id.parse().map_err(|_| ApiError::answer_lost())?;
+    let (job, _) = api.schedules.job(account, id).await?;
+    Ok(Data::of(record::JobRecord::from(job)).into_response())
 }

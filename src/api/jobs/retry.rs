@@ -28,8 +28,8 @@ use crate::domain::JobId;
 )]
 pub(super) async fn retry_job(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     JobInPath(id): JobInPath,
 ) -> Result<Data<JobId>, ApiError> {
-    Ok(Data::of(api.schedules.retry_job(account, id).await?))
+    Ok(Data::of(api.schedules.retry_job(account, call, id).await?))
 }

@@ -10,7 +10,8 @@ use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
-use crate::api::{ApiError, SharedApi, schemas};
+use crate::api::{Api, ApiError, SharedApi, schemas};
+use crate::domain::schedule::Schedule;
 use crate::schedules::{Object, SCHEDULE_FIELDS};
 
 /// A schedule to be created. Fields that are not listed are ignored; `null` stands for a default.
@@ -81,16 +82,21 @@ pub(super) struct NewSchedule {
 )]
 pub(super) async fn create_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = Object::parse(&body, SCHEDULE_FIELDS)?;
-    let schedule = api.schedules.create(account, fields).await?;
+    let schedule = api.schedules.create(account, call, fields).await?;
+    Ok(answer(&api, schedule))
+}
+
+/// The answer about a schedule that was created.
+pub(super) fn answer(api: &Api, schedule: Schedule) -> Response {
     let location = format!("{}/v1/schedules/{}", api.base_path.as_str(), schedule.id);
     let record = ScheduleRecord::from(schedule);
     let mut response = reply::json(StatusCode::CREATED, &Data::of(record));
     if let Ok(location) = HeaderValue::try_from(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
 }

@@ -13,6 +13,7 @@ use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
+use crate::domain::schedule::Schedule;
 use crate::schedules::Batch;
 
 /// What was created.
@@ -49,15 +50,20 @@ pub(super) struct CreatedSchedule {
 )]
 pub(super) async fn create_schedules(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     BulkBody(body): BulkBody,
 ) -> Result<Response, ApiError> {
-    let created = api.schedules.create_bulk(account, Batch::parse(&body)?).await?;
+    let created = api.schedules.create_bulk(account, call, Batch::parse(&body)?).await?;
+    Ok(answer(created))
+}
+
+/// The answer about schedules that were created.
+pub(super) fn answer(created: Vec<Schedule>) -> Response {
     let created = created.into_iter();
     let schedules: Vec<_> =
         created.map(|schedule| CreatedSchedule { id: schedule.id, name: schedule.name }).collect();
     let data = CreatedSchedules { count: schedules.len(), schedules };
-    Ok(reply::json(StatusCode::CREATED, &Data::of(data)))
+    reply::json(StatusCode::CREATED, &Data::of(data))
 }
 
 /// Schedules to be created.

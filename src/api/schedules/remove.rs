@@ -36,9 +36,9 @@ pub(super) struct Deleted {
 )]
 pub(super) async fn delete_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Data<Deleted>, ApiError> {
-    api.schedules.delete(account, id).await?;
+    api.schedules.delete(account, call, id).await?;
     Ok(Data::of(Deleted { id }))
 }

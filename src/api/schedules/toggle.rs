@@ -40,11 +40,11 @@ pub(super) struct Switch {
 )]
 pub(super) async fn toggle_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<ScheduleRecord>, ApiError> {
     let fields = Object::parse(&body, TOGGLE_FIELDS)?;
-    let schedule = api.schedules.toggle(account, id, fields).await?;
+    let schedule = api.schedules.toggle(account, call, id, fields).await?;
     Ok(Data::of(schedule.into()))
 }

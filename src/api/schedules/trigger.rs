@@ -39,10 +39,14 @@ pub(super) struct Triggered {
 )]
 pub(super) async fn trigger_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Response, ApiError> {
-    let data = api.schedules.trigger(account, id).await?;
+    Ok(answer(api.schedules.trigger(account, call, id).await?))
+}
+
+/// The answer about a job that was made.
+pub(super) fn answer(data: JobId) -> Response {
     let message = "Schedule triggered successfully";
-    Ok(reply::json(StatusCode::OK, &Triggered { data, success: true, message }))
+    reply::json(StatusCode::OK, &Triggered { data, success: true, message })
 }

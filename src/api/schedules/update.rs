@@ -110,11 +110,11 @@ pub(super) async fn put_schedule(
 )]
 pub(super) async fn patch_schedule(
     State(api): State<SharedApi>,
-    Writer(account): Writer,
+    Writer(account, call): Writer,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<ScheduleRecord>, ApiError> {
     let fields = Object::parse(&body, SCHEDULE_FIELDS)?;
-    let schedule = api.schedules.update(account, id, fields).await?;
+    let schedule = api.schedules.update(account, call, id, fields).await?;
     Ok(Data::of(schedule.into()))
 }

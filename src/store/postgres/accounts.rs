@@ -1,27 +1,29 @@
 //! Accounts and their keys.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
 use super::{PostgresStore, Within};
-use crate::domain::key::KeyRecord;
-use crate::domain::plan::{MOST_KEYS, month_of};
+use crate::domain::audit::Action;
+use crate::domain::key::{KeyRecord, MOST_KEYS};
+use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
-use crate::store::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Usage, Write};
+use crate::store::{
+    Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, Usage, Write,
+};
 
 #[async_trait]
 impl AccountStore for PostgresStore {
-    async fn create_account(&self, account: &Account) -> Result<bool> {
-        let account = account.clone();
+    async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
+        let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
         self.api
-            .run("create_account", Within::Statement, move |connection| {
-                Box::pin(create_account(connection, account.clone()))
+            .run("create_account", Within::Transaction, move |connection| {
+                Box::pin(create_account(connection, write, name.clone(), plan.clone()))
             })
             .await
     }
@@ -57,15 +59,10 @@ impl AccountStore for PostgresStore {
     }
 
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
-        let (account, plan): (_, Arc<str>) = (write.account, plan.into());
+        let (write, plan) = (*write, plan.to_owned());
         self.api
-            .run("set_plan", Within::Statement, move |connection| {
-                let plan = plan.clone();
-                Box::pin(async move {
-                    let query = sqlx::query("UPDATE accounts SET plan = $2 WHERE id = $1");
-                    let put = query.bind(account).bind(&*plan).execute(connection).await?;
-                    Ok(put.rows_affected() > 0)
-                })
+            .run("set_plan", Within::Transaction, move |connection| {
+                Box::pin(set_plan(connection, write, plan.clone()))
             })
             .await
     }
@@ -73,7 +70,7 @@ impl AccountStore for PostgresStore {
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {
         let write = *write;
         self.api
-            .run("set_suspended", Within::Statement, move |connection| {
+            .run("set_suspended", Within::Transaction, move |connection| {
                 Box::pin(set_suspended(connection, write, suspended))
             })
             .await
@@ -104,7 +101,7 @@ impl AccountStore for PostgresStore {
             .run("keys", Within::Statement, move |connection| {
                 Box::pin(async move {
                     let query = "
-                        SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
+                        SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
                         WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
                     Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
                 })
@@ -112,10 +109,19 @@ impl AccountStore for PostgresStore {
             .await
     }
 
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated> {
+        let (write, rotation) = (*write, *rotation);
+        self.api
+            .run("rotate_key", Within::Transaction, move |connection| {
+                Box::pin(rotate_key(connection, write, rotation))
+            })
+            .await
+    }
+
     async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
         let write = *write;
         self.api
-            .run("revoke_key", Within::Statement, move |connection| {
+            .run("revoke_key", Within::Transaction, move |connection| {
                 Box::pin(revoke_key(connection, write, id))
             })
             .await
@@ -136,20 +142,27 @@ impl AccountStore for PostgresStore {
     }
 }
 
-async fn create_account(connection: &mut PgConnection, account: Account) -> Outcome<bool> {
+async fn create_account(
+    connection: &mut PgConnection,
+    write: Write,
+    name: String,
+    plan: String,
+) -> Outcome<bool> {
     let made = sqlx::query(
-        "INSERT INTO accounts (id, name, created_at, plan, suspended_at)
-         VALUES ($1, $2, $3, $4, $5)
+        "INSERT INTO accounts (id, name, created_at, plan) VALUES ($1, $2, $3, $4)
          ON CONFLICT (name) DO NOTHING",
     )
-    .bind(account.id)
-    .bind(account.name)
-    .bind(account.created_at)
-    .bind(account.plan)
-    .bind(account.suspended_at)
-    .execute(connection)
+    .bind(write.account)
+    .bind(name)
+    .bind(write.now)
+    .bind(plan)
+    .execute(&mut *connection)
     .await?;
-    Ok(made.rows_affected() > 0)
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    Ok(true)
 }
 
 async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> Outcome<Usage> {
@@ -180,23 +193,46 @@ async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> 
     })
 }
 
+/// What is changed is entered; a plan that it has already is not.
+async fn set_plan(connection: &mut PgConnection, write: Write, plan: String) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    let put = sqlx::query("UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2")
+        .bind(write.account)
+        .bind(plan)
+        .execute(&mut *connection)
+        .await?;
+    if put.rows_affected() > 0 {
+        audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
+    }
+    Ok(true)
+}
+
 async fn set_suspended(
     connection: &mut PgConnection,
     write: Write,
     suspended: bool,
 ) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
     let set = sqlx::query(
         "UPDATE accounts SET
-             resumed_at = CASE WHEN $2 OR suspended_at IS NULL THEN resumed_at ELSE $3 END,
-             suspended_at = CASE WHEN $2 THEN coalesce(suspended_at, $3) END
-         WHERE id = $1",
+             resumed_at = CASE WHEN $2 THEN resumed_at ELSE $3 END,
+             suspended_at = CASE WHEN $2 THEN $3 END
+         WHERE id = $1 AND (suspended_at IS NULL) = $2",
     )
     .bind(write.account)
     .bind(suspended)
     .bind(write.now)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(set.rows_affected() > 0)
+    if set.rows_affected() > 0 {
+        let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
+        audit::record(connection, write, action, [write.account]).await?;
+    }
+    Ok(true)
 }
 
 /// Locks an account, so that what it has can be counted and added to by one at a time. A statement
@@ -204,6 +240,19 @@ async fn set_suspended(
 pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcome<bool> {
     let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE");
     Ok(query.bind(id).fetch_optional(connection).await?.is_some())
+}
+
+/// How many keys of the account work.
+async fn working_keys(connection: &mut PgConnection, write: Write) -> Outcome<u64> {
+    let working = sqlx::query_scalar(
+        "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
+             AND (expires_at IS NULL OR expires_at > $2)",
+    )
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(connection)
+    .await?;
+    Ok(count(working))
 }
 
 async fn create_key(
@@ -214,20 +263,12 @@ async fn create_key(
     if !lock(connection, write.account).await? {
         return Ok(KeyCreated::NoSuchAccount);
     }
-    let working = sqlx::query_scalar(
-        "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
-             AND (expires_at IS NULL OR expires_at > $2)",
-    )
-    .bind(write.account)
-    .bind(write.now)
-    .fetch_one(&mut *connection)
-    .await?;
-    if count(working) >= MOST_KEYS {
+    if working_keys(connection, write).await? >= MOST_KEYS {
         return Ok(KeyCreated::TooMany);
     }
     sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
     )
     .bind(key.id)
     .bind(write.account)
@@ -236,20 +277,69 @@ async fn create_key(
     .bind(key.digest.0)
     .bind(write.now)
     .bind(key.expires_at)
-    .execute(connection)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
     .await?;
+    audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
     Ok(KeyCreated::Done)
+}
+
+/// One rotation after the other, so that there are never too many keys.
+async fn rotate_key(
+    connection: &mut PgConnection,
+    write: Write,
+    rotation: Rotation,
+) -> Outcome<Rotated> {
+    lock(connection, write.account).await?;
+    if working_keys(connection, write).await? >= MOST_KEYS {
+        return Ok(Rotated::TooMany);
+    }
+    let made = sqlx::query(
+        "INSERT INTO api_keys
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT $3, account_id, name, scope, $4, $5, $5 + (expires_at - created_at), $6
+         FROM api_keys
+         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL
+           AND (expires_at IS NULL OR expires_at > $5)",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.new)
+    .bind(rotation.digest.0)
+    .bind(write.now)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(Rotated::NotFound);
+    }
+    sqlx::query(
+        "UPDATE api_keys SET expires_at = least(coalesce(expires_at, $3), $3)
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.old_expires_at)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    Ok(Rotated::Done)
 }
 
 async fn revoke_key(connection: &mut PgConnection, write: Write, id: KeyId) -> Outcome<bool> {
     let revoked = sqlx::query(
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3)
-         WHERE id = $1 AND account_id = $2",
+        "UPDATE api_keys SET revoked_at = $3
+         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL",
     )
     .bind(id)
     .bind(write.account)
     .bind(write.now)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(revoked.rows_affected() > 0)
+    if revoked.rows_affected() > 0 {
+        audit::record(connection, write, Action::KeyRevoked, [id]).await?;
+        return Ok(true);
+    }
+    let known = "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2)";
+    Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlx::{FromRow, PgConnection};
 
+use super::audit;
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
 use super::overlap;
@@ -62,6 +63,7 @@ pub(super) async fn change(
         let key = (stored.shard, id);
         skips::record(connection, write.account, key, range, SkipReason::Superseded).await?;
     }
+    audit::record(connection, write, change.action, [id]).await?;
     Ok(Changed::Done(follow_policy(connection, write, id, &change, &stored, held).await?))
 }
 

@@ -3,10 +3,12 @@
 use async_trait::async_trait;
 use sqlx::{FromRow, PgConnection};
 
+use super::audit;
 use super::error::Outcome;
 use super::overlap;
 use super::partitions::days_of;
 use super::{PostgresStore, Within};
+use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
@@ -21,7 +23,7 @@ impl JobStore for PostgresStore {
     async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>> {
         let (write, job) = (*write, *job);
         self.run_with_days(&self.api, "create_job", Within::Transaction, days_of([job.id]), {
-            move |connection| Box::pin(create(connection, write, job, Trigger::Manual))
+            move |connection| Box::pin(trigger(connection, write, job))
         })
         .await
     }
@@ -96,6 +98,19 @@ async fn create(
     Ok(ticket)
 }
 
+async fn trigger(
+    connection: &mut PgConnection,
+    write: Write,
+    job: NewJob,
+) -> Outcome<Option<Ticket>> {
+    let ticket = create(connection, write, job, Trigger::Manual).await?;
+    if ticket.is_some() {
+        let action = Action::ScheduleTriggered;
+        audit::record_making(connection, write, action, job.schedule, job.id).await?;
+    }
+    Ok(ticket)
+}
+
 async fn retry(
     connection: &mut PgConnection,
     write: Write,
@@ -114,8 +129,12 @@ async fn retry(
     if !status.is_final() {
         return Ok(Retried::Unfinished);
     }
-    let ticket = create(connection, write, NewJob { id, schedule }, Trigger::Retry).await?;
-    Ok(ticket.map_or(Retried::ScheduleGone, Retried::Created))
+    let job = NewJob { id, schedule };
+    let Some(ticket) = create(connection, write, job, Trigger::Retry).await? else {
+        return Ok(Retried::ScheduleGone);
+    };
+    audit::record_making(connection, write, Action::JobRetried, of, id).await?;
+    Ok(Retried::Created(ticket))
 }
 
 /// Whose state has to be locked before the job.
@@ -153,14 +172,18 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
         None => Ok(Cancelled::NotFound),
         Some(JobStatus::Success | JobStatus::Failed) => Ok(Cancelled::Finished),
         Some(JobStatus::Running) => {
-            sqlx::query(
-                "UPDATE jobs SET stop = 2, updated_at = $3 WHERE id = $1 AND account_id = $2",
+            let stopped = sqlx::query(
+                "UPDATE jobs SET stop = 2, updated_at = $3
+                 WHERE id = $1 AND account_id = $2 AND stop < 2",
             )
             .bind(id)
             .bind(write.account)
             .bind(write.now)
-            .execute(connection)
+            .execute(&mut *connection)
             .await?;
+            if stopped.rows_affected() > 0 {
+                audit::record(connection, write, Action::JobCancelled, [id]).await?;
+            }
             Ok(Cancelled::Done(Vec::new()))
         }
         Some(JobStatus::Pending) => {
@@ -175,6 +198,7 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
             .bind(write.now)
             .execute(&mut *connection)
             .await?;
+            audit::record(connection, write, Action::JobCancelled, [id]).await?;
             let ended = Ended { shard, schedule, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))

@@ -29,6 +29,8 @@
 //! What users are and belong to touches only the first of these: `accounts` comes before `users`, and
 //! both before what depends on them.
 //!
+//! A call's row of `idempotency_keys` is wanted by nobody else but those who ask for its key.
+//!
 //! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
 //! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
 //! committing waits a moment, and then goes past it too (`passing`).
@@ -46,6 +48,7 @@
 //! requests); a server that does not even say that time is up is given up after eight. When it is back, so is the store.
 
 mod accounts;
+mod audit;
 mod batch;
 mod change;
 mod claims;
@@ -56,6 +59,7 @@ mod ending;
 mod error;
 mod fire;
 mod firing;
+mod idempotency;
 mod job_list;
 mod jobs;
 mod open;

@@ -8,7 +8,8 @@ use sqlx::PgConnection;
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
 use super::values::count;
-use super::{PostgresStore, Within, accounts, change, skips};
+use super::{PostgresStore, Within, accounts, audit, change, skips};
+use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, VersionId};
@@ -167,9 +168,9 @@ async fn create(
     .bind(column(news, |new| i16::from(new.version.definition.max_retries)))
     .bind(column(news, |new| new.overlap_policy))
     .bind(column(news, |new| next_tick(new.is_enabled, new.next_tick)))
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    audit::record(connection, write, Action::ScheduleCreated, column(news, |new| new.id)).await
 }
 
 fn column<'a, T>(news: &'a [NewSchedule], value: impl Fn(&'a NewSchedule) -> T) -> Vec<T> {
@@ -203,6 +204,7 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
             .execute(&mut *connection)
             .await?;
     }
+    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
     Ok(true)
 }
 

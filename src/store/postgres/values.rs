@@ -10,6 +10,7 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::types::Uuid;
 use sqlx::{Decode, Encode, Postgres, Type};
 
+use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
@@ -18,8 +19,8 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::user::Role;
 use crate::domain::{
-    AccountId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, Timestamp,
-    UserId, VersionId,
+    AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
+    Timestamp, UserId, VersionId,
 };
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
@@ -78,9 +79,9 @@ macro_rules! stored_names {
     )*};
 }
 
-stored_ids!(AccountId, KeyId, ScheduleId, VersionId, JobId);
+stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
 stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId);
-stored_names!(HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
+stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));

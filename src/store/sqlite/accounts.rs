@@ -3,38 +3,27 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
+use super::audit;
 use super::error::{Fault, Outcome};
 use super::values::key_from;
 use super::{SqliteStore, failed_in};
-use crate::domain::key::KeyRecord;
-use crate::domain::plan::{MOST_KEYS, month_of};
+use crate::domain::audit::Action;
+use crate::domain::key::{KeyRecord, MOST_KEYS};
+use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
 use crate::store::{
-    Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, StoreErrorKind, Usage, Write,
+    Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, StoreErrorKind,
+    Usage, Write,
 };
 
 #[async_trait]
 impl AccountStore for SqliteStore {
-    async fn create_account(&self, account: &Account) -> Result<bool> {
-        let account = account.clone();
+    async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
+        let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
         self.write("create_account", move |connection| {
-            Box::pin(async move {
-                let made = sqlx::query(
-                    "INSERT INTO accounts (id, name, created_at, plan, suspended_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5)
-                     ON CONFLICT (name) DO NOTHING",
-                )
-                .bind(account.id)
-                .bind(account.name)
-                .bind(account.created_at)
-                .bind(account.plan)
-                .bind(account.suspended_at)
-                .execute(connection)
-                .await?;
-                Ok(made.rows_affected() > 0)
-            })
+            Box::pin(create_account(connection, write, name, plan))
         })
         .await
     }
@@ -55,34 +44,14 @@ impl AccountStore for SqliteStore {
     }
 
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
-        let (account, plan) = (write.account, plan.to_owned());
-        self.write("set_plan", move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query("UPDATE accounts SET plan = ?2 WHERE id = ?1");
-                let put = query.bind(account).bind(plan).execute(connection).await?;
-                Ok(put.rows_affected() > 0)
-            })
-        })
-        .await
+        let (write, plan) = (*write, plan.to_owned());
+        self.write("set_plan", move |connection| Box::pin(set_plan(connection, write, plan))).await
     }
 
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {
         let write = *write;
         self.write("set_suspended", move |connection| {
-            Box::pin(async move {
-                let set = sqlx::query(
-                    "UPDATE accounts SET
-                         resumed_at = iif(?2 OR suspended_at IS NULL, resumed_at, ?3),
-                         suspended_at = iif(?2, coalesce(suspended_at, ?3), NULL)
-                     WHERE id = ?1",
-                )
-                .bind(write.account)
-                .bind(suspended)
-                .bind(write.now)
-                .execute(connection)
-                .await?;
-                Ok(set.rows_affected() > 0)
-            })
+            Box::pin(set_suspended(connection, write, suspended))
         })
         .await
     }
@@ -102,29 +71,24 @@ impl AccountStore for SqliteStore {
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
         let query = sqlx::query_as(
-            "SELECT id, name, scope, created_at, expires_at, revoked_at FROM api_keys
+            "SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
              WHERE account_id = ?1 ORDER BY created_at DESC, id DESC",
         );
         self.readers.all(query.bind(account)).await.map_err(failed_in("keys"))
     }
 
-    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
-        let write = *write;
-        self.write("revoke_key", move |connection| {
-            Box::pin(async move {
-                let revoked = sqlx::query(
-                    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, ?3)
-                     WHERE id = ?1 AND account_id = ?2",
-                )
-                .bind(id)
-                .bind(write.account)
-                .bind(write.now)
-                .execute(connection)
-                .await?;
-                Ok(revoked.rows_affected() > 0)
-            })
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated> {
+        let (write, rotation) = (*write, *rotation);
+        self.write("rotate_key", move |connection| {
+            Box::pin(rotate_key(connection, write, rotation))
         })
         .await
+    }
+
+    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
+        let write = *write;
+        self.write("revoke_key", move |connection| Box::pin(revoke_key(connection, write, id)))
+            .await
     }
 
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
@@ -136,25 +100,94 @@ impl AccountStore for SqliteStore {
     }
 }
 
-async fn create_key(
+async fn create_account(
     connection: &mut SqliteConnection,
     write: Write,
-    key: NewKey,
-) -> Outcome<KeyCreated> {
+    name: String,
+    plan: String,
+) -> Outcome<bool> {
+    let made = sqlx::query(
+        "INSERT INTO accounts (id, name, created_at, plan) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(write.account)
+    .bind(name)
+    .bind(write.now)
+    .bind(plan)
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    Ok(true)
+}
+
+/// What is changed is entered; a plan that it has already is not.
+async fn set_plan(connection: &mut SqliteConnection, write: Write, plan: String) -> Outcome<bool> {
+    let put = sqlx::query("UPDATE accounts SET plan = ?2 WHERE id = ?1 AND plan <> ?2")
+        .bind(write.account)
+        .bind(plan)
+        .execute(&mut *connection)
+        .await?;
+    if put.rows_affected() > 0 {
+        audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
+    }
+    is_there(connection, write.account).await
+}
+
+async fn set_suspended(
+    connection: &mut SqliteConnection,
+    write: Write,
+    suspended: bool,
+) -> Outcome<bool> {
+    let set = sqlx::query(
+        "UPDATE accounts SET
+             resumed_at = iif(?2, resumed_at, ?3),
+             suspended_at = iif(?2, ?3, NULL)
+         WHERE id = ?1 AND (suspended_at IS NULL) = ?2",
+    )
+    .bind(write.account)
+    .bind(suspended)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if set.rows_affected() > 0 {
+        let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
+        audit::record(connection, write, action, [write.account]).await?;
+    }
+    is_there(connection, write.account).await
+}
+
+async fn is_there(connection: &mut SqliteConnection, id: AccountId) -> Outcome<bool> {
+    let known = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)");
+    Ok(known.bind(id).fetch_one(connection).await?)
+}
+
+/// How many keys of the account work.
+async fn working_keys(connection: &mut SqliteConnection, write: Write) -> Outcome<u64> {
     let working: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM api_keys WHERE account_id = ?1 AND revoked_at IS NULL
              AND (expires_at IS NULL OR expires_at > ?2)",
     )
     .bind(write.account)
     .bind(write.now)
-    .fetch_one(&mut *connection)
+    .fetch_one(connection)
     .await?;
-    if working.unsigned_abs() >= MOST_KEYS {
+    Ok(working.unsigned_abs())
+}
+
+async fn create_key(
+    connection: &mut SqliteConnection,
+    write: Write,
+    key: NewKey,
+) -> Outcome<KeyCreated> {
+    if working_keys(connection, write).await? >= MOST_KEYS {
         return Ok(KeyCreated::TooMany);
     }
     let made = sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at)
-         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7 FROM accounts WHERE id = ?2",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8 FROM accounts WHERE id = ?2",
     )
     .bind(key.id)
     .bind(write.account)
@@ -163,10 +196,73 @@ async fn create_key(
     .bind(key.digest.0.to_vec())
     .bind(write.now)
     .bind(key.expires_at)
-    .execute(connection)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
     .await?;
-    let was_made = made.rows_affected() > 0;
-    Ok(if was_made { KeyCreated::Done } else { KeyCreated::NoSuchAccount })
+    if made.rows_affected() == 0 {
+        return Ok(KeyCreated::NoSuchAccount);
+    }
+    audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
+    Ok(KeyCreated::Done)
+}
+
+/// One rotation after the other, so that there are never too many keys.
+async fn rotate_key(
+    connection: &mut SqliteConnection,
+    write: Write,
+    rotation: Rotation,
+) -> Outcome<Rotated> {
+    if working_keys(connection, write).await? >= MOST_KEYS {
+        return Ok(Rotated::TooMany);
+    }
+    let made = sqlx::query(
+        "INSERT INTO api_keys
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
+         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + (expires_at - created_at), ?6
+         FROM api_keys
+         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL
+           AND (expires_at IS NULL OR expires_at > ?5)",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.new)
+    .bind(rotation.digest.0.to_vec())
+    .bind(write.now)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        return Ok(Rotated::NotFound);
+    }
+    sqlx::query(
+        "UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?3), ?3)
+         WHERE id = ?1 AND account_id = ?2",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.old_expires_at)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    Ok(Rotated::Done)
+}
+
+async fn revoke_key(connection: &mut SqliteConnection, write: Write, id: KeyId) -> Outcome<bool> {
+    let revoked = sqlx::query(
+        "UPDATE api_keys SET revoked_at = ?3
+         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if revoked.rows_affected() > 0 {
+        audit::record(connection, write, Action::KeyRevoked, [id]).await?;
+        return Ok(true);
+    }
+    let known = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2)";
+    Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
 }
 
 impl SqliteStore {

@@ -2,6 +2,7 @@
 
 use sqlx::{FromRow, SqliteConnection};
 
+use super::audit;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
 use super::overlap;
@@ -57,6 +58,7 @@ pub(super) async fn change(
         let skip = NewSkip { account: write.account, schedule: id, range, reason };
         skips::record(connection, skip).await?;
     }
+    audit::record(connection, write, change.action, [id]).await?;
     Ok(Changed::Done(follow_policy(connection, write, id, &change, &stored).await?))
 }
 

@@ -3,10 +3,12 @@
 use async_trait::async_trait;
 use sqlx::{Connection, FromRow, SqliteConnection};
 
+use super::audit;
 use super::error::Outcome;
 use super::overlap;
 use super::tickets::tickets;
 use super::{SqliteStore, failed_in};
+use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
@@ -20,10 +22,7 @@ use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retri
 impl JobStore for SqliteStore {
     async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>> {
         let (write, job) = (*write, *job);
-        self.write("create_job", move |connection| {
-            Box::pin(create(connection, write, job, Trigger::Manual))
-        })
-        .await
+        self.write("create_job", move |connection| Box::pin(trigger(connection, write, job))).await
     }
 
     async fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Result<Retried> {
@@ -71,6 +70,19 @@ async fn create(
     Ok(tickets(connection, &[job.id]).await?.pop())
 }
 
+async fn trigger(
+    connection: &mut SqliteConnection,
+    write: Write,
+    job: NewJob,
+) -> Outcome<Option<Ticket>> {
+    let ticket = create(connection, write, job, Trigger::Manual).await?;
+    if ticket.is_some() {
+        let action = Action::ScheduleTriggered;
+        audit::record_making(connection, write, action, job.schedule, job.id).await?;
+    }
+    Ok(ticket)
+}
+
 async fn retry(
     connection: &mut SqliteConnection,
     write: Write,
@@ -89,8 +101,12 @@ async fn retry(
     if !status.is_final() {
         return Ok(Retried::Unfinished);
     }
-    let ticket = create(connection, write, NewJob { id, schedule }, Trigger::Retry).await?;
-    Ok(ticket.map_or(Retried::ScheduleGone, Retried::Created))
+    let job = NewJob { id, schedule };
+    let Some(ticket) = create(connection, write, job, Trigger::Retry).await? else {
+        return Ok(Retried::ScheduleGone);
+    };
+    audit::record_making(connection, write, Action::JobRetried, of, id).await?;
+    Ok(Retried::Created(ticket))
 }
 
 /// What cancelling has to know of a job.
@@ -115,14 +131,18 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
     match standing.status {
         JobStatus::Success | JobStatus::Failed => Ok(Cancelled::Finished),
         JobStatus::Running => {
-            sqlx::query(
-                "UPDATE jobs SET stop = 2, updated_at = ?3 WHERE id = ?1 AND account_id = ?2",
+            let stopped = sqlx::query(
+                "UPDATE jobs SET stop = 2, updated_at = ?3
+                 WHERE id = ?1 AND account_id = ?2 AND stop < 2",
             )
             .bind(id)
             .bind(write.account)
             .bind(write.now)
-            .execute(connection)
+            .execute(&mut *connection)
             .await?;
+            if stopped.rows_affected() > 0 {
+                audit::record(connection, write, Action::JobCancelled, [id]).await?;
+            }
             Ok(Cancelled::Done(Vec::new()))
         }
         JobStatus::Pending => {
@@ -137,6 +157,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             .bind(write.now)
             .execute(&mut *connection)
             .await?;
+            audit::record(connection, write, Action::JobCancelled, [id]).await?;
             let ended = Ended { shard: standing.shard, schedule: standing.schedule_id, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))

@@ -22,6 +22,7 @@
 //! is made anew, so that the store works again as soon as the disk does.
 
 mod accounts;
+mod audit;
 mod change;
 mod claims;
 mod commit;
@@ -32,6 +33,7 @@ mod error;
 mod fire;
 mod firing;
 mod halves;
+mod idempotency;
 mod job_list;
 mod jobs;
 mod lock;

@@ -5,7 +5,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
 use super::{
-    claims, commit, ending, fire, firing, job_list, overlap, runs, schedule_list, tickets, upkeep,
+    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, runs,
+    schedule_list, tickets, upkeep,
 };
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
@@ -88,6 +89,9 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
         (upkeep::OLD_JOBS, "_1 (id<?)"),
+        (audit::PRUNE, "(id<?)"),
+        (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
+        (audit::LIST, "audit_log_account (account_id=? AND id>? AND id<?)"),
     ] {
         planner.expect(sql, index).await;
     }

@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
+use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
 use super::values::{Hex, hex, json_rows};
 use super::{SqliteStore, failed_in};
+use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
@@ -28,9 +30,10 @@ impl ScheduleStore for SqliteStore {
         most: Option<u64>,
     ) -> Result<Created> {
         let (write, count) = (*write, schedules.len() as u64);
+        let ids: Vec<ScheduleId> = schedules.iter().map(|new| new.id).collect();
         let sealed = schedules.iter().map(|new| self.vault.seal(write.account, &new.version));
         let sealed: Vec<_> = sealed.collect();
-        let versions = version_rows(schedules.iter().map(|new| new.id).zip(&sealed));
+        let versions = version_rows(ids.iter().copied().zip(&sealed));
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
         self.write_rows("create_schedules", schedules.len(), move |connection| {
             Box::pin(async move {
@@ -40,7 +43,7 @@ impl ScheduleStore for SqliteStore {
                         return Ok(Created::TooMany { current });
                     }
                 }
-                create(connection, write, rows, versions).await?;
+                create(connection, write, ids, rows, versions).await?;
                 Ok(Created::All)
             })
         })
@@ -138,6 +141,7 @@ async fn current(connection: &mut SqliteConnection, write: Write) -> Outcome<u64
 async fn create(
     connection: &mut SqliteConnection,
     write: Write,
+    ids: Vec<ScheduleId>,
     rows: String,
     versions: String,
 ) -> Outcome<()> {
@@ -160,9 +164,9 @@ async fn create(
          SELECT value ->> 1, unhex(value ->> 0), value ->> 8 FROM jsonb_each(?1)",
     )
     .bind(rows)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    audit::record(connection, write, Action::ScheduleCreated, ids).await
 }
 
 async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
@@ -202,7 +206,8 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     .bind(id)
     .bind(write.account)
     .bind(write.now)
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
     Ok(true)
 }

@@ -1,8 +1,9 @@
 //! What roles allow.
 
 use punctual::accounts::UserError;
+use punctual::domain::audit::Author;
 use punctual::domain::user::Role;
-use punctual::domain::{AccountId, InvitationId};
+use punctual::domain::{AccountId, AuditId, InvitationId};
 use punctual::store::{MemberChange, Session, Write};
 
 use super::world::World;
@@ -13,7 +14,9 @@ async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Session, Session) {
     let bob = w.user("bob").await;
     let (ann, bobs) = (w.session("ann").await, w.session("bob").await);
     let account = w.users.memberships(&ann).await.expect("listed")[0].account;
-    let write = Write { account, now: w.context.clock.now() };
+    let now = w.context.clock.now();
+    let entry = AuditId::new(now, w.context.random.bits());
+    let write = Write { account, now, author: Author::SERVICE, entry, once: None };
     let added = w.context.store.change_member(&write, bob, MemberChange::Add(role)).await;
     added.expect("added");
     (account, ann, bobs)

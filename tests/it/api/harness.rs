@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use ipnet::IpNet;
 use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
 use punctual::api;
+use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::{ScheduleId, Timestamp};
@@ -118,14 +119,15 @@ impl Service {
             tasks: tasks.clone(),
             base_path: setup.base_path.parse().expect("a base path"),
         });
-        let account = accounts.create("first", setup.plan).await.expect("made");
+        let account = accounts.create(Author::SERVICE, "first", setup.plan).await.expect("made");
         let key = new_key(&accounts, &account, Scope::Write, None).await;
         Self { router, store, queue, accounts, clock, tasks, account, key, folder }
     }
 
     /// A key of another account.
     pub async fn stranger(&self) -> String {
-        let account = self.accounts.create("stranger", UNLIMITED).await.expect("made");
+        let account = self.accounts.create(Author::SERVICE, "stranger", UNLIMITED).await;
+        let account = account.expect("made");
         new_key(&self.accounts, &account, Scope::Write, None).await
     }
 
@@ -191,7 +193,7 @@ async fn new_key(
     expires_in: Option<Duration>,
 ) -> String {
     let request = KeyRequest { name: "test".into(), scope, expires_in };
-    accounts.create_key(account, &request).await.expect("made").reveal().to_owned()
+    accounts.create_key(Author::SERVICE, account, &request).await.expect("made").reveal().to_owned()
 }
 
 /// A request in the making.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use punctual::domain::audit::Author;
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings};
-use punctual::domain::{JobId, Timestamp};
+use punctual::domain::{AuditId, JobId, Timestamp};
 use punctual::queue::{Queue, Room};
 use punctual::store::{Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, Write};
 use serde_json::{Value, json};
@@ -206,7 +207,8 @@ async fn many(service: &Service, count: usize) -> Vec<String> {
     for place in 0..count {
         let second = i64::try_from(place).expect("few");
         let at = Timestamp::from_millis(START.as_millis() + second * 1_000);
-        let write = Write { account: service.account.id, now: at };
+        let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
+        let write = Write { account: service.account.id, now: at, author, entry, once: None };
         let new = NewJob { id: JobId::new(at, 9), schedule };
         service.store.create_job(&write, &new).await.expect("made");
         jobs.insert(0, new.id.to_string());

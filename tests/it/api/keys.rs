@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use punctual::domain::KeyId;
+use punctual::domain::audit::Author;
 use punctual::domain::key::ApiKey;
 use serde_json::json;
 
@@ -110,11 +111,25 @@ async fn a_revocation_holds_within_five_seconds_and_a_new_key_works_at_once() {
     let service = Service::start().await;
     service.get("/v1/account").await.ok();
     let id = service.key.parse::<ApiKey>().expect("a key").id();
-    service.accounts.revoke_key(id).await.expect("revoked");
+    service.accounts.revoke_key(Author::SERVICE, id).await.expect("revoked");
     service.advance(5);
     service.get("/v1/account").await.refused(401, "INVALID_API_KEY", "Invalid API key");
     let key = service.expiring_key(DAY).await;
     service.bare("GET", "/v1/account").key(&key).send().await.ok();
+}
+
+#[tokio::test]
+async fn a_rotated_key_works_until_the_overlap_is_over() {
+    let service = Service::start().await;
+    let old = service.key.parse::<ApiKey>().expect("a key").id();
+    let new = service.accounts.rotate_key(Author::SERVICE, old, DAY).await.expect("rotated");
+    let call = async |key: &str| service.bare("GET", "/v1/account").key(key).send().await;
+    call(new.reveal()).await.ok();
+    service.clock.advance(DAY - Duration::from_millis(1));
+    call(&service.key).await.ok();
+    service.clock.advance(Duration::from_millis(1));
+    call(&service.key).await.refused(401, "EXPIRED_API_KEY", "API key has expired");
+    call(new.reveal()).await.ok();
 }
 
 #[tokio::test]

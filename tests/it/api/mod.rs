@@ -1,5 +1,6 @@
 //! The REST API against its contract, on the store of one machine.
 
+mod audit;
 pub mod away_queue;
 mod body_limits;
 mod bulk;
@@ -8,6 +9,7 @@ mod envelope;
 mod faults;
 mod harness;
 mod hostile;
+mod idempotency;
 mod jobs;
 mod keys;
 mod lifecycle;

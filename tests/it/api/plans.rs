@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use punctual::accounts::RateLimits;
 use punctual::cluster::single::SingleNode;
+use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::runtime::{Pause, Worker};
 use punctual::scheduler::{Context, Leader};
@@ -29,6 +30,11 @@ fn free() -> Plan {
 async fn limited(plan: Plan) -> Service {
     let limits = RateLimits { per_minute: 1_000, per_hour: 10_000 };
     Service::with(Setup { plans: vec![plan], plan: "free", limits, ..Setup::default() }).await
+}
+
+async fn set_plan(service: &Service, plan: &str) {
+    let set = service.accounts.set_plan(Author::SERVICE, &service.account, plan);
+    set.await.expect("set");
 }
 
 #[track_caller]
@@ -74,7 +80,7 @@ async fn intervals_and_bodies_are_limited_where_they_are_touched() {
 #[tokio::test]
 async fn what_a_smaller_plan_does_not_allow_stays_as_it_is() {
     let service = limited(free()).await;
-    let set = async |plan| service.accounts.set_plan(&service.account, plan).await.expect("set");
+    let set = async |plan| set_plan(&service, plan).await;
     set("unlimited").await;
     let fields = json!({ "cronExpression": "* * * * *", "body": "123456789" });
     let path = format!("/v1/schedules/{}", id(&service.create(fields).await));
@@ -90,7 +96,7 @@ async fn what_a_smaller_plan_does_not_allow_stays_as_it_is() {
     exceeds(&refused, "bodyBytes", 8, Some(9), 10);
     let refused = service.post("/v1/schedules", &schedule_with(json!({}))).await;
     exceeds(&refused, "schedules", 2, Some(3), 1);
-    assert!(service.accounts.set_plan(&service.account, "gone").await.is_err());
+    assert!(service.accounts.set_plan(Author::SERVICE, &service.account, "gone").await.is_err());
 }
 
 #[tokio::test]
@@ -119,7 +125,7 @@ async fn a_plan_has_rates_of_its_own() {
     let other = service.call("GET", "/v1/account").key(&stranger).send().await;
     assert_eq!(other.limits().0, "1000", "the usual ones");
     assert_eq!(service.bare("GET", "/v1/account").send().await.limits().0, "1000");
-    service.accounts.set_plan(&service.account, "unlimited").await.expect("set");
+    set_plan(&service, "unlimited").await;
     service.advance(4);
     assert_eq!(service.get("/v1/account").await.limits().0, "1000", "known within 5 s");
 }
@@ -212,7 +218,7 @@ async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
     assert_eq!(account["usage"]["jobsThisMonth"], 3);
     assert_eq!(account["usage"]["quotaExhaustedAt"], "2030-01-01T00:20:30.000Z");
 
-    service.accounts.set_plan(&service.account, "unlimited").await.expect("set");
+    set_plan(&service, "unlimited").await;
     service.advance(300);
     fire(&service, &mut leader).await;
     assert_eq!(jobs(&service).await, 4, "a larger plan counts at once");
@@ -240,7 +246,8 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
     service.advance(300);
     fire(&service, &mut leader).await;
     let suspend = async |suspended| {
-        service.accounts.set_suspended(&service.account, suspended).await.expect("set");
+        let set = service.accounts.set_suspended(Author::SERVICE, &service.account, suspended);
+        set.await.expect("set");
     };
     suspend(true).await;
     let path = format!("/v1/schedules/{schedule}");

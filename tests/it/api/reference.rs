@@ -44,6 +44,7 @@ fn every_route_of_the_contract_is_documented() {
             "GET /docs/{file}",
             "GET /openapi.json",
             "GET /v1/account",
+            "GET /v1/audit-log",
             "GET /v1/jobs",
             "GET /v1/jobs/{id}",
             "GET /v1/schedules",

@@ -24,9 +24,16 @@ fn an_account_and_its_keys() {
     assert_eq!((rows[0][1], rows[0][2], rows[0][5]), ("reader", "read", "active"));
     assert_eq!((rows[1][2], rows[1][4], rows[1][5]), ("write", "never", "active"));
 
+    assert!(rows[0][6].starts_with("operator:"), "{list}");
+
+    let new = result(path, &["key", "rotate", rows[1][0]]);
+    assert!(new.starts_with("pnc_") && new != key, "{new}");
     result(path, &["key", "revoke", rows[1][0]]);
+    let again = complaint(path, &["key", "rotate", rows[1][0]], 1);
+    assert!(again.contains("punctual key create"), "{again}");
     let list = result(path, &["key", "list", "--account", "alice"]);
-    assert!(list.lines().nth(2).is_some_and(|row| row.ends_with("revoked")), "{list}");
+    let state = |line: usize| list.lines().nth(line).and_then(|row| row.split_whitespace().nth(5));
+    assert_eq!((state(1), state(3)), (Some("active"), Some("revoked")), "{list}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The binary as its users run it: what it prints, where, and with which exit status.
 
 mod accounts;
+mod audit;
 mod secrets;
 mod service;
 mod texts;

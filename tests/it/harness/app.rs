@@ -5,6 +5,7 @@ use std::path::Path;
 use punctual::accounts::KeyRequest;
 use punctual::app::{App, Ended};
 use punctual::config::{Config, Sources, load};
+use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::UNLIMITED;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -67,7 +68,12 @@ impl Service {
     pub async fn second_key(&self) -> String {
         let accounts = self.app().accounts();
         let account = accounts.named("first").await.expect("the usual one");
-        accounts.create_key(&account, &key_request()).await.expect("made").reveal().to_owned()
+        accounts
+            .create_key(Author::SERVICE, &account, &key_request())
+            .await
+            .expect("made")
+            .reveal()
+            .to_owned()
     }
 
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
@@ -94,8 +100,13 @@ fn config(folder: &Path, settings: &[(&'static str, &str)]) -> Config {
 }
 
 async fn new_key(app: &App, name: &str) -> String {
-    let account = app.accounts().create(name, UNLIMITED).await.expect("made");
-    app.accounts().create_key(&account, &key_request()).await.expect("made").reveal().to_owned()
+    let account = app.accounts().create(Author::SERVICE, name, UNLIMITED).await.expect("made");
+    app.accounts()
+        .create_key(Author::SERVICE, &account, &key_request())
+        .await
+        .expect("made")
+        .reveal()
+        .to_owned()
 }
 
 fn key_request() -> KeyRequest {

@@ -18,6 +18,8 @@ const LONGEST_CALL: Duration = Duration::from_secs(40);
 pub struct ApiClient {
     address: SocketAddr,
     key: String,
+    /// Sent with every call.
+    idempotency_key: Option<String>,
 }
 
 /// An answer.
@@ -39,7 +41,7 @@ impl Reply {
 
 impl ApiClient {
     pub fn new(address: SocketAddr, key: &str) -> Self {
-        Self { address, key: key.to_owned() }
+        Self { address, key: key.to_owned(), idempotency_key: None }
     }
 
     /// Where it calls.
@@ -57,6 +59,11 @@ impl ApiClient {
         Self::new(self.address, key)
     }
 
+    /// The same with an idempotency key in every call.
+    pub fn once(&self, idempotency_key: &str) -> Self {
+        Self { idempotency_key: Some(idempotency_key.to_owned()), ..self.clone() }
+    }
+
     /// A call; fails if the connection does before the whole answer was read.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
         let exchange = self.exchange(method, path, body);
@@ -66,9 +73,11 @@ impl ApiClient {
     async fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
         let mut stream = TcpStream::connect(self.address).await?;
         let body = body.map(Value::to_string).unwrap_or_default();
+        let once = self.idempotency_key.as_ref();
+        let once = once.map_or_else(String::new, |key| format!("idempotency-key: {key}\r\n"));
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\nx-api-key: {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+             {once}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             self.key,
             body.len()
         );

@@ -116,7 +116,7 @@ async fn everything_is_moved_and_a_second_copy_changes_nothing() {
     assert_eq!((&skips[0]["count"], &skips[0]["reason"]), (&json!(7), &json!("overlap")));
 }
 
-/// A skip, and a month that an account has used up.
+/// A skip, a month that an account has used up, and an idempotency key.
 async fn add_what_takes_long(installation: &Installation) {
     let mut store = open(installation).await;
     let sql = "INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
@@ -125,6 +125,9 @@ async fn add_what_takes_long(installation: &Installation) {
     store.execute(sql).await.expect("inserted");
     let sql = "INSERT INTO account_months (account_id, month, reserved, exhausted_at)
                SELECT id, 203001, 5, 1893456000000 FROM accounts";
+    store.execute(sql).await.expect("inserted");
+    let sql = "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at, answer)
+               SELECT randomblob(16), id, randomblob(32), randomblob(16), 7, '{}' FROM accounts";
     store.execute(sql).await.expect("inserted");
     store.close().await.expect("closed");
 }

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use punctual::domain::key::{KeyDigest, Scope};
+use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, JobId, KeyId};
-use punctual::store::{Account, KeyCreated, NewJob, NewKey, Write};
+use punctual::store::{Account, KeyCreated, NewJob, NewKey, Rotated, Rotation};
 
 use super::world::{World, minute};
 
@@ -17,11 +18,12 @@ pub fn new_key(number: u128) -> NewKey {
 }
 
 pub async fn names_are_unique(w: &World) {
-    let account =
-        |number, name: &str| Account::new(AccountId::new(minute(0), number), name, minute(1));
-    let zoe = account(8, "zoë");
-    assert!(w.store.create_account(&zoe).await.expect("create"));
-    assert!(!w.store.create_account(&account(9, "zoë")).await.expect("create"));
+    let id = |number| AccountId::new(minute(0), number);
+    let write = w.write_for(id(8), minute(1));
+    assert!(w.store.create_account(&write, "zoë", UNLIMITED).await.expect("create"));
+    let again = w.write_for(id(9), minute(1));
+    assert!(!w.store.create_account(&again, "zoë", UNLIMITED).await.expect("create"));
+    let zoe = Account::new(id(8), "zoë", minute(1));
     assert_eq!(w.store.account(zoe.id).await.expect("read"), Some(zoe));
     assert_eq!(w.store.account(AccountId::new(minute(0), 9)).await.expect("read"), None);
     let accounts = w.store.accounts().await.expect("list");
@@ -51,7 +53,7 @@ pub async fn a_key_reads_back_and_is_listed_newest_first(w: &World) {
 }
 
 pub async fn a_key_needs_an_account(w: &World) {
-    let write = Write { account: AccountId::new(minute(0), 77), now: minute(0) };
+    let write = w.write_for(AccountId::new(minute(0), 77), minute(0));
     let missing = w.store.create_key(&write, &new_key(1)).await.expect("create");
     assert_eq!(missing, KeyCreated::NoSuchAccount);
     assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
@@ -69,6 +71,63 @@ pub async fn revoking_is_for_good(w: &World) {
     let known = w.store.key(id).await.expect("read").expect("a key");
     assert_eq!(known.revoked_at, Some(minute(1)));
     assert_eq!(w.store.keys(w.account).await.expect("list")[0].revoked_at, Some(minute(1)));
+}
+
+fn rotation(old: u128, new: u128) -> Rotation {
+    let (old, new) = (new_key(old).id, new_key(new).id);
+    Rotation { old, old_expires_at: minute(60), new, digest: KeyDigest([8; 32]) }
+}
+
+pub async fn a_rotated_key_and_its_successor_overlap(w: &World) {
+    let old = NewKey { scope: Scope::Read, ..new_key(1) };
+    w.store.create_key(&w.write(minute(0)), &old).await.expect("create");
+    let short = NewKey { expires_at: Some(minute(40)), ..new_key(2) };
+    w.store.create_key(&w.write(minute(0)), &short).await.expect("create");
+    let rotate = async |old, new| {
+        let write = w.write(minute(30));
+        w.store.rotate_key(&write, &rotation(old, new)).await.expect("rotate")
+    };
+    assert_eq!((rotate(1, 3).await, rotate(2, 4).await), (Rotated::Done, Rotated::Done));
+    let keys = w.store.keys(w.account).await.expect("list");
+    let of = |number| keys.iter().find(|key| key.id == new_key(number).id).expect("a key");
+    assert_eq!((of(1).expires_at, of(3).expires_at), (Some(minute(60)), None));
+    assert_eq!((of(3).scope, of(3).name.as_str()), (Scope::Read, "key 1"));
+    assert_eq!(of(3).created_by.as_deref(), Some("service"));
+    // What expires soon is not prolonged; its successor has as much time as it had.
+    assert_eq!((of(2).expires_at, of(4).expires_at), (Some(minute(40)), Some(minute(70))));
+    let known = w.store.key(new_key(3).id).await.expect("read").expect("a key");
+    assert!(known.digest.matches(&KeyDigest([8; 32])));
+}
+
+pub async fn only_a_key_of_the_account_that_works_is_rotated(w: &World) {
+    let expired = NewKey { expires_at: Some(minute(30)), ..new_key(1) };
+    w.store.create_key(&w.write(minute(0)), &expired).await.expect("create");
+    w.store.create_key(&w.write(minute(0)), &new_key(2)).await.expect("create");
+    w.store.create_key(&w.write(minute(0)), &new_key(3)).await.expect("create");
+    w.store.revoke_key(&w.write(minute(1)), new_key(2).id).await.expect("revoke");
+    for (account, old) in [(w.account, 1), (w.account, 2), (w.account, 9), (w.foreign, 3)] {
+        let write = w.write_for(account, minute(30));
+        let rotated = w.store.rotate_key(&write, &rotation(old, 10)).await.expect("rotate");
+        assert_eq!(rotated, Rotated::NotFound, "{old}");
+    }
+    assert_eq!(w.store.keys(w.account).await.expect("list").len(), 3);
+}
+
+pub async fn rotations_at_once_never_make_too_many_keys(w: &World) {
+    for number in 1..=8 {
+        w.store.create_key(&w.write(minute(0)), &new_key(number)).await.expect("create");
+    }
+    let mut rotations = Vec::new();
+    for number in 1..=5 {
+        let (store, write) = (w.store.clone(), w.write(minute(1)));
+        let rotation = rotation(number, 100 + number);
+        rotations.push(w.spawn(async move { store.rotate_key(&write, &rotation).await }));
+    }
+    let mut done = 0;
+    for rotated in rotations {
+        done += usize::from(rotated.await.expect("rotate") == Rotated::Done);
+    }
+    assert_eq!((done, w.store.keys(w.account).await.expect("list").len()), (2, 10));
 }
 
 pub async fn usage_counts_this_month(w: &World) {

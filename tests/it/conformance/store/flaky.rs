@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::call::Once;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -19,10 +20,11 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId,
 };
 use punctual::store::{
-    Account, AccountStore, Cancelled, Candidate, Change, Changed, Claim, ClaimStore, Claims,
-    Committed, Completion, Created, DueEntry, ExpiredClaim, Fate, Fence, Fired, Firing,
-    FiringStore, Granted, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KnownKey, NewJob,
-    NewKey, NewSchedule, QuotaStore, Renewed, Resealed, Result, Retried, SchedulePage,
+    Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
+    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
+    Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
+    JobStore, KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
+    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
     ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
     SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
@@ -123,7 +125,7 @@ fn is_refused<T>(again: &Result<T>) -> bool {
 }
 
 flaky! { AccountStore:
-    fn create_account(&self, account: &Account) -> bool
+    fn create_account(&self, write: &Write, name: &str, plan: &str) -> bool
         => |lost, again| done_once(lost, again, |made| *made, |_, again| matches!(again, Ok(false)));
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
@@ -138,6 +140,11 @@ flaky! { AccountStore:
             })
         };
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
+    fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated
+        => |lost, again| done_once(lost, again, |rotated| *rotated == Rotated::Done, |_, again| {
+            // There may be as many keys as there can be by then.
+            is_refused(again) || matches!(again, Ok(Rotated::TooMany))
+        });
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
 }
@@ -286,5 +293,21 @@ flaky! { UserStore:
         -> Option<UserId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64
+        => |lost, again| both(lost, again, |lost, again| lost + again);
+}
+
+flaky! { AuditStore:
+    fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
+    fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
+        // The next round, as it would have come anyway.
+        => |lost, again| both(lost, again, |lost, again| lost + again);
+}
+
+flaky! { IdempotencyStore:
+    fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
+    fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
+    fn release(&self, account: AccountId, once: Once) -> ();
+    fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
+        // The next round, as it would have come anyway.
         => |lost, again| both(lost, again, |lost, again| lost + again);
 }

@@ -5,6 +5,7 @@
 //! a file of its name.
 
 mod accounts;
+mod audit;
 mod changes;
 mod claims;
 mod commits;
@@ -12,6 +13,7 @@ mod damage;
 mod dropped;
 mod firing;
 mod flaky;
+mod idempotency;
 mod job_lists;
 mod jobs;
 mod overlap;
@@ -66,6 +68,9 @@ macro_rules! every_case {
                 a_key_reads_back_and_is_listed_newest_first,
                 a_key_needs_an_account,
                 revoking_is_for_good,
+                a_rotated_key_and_its_successor_overlap,
+                only_a_key_of_the_account_that_works_is_rotated,
+                rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
             }
             plans {
@@ -77,6 +82,25 @@ macro_rules! every_case {
                 jobs_are_reserved_up_to_the_quota,
                 of_many_reservations_at_once_none_is_too_much,
                 a_month_begins_with_what_was_made_in_it,
+            }
+            audit {
+                an_entry_says_who_did_what_from_where,
+                every_change_is_entered_once,
+                what_changes_nothing_is_not_entered,
+                what_fails_is_not_entered,
+                of_many_at_once_each_is_entered,
+                entries_are_filtered_and_paged,
+                old_entries_go_in_small_batches,
+            }
+            idempotency {
+                the_first_call_runs_and_its_answer_is_kept,
+                a_key_is_of_one_account,
+                a_released_or_forgotten_key_can_be_used_again,
+                the_effect_leaves_a_receipt_in_its_transaction,
+                a_receipt_names_what_was_made_in_order,
+                who_has_lost_the_key_has_no_effect,
+                of_many_at_once_one_runs,
+                old_answers_go_in_small_batches,
             }
             schedules {
                 one_reads_back_whole,

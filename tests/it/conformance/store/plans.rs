@@ -2,9 +2,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use punctual::domain::plan::{MOST_KEYS, UNLIMITED};
+use punctual::domain::key::MOST_KEYS;
+use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, Timestamp};
-use punctual::store::{Created, KeyCreated, NewKey, Wanted, Write};
+use punctual::store::{Created, KeyCreated, NewKey, Wanted};
 
 use super::accounts::new_key;
 use super::world::{SHARD, World, minute};
@@ -24,7 +25,7 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     let found = w.store.candidates(SHARD, &[id]).await.expect("read");
     assert_eq!(found[0].plan.as_deref(), Some("free"));
     assert_eq!(w.store.plans_in_use().await.expect("read"), ["free", UNLIMITED]);
-    let nobody = Write { account: AccountId::new(minute(0), 99), now: minute(1) };
+    let nobody = w.write_for(AccountId::new(minute(0), 99), minute(1));
     assert!(!w.store.set_plan(&nobody, "free").await.expect("set"));
     assert!(!w.store.set_suspended(&nobody, true).await.expect("set"));
 }
@@ -53,7 +54,7 @@ pub async fn a_batch_counts_whole(w: &World) {
     assert_eq!(create(Some(3)).await.expect("create"), Created::TooMany { current: 1 });
     assert!(w.store.schedule(w.account, three[0].id).await.expect("read").is_none());
     assert_eq!(create(Some(4)).await.expect("create"), Created::All);
-    let others = Write { account: w.foreign, now: minute(1) };
+    let others = w.write_for(w.foreign, minute(1));
     let one = [w.new_schedule()];
     let created = w.store.create_schedules(&others, &one, Some(1)).await.expect("create");
     assert_eq!(created, Created::All, "each account has its own");

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use punctual::domain::AccountId;
 use punctual::domain::job::JobStatus;
+use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    Account, AccountStore, End, Fate, Fired, FiringStore, ScheduleStore, SharedStore,
-    StoreErrorKind,
+    AccountStore, End, Fate, Fired, FiringStore, Result, ScheduleStore, SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use super::damage;
 use super::secrets;
-use super::world::{Home, World, answered, minute, soon};
+use super::world::{Home, World, answered, minute, soon, write};
 use crate::harness::keys::sealer;
 
 /// A migrated store in a folder of its own.
@@ -41,9 +41,9 @@ async fn execute(connection: &mut SqliteConnection, sql: &'static str) {
     sqlx::query(sql).execute(connection).await.expect("a statement");
 }
 
-fn account(number: u128) -> Account {
-    let name = format!("account {number}");
-    Account::new(AccountId::new(minute(0), number), name, minute(0))
+async fn create_account(store: &SqliteStore, number: u128) -> Result<bool> {
+    let write = write(AccountId::new(minute(0), number), minute(0), number);
+    store.create_account(&write, &format!("account {number}"), UNLIMITED).await
 }
 
 fn folder() -> tempfile::TempDir {
@@ -60,7 +60,7 @@ async fn a_second_server_is_refused_but_commands_are_not() {
     let error = second.lock().expect_err("a second server");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(error.to_string().contains("another server uses"), "{error}");
-    assert!(second.create_account(&account(1)).await.expect("a command works beside it"));
+    assert!(create_account(&second, 1).await.expect("a command works beside it"));
     assert_eq!(first.accounts().await.expect("list").len(), 1);
     drop(lock);
     second.lock().expect("the first server has gone");
@@ -164,7 +164,7 @@ async fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let folder = folder();
     let store = opened(&folder.path().join("store.db")).await;
-    assert!(store.create_account(&account(1)).await.expect("create"));
+    assert!(create_account(&store, 1).await.expect("create"));
     for name in ["store.db", "store.db-wal"] {
         let mode = std::fs::metadata(folder.path().join(name)).expect("it exists").permissions();
         assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
@@ -177,7 +177,7 @@ async fn what_was_acknowledged_survives_the_death_of_the_process() {
     let path = folder.path().join("store.db");
     let store = opened(&path).await;
     for number in 0..20 {
-        assert!(store.create_account(&account(number)).await.expect("create"));
+        assert!(create_account(&store, number).await.expect("create"));
     }
     // What is on the disk now is all that a killed process would leave.
     let after = folder.path().join("after.db");
@@ -196,8 +196,7 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
     let store = opened(&path).await;
     let mut beside = beside(&path).await;
     execute(&mut beside, "BEGIN IMMEDIATE").await;
-    let account = account(1);
-    let mut write = std::pin::pin!(store.create_account(&account));
+    let mut write = std::pin::pin!(create_account(&store, 1));
     assert!(futures_util::poll!(write.as_mut()).is_pending());
     let read = tokio::time::timeout(Duration::from_secs(2), store.accounts()).await;
     assert!(read.expect("reads go on").expect("list").is_empty());
@@ -358,7 +357,7 @@ async fn a_closed_store_refuses_politely() {
     let store = opened(&path).await;
     store.set_up_shards(4).await.expect("set up");
     store.close().await;
-    let error = store.create_account(&account(1)).await.expect_err("closed");
+    let error = create_account(&store, 1).await.expect_err("closed");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     let missing = punctual::domain::ScheduleId::new(minute(0), 1);
     let error = store.schedule(AccountId::new(minute(0), 1), missing).await.expect_err("closed");

@@ -11,7 +11,7 @@ use super::users::{member, new_invitation};
 use super::world::{World, every_job, every_schedule, minute, soon};
 
 fn foreign(w: &World) -> Write {
-    Write { account: w.foreign, now: minute(5) }
+    w.write_for(w.foreign, minute(5))
 }
 
 pub async fn schedules_of_others_are_not_there(w: &World) {

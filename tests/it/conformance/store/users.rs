@@ -3,7 +3,7 @@ use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
     Account, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, PasswordHash,
-    UserCreated, Write,
+    UserCreated,
 };
 
 use super::sessions::{new_reset, new_session};
@@ -172,7 +172,7 @@ pub async fn members_and_their_roles(w: &World) {
     let none = UserId::new(minute(0), 99);
     assert_eq!(change(w, none, MemberChange::Add(Role::Owner)).await, MemberChanged::NoSuchMember);
     assert_eq!(change(w, none, MemberChange::Remove).await, MemberChanged::NoSuchMember);
-    let nowhere = Write { account: AccountId::new(minute(0), 77), now: minute(0) };
+    let nowhere = w.write_for(AccountId::new(minute(0), 77), minute(0));
     let add = w.store.change_member(&nowhere, bob, MemberChange::Add(Role::Owner)).await;
     assert_eq!(add.expect("change"), MemberChanged::NoSuchMember);
 }
@@ -196,7 +196,7 @@ pub async fn two_owners_cannot_both_leave(w: &World) {
         let account = Account::new(id, names.concat(), minute(1));
         let ann = join(w, &names[0], Joins::New(account.clone())).await;
         let bob = join(w, &names[1], Joins::Existing(account.id, Role::Owner)).await;
-        let write = Write { account: account.id, now: minute(1) };
+        let write = w.write_for(account.id, minute(1));
         let leave = |user, change| w.steady.change_member(&write, user, change);
         let (one, two) = tokio::join!(
             leave(ann, MemberChange::Remove),
@@ -265,6 +265,6 @@ pub async fn invitations_expire_and_are_taken_back(w: &World) {
     assert!(w.store.delete_invitation(&w.write(minute(4)), second.id).await.expect("delete"));
     assert!(!w.store.delete_invitation(&w.write(minute(4)), second.id).await.expect("delete"));
     assert_eq!(accept(minute(4), &second).await, None);
-    let nowhere = Write { account: AccountId::new(minute(0), 77), now: minute(0) };
+    let nowhere = w.write_for(AccountId::new(minute(0), 77), minute(0));
     assert!(!w.store.create_invitation(&nowhere, &new_invitation(5, "d")).await.expect("invite"));
 }

@@ -5,19 +5,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::domain::audit::{Action, Author};
 use punctual::domain::job::{Attempt, Job, JobStatus, Trigger};
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings};
+use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip,
 };
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::{HostKey, Ticket};
-use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp, VersionId};
 use punctual::runtime::{Random, TaskKind, Tasks};
 use punctual::store::{
-    Account, Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate, Fence,
-    Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort,
-    SharedStore, SkipQuery, SortField, TickJob, Write,
+    Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate, Fence, Fired,
+    Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort, SharedStore,
+    SkipQuery, SortField, TickJob, Write,
 };
 
 use super::flaky::FlakyStore;
@@ -123,6 +125,11 @@ pub fn every_job() -> JobQuery {
     }
 }
 
+/// A change by the service.
+pub fn write(account: AccountId, now: Timestamp, random: u128) -> Write {
+    Write { account, now, author: Author::SERVICE, entry: AuditId::new(now, random), once: None }
+}
+
 impl World {
     pub async fn new((store, home): (SharedStore, Home)) -> Self {
         Self::over(store.clone(), store, home).await
@@ -138,8 +145,9 @@ impl World {
         let random = Random::seeded(42);
         let [account, foreign] = [1, 2].map(|n| AccountId::new(minute(0), n));
         for (id, name) in [(account, "own"), (foreign, "foreign")] {
-            let account = Account::new(id, name, minute(0));
-            assert!(store.create_account(&account).await.expect("create an account"));
+            let write = write(id, minute(0), random.bits());
+            let made = store.create_account(&write, name, UNLIMITED).await;
+            assert!(made.expect("create an account"));
         }
         assert_eq!(store.set_up_shards(4).await.expect("set up the shards"), 4);
         let epoch = store.raise_epoch(SHARD, "replica", minute(0)).await.expect("raise the epoch");
@@ -159,7 +167,12 @@ impl World {
     }
 
     pub fn write(&self, now: Timestamp) -> Write {
-        Write { account: self.account, now }
+        self.write_for(self.account, now)
+    }
+
+    /// A change of another account's data.
+    pub fn write_for(&self, account: AccountId, now: Timestamp) -> Write {
+        write(account, now, self.random.bits())
     }
 
     pub fn new_version(&self, definition: Definition) -> NewVersion {
@@ -202,6 +215,7 @@ impl World {
     pub async fn change(&self, id: ScheduleId) -> Change {
         let now = self.read(id).await;
         Change {
+            action: Action::ScheduleUpdated,
             expected: Expected { revision: now.revision, next_tick: now.next_tick },
             name: now.name,
             description: now.description,

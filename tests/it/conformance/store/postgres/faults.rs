@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual::domain::job::JobStatus;
+use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::runtime::{TaskKind, Tasks};
 use punctual::store::postgres::{PostgresStore, Settings};
-use punctual::store::{
-    Account, AccountStore, End, Fate, ScheduleStore, StoreErrorKind, UpkeepStore,
-};
+use punctual::store::{AccountStore, End, Fate, ScheduleStore, StoreErrorKind, UpkeepStore};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::super::damage;
-use super::super::world::{World, answered, every_job, every_schedule, minute, soon};
+use super::super::world::{World, answered, every_job, every_schedule, minute, soon, write};
 use super::world;
 use crate::harness::database::{Database, run};
 use crate::harness::keys::sealer;
@@ -92,7 +91,7 @@ async fn a_server_that_goes_away_is_not_waited_for_and_comes_back() {
         let calls = (0..6).map(|number| async move {
             let id = AccountId::new(minute(0), number);
             let name = format!("{outage:?} {number}");
-            store_ref.create_account(&Account::new(id, name, minute(0))).await
+            store_ref.create_account(&write(id, minute(0), number), &name, UNLIMITED).await
         });
         for made in futures_util::future::join_all(calls).await {
             let error = made.expect_err("the server is away");

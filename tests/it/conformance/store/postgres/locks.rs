@@ -164,15 +164,15 @@ async fn nobody_waits_in_a_circle() {
         let claimed = w.claim(minute(round + 1), &jobs).await;
         let end = |c| w.completion(c, None, End::Succeeded);
         let backwards: Vec<_> = claimed.iter().rev().map(end).collect();
-        let (now, write) = (minute(round + 2), w.write(minute(round + 2)));
+        let now = minute(round + 2);
         let deletes = async {
             for id in ids.iter().take(3) {
-                w.store.delete_schedule(&write, *id).await.expect("delete");
+                w.store.delete_schedule(&w.write(now), *id).await.expect("delete");
             }
         };
         let cancels = async {
             for job in jobs.iter().rev() {
-                let cancelled = w.store.cancel_job(&write, *job).await.expect("cancel");
+                let cancelled = w.store.cancel_job(&w.write(now), *job).await.expect("cancel");
                 assert!(matches!(cancelled, Cancelled::Done(_) | Cancelled::Finished));
             }
         };

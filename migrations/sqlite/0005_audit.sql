@@ -1,0 +1,32 @@
+-- Who did what to which object, from where. Rows are added and, when their time is over, removed;
+-- none is changed. When a change was made is in the id.
+CREATE TABLE audit_log (
+    id         BLOB PRIMARY KEY NOT NULL,
+    account_id BLOB NOT NULL,
+    actor      TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    object     TEXT NOT NULL,
+    origin     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX audit_log_account ON audit_log (account_id, id);
+CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
+BEGIN
+    SELECT RAISE(ABORT, 'the audit log is append-only');
+END;
+
+-- Calls that take effect once. id: of account, method, path and the client's key. request: of the
+-- body. action, objects: what it took effect on, written with the effect. answer: what was said.
+CREATE TABLE idempotency_keys (
+    id          BLOB PRIMARY KEY NOT NULL,
+    account_id  BLOB NOT NULL,
+    request     BLOB NOT NULL,
+    holder      BLOB NOT NULL,
+    reserved_at INTEGER NOT NULL,
+    action      TEXT,
+    objects     TEXT,
+    answer      TEXT
+) STRICT;
+CREATE INDEX idempotency_keys_age ON idempotency_keys (reserved_at);
+
+-- Who made a key: as in the audit log. Unknown of keys that are older than that.
+ALTER TABLE api_keys ADD COLUMN created_by TEXT;

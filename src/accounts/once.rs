@@ -1,0 +1,46 @@
+//! Calls that take effect once: by the idempotency keys of an account.
+
+use super::Accounts;
+use crate::domain::AccountId;
+use crate::domain::call::{Once, OnceKey};
+use crate::store::{Reservation, Reserved, StoreError};
+
+impl Accounts {
+    /// Reserves a key for a call whose body has this SHA-256. The reservation is beside what
+    /// there is of the key.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn reserve(
+        &self,
+        account: AccountId,
+        key: OnceKey,
+        request: [u8; 32],
+    ) -> Result<(Once, Reserved), StoreError> {
+        let once = Once { key, holder: self.random.bits() };
+        let reservation = Reservation { once, request };
+        let reserved = self.store.reserve(account, self.clock.now(), &reservation).await?;
+        Ok((once, reserved))
+    }
+
+    /// Keeps what a call was answered.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn keep_answer(
+        &self,
+        account: AccountId,
+        once: Once,
+        answer: &str,
+    ) -> Result<(), StoreError> {
+        self.store.keep_answer(account, once, answer).await
+    }
+
+    /// Lets a key be used again, since its call came to nothing.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn release(&self, account: AccountId, once: Once) -> Result<(), StoreError> {
+        self.store.release(account, once).await
+    }
+}

@@ -1,0 +1,105 @@
+//! `GET /v1/audit-log`
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::guard::Reader;
+use super::openapi::{BadQuery, Usual};
+use super::paging::Paging;
+use super::query::Query;
+use super::reply::Data;
+use super::{ApiError, SharedApi, cursor, schemas};
+use crate::domain::audit::Action;
+use crate::domain::{AuditId, Timestamp};
+use crate::schedules::FieldErrors;
+use crate::store::{AuditEntry, AuditPage, AuditQuery};
+
+const USUAL_PAGE: u32 = 100;
+const LARGEST_PAGE: u32 = 1_000;
+
+/// A page of the audit log.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AuditLog {
+    /// Newest first.
+    entries: Vec<AuditRecord>,
+    /// Where the next page begins, if there is one.
+    #[schema(required)]
+    next_cursor: Option<String>,
+}
+
+/// A change that somebody made.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
+pub(super) struct AuditRecord {
+    #[schema(value_type = String, examples("aud_01HF7YAT000000000000000007"))]
+    id: AuditId,
+    #[schema(schema_with = schemas::instant)]
+    at: Timestamp,
+    /// The id of the API key or of the user, `operator:` and a name, or `service`.
+    #[schema(examples("key_01HF7YAT000000000000000007"))]
+    actor: String,
+    #[schema(schema_with = schemas::action)]
+    action: &'static str,
+    /// The id of what was changed.
+    #[schema(examples("sch_01HF7YAT000000000000000007"))]
+    object: String,
+    /// The address of the client, `host:` and the machine whose command line was used, or
+    /// `service`.
+    #[schema(examples("192.0.2.1"))]
+    origin: String,
+}
+
+impl From<AuditEntry> for AuditRecord {
+    fn from(entry: AuditEntry) -> Self {
+        let AuditEntry { id, actor, action, object, origin } = entry;
+        Self { id, at: id.timestamp(), actor, action: action.as_str(), object, origin }
+    }
+}
+
+/// List who changed what
+///
+/// Every change that somebody made to the account's data, with who made it, and from where.
+/// Several schedules that were created at once have an entry each.
+#[utoipa::path(
+    get,
+    path = "/v1/audit-log",
+    tag = "Account",
+    params(
+        ("from" = Option<String>, Query, description = "Not those made before", format = DateTime),
+        ("to" = Option<String>, Query, description = "Not those made after", format = DateTime),
+        ("actor" = Option<String>, Query, description = "Only those by this actor"),
+        ("action" = inline(Option<schemas::ActionName>), Query, description = "Only those that did this"),
+        ("pageSize" = Option<u32>, Query, description = "100 unless given", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The page", body = Data<AuditLog>),
+        BadQuery,
+        Usual,
+    ),
+)]
+pub(super) async fn list_audit_log(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    query: Query,
+) -> Result<Data<AuditLog>, ApiError> {
+    let AuditPage { entries, has_more } = api.accounts.audit_log(account, &read(query)?).await?;
+    let last = entries.last().filter(|_| has_more);
+    let next_cursor = last.map(|last| cursor::after_audit_entry(last.id));
+    Ok(Data::of(AuditLog { entries: entries.into_iter().map(Into::into).collect(), next_cursor }))
+}
+
+fn read(mut query: Query) -> Result<AuditQuery, FieldErrors> {
+    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
+    let asked = AuditQuery {
+        from: query.instant("from"),
+        to: query.instant("to"),
+        actor: query.text("actor"),
+        action: query.one_of("action", Action::ALL),
+        after: cursor::audit_entry(&mut query),
+        limit: paging.size,
+    };
+    query.finish(asked)
+}

@@ -1,0 +1,175 @@
+//! `Idempotency-Key` on any POST: the first answer is kept and given again.
+//!
+//! A key that can only read changes nothing, so nothing of its calls is kept. Refusals that depend
+//! on the moment (401, 429, 5xx) are not kept either: the call can be made again.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::{Api, ApiError, body, jobs, schedules};
+use crate::accounts::Caller;
+use crate::domain::AccountId;
+use crate::domain::audit::Action;
+use crate::domain::call::{Once, OnceKey};
+use crate::domain::key::Scope;
+use crate::store::{Receipt, Reserved};
+
+const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// The longest key, in characters.
+const LONGEST: usize = 255;
+/// The headers of an answer that belong to it and not to the moment.
+const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ALLOW];
+
+/// Answers a call that was let through, by what there is of its key if it carries one.
+pub(super) async fn answer(
+    api: &Api,
+    mut request: Request,
+    next: Next,
+    caller: Caller,
+    limit: usize,
+) -> Response {
+    if request.method() != Method::POST || caller.scope == Scope::Read {
+        return next.run(request).await;
+    }
+    let key = match key(request.headers()) {
+        Ok(None) => return next.run(request).await,
+        Ok(Some(key)) => OnceKey::new(caller.account, "POST", request.uri().path(), key),
+        Err(error) => return error.into_response(),
+    };
+    match begin(api, request.extensions(), caller.account, key, limit).await {
+        Ok((once, Reserved::Yours)) => {
+            request.extensions_mut().insert(once);
+            let response = next.run(request).await;
+            finish(api, caller.account, once, response).await
+        }
+        Ok((_, reserved)) => {
+            let is_bulk = request.uri().path() == api.bulk_path;
+            again(api, caller.account, reserved, is_bulk)
+                .await
+                .unwrap_or_else(|error| error.into_response())
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+/// The client's key, if there is one.
+fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut given = headers.get_all(HEADER).into_iter();
+    let Some(first) = given.next() else { return Ok(None) };
+    let key = first.to_str().ok().filter(|key| (1..=LONGEST).contains(&key.len()));
+    match key.filter(|_| given.next().is_none()) {
+        Some(key) => Ok(Some(key)),
+        None => {
+            Err(ApiError::invalid(json!({ "Idempotency-Key": ["Must be 1 to 255 characters"] })))
+        }
+    }
+}
+
+async fn begin(
+    api: &Api,
+    extensions: &Extensions,
+    account: AccountId,
+    key: OnceKey,
+    limit: usize,
+) -> Result<(Once, Reserved), ApiError> {
+    let body = body::look(extensions, limit).await?;
+    Ok(api.accounts.reserve(account, key, Sha256::digest(&body).into()).await?)
+}
+
+/// An answer as it is kept.
+#[derive(Deserialize, Serialize)]
+struct Kept {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+/// Keeps the answer, or gives the key back.
+async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -> Response {
+    let status = response.status();
+    let passing = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
+    if passing || status.is_server_error() {
+        if let Err(error) = api.accounts.release(account, once).await {
+            tracing::warn!(%error, "an idempotency key was not given back, it expires in a minute");
+        }
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let body = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => return ApiError::internal(error.to_string()).into_response(),
+    };
+    let of_answer = |name: &HeaderName| {
+        let value = parts.headers.get(name)?.to_str().ok()?;
+        Some((name.to_string(), value.to_owned()))
+    };
+    let kept = Kept {
+        status: status.as_u16(),
+        headers: KEPT.iter().filter_map(of_answer).collect(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    let kept = serde_json::to_string(&kept).expect("texts and numbers have a JSON form");
+    if let Err(error) = api.accounts.keep_answer(account, once, &kept).await {
+        tracing::warn!(%error, "an answer was not kept for its idempotency key");
+    }
+    Response::from_parts(parts, body.into())
+}
+
+/// The answer to a call whose key is in use.
+async fn again(
+    api: &Api,
+    account: AccountId,
+    reserved: Reserved,
+    is_bulk: bool,
+) -> Result<Response, ApiError> {
+    match reserved {
+        Reserved::Answered(kept) => given_again(&kept),
+        Reserved::Unanswered(receipt) => rebuilt(api, account, receipt, is_bulk).await,
+        Reserved::Reused => Err(ApiError::conflict(
+            "IDEMPOTENCY_KEY_REUSED",
+            "The idempotency key was used for another request",
+        )),
+        Reserved::Running | Reserved::Yours => Err(ApiError::conflict(
+            "IDEMPOTENCY_IN_PROGRESS",
+            "A call with this idempotency key is still running",
+        )),
+    }
+}
+
+fn given_again(kept: &str) -> Result<Response, ApiError> {
+    let damaged = || ApiError::internal("a kept answer cannot be read back");
+    let kept: Kept = serde_json::from_str(kept).map_err(|_| damaged())?;
+    let mut response = Response::new(kept.body.into());
+    *response.status_mut() = StatusCode::from_u16(kept.status).map_err(|_| damaged())?;
+    for (name, value) in &kept.headers {
+        let name = HeaderName::try_from(name).map_err(|_| damaged())?;
+        let value = HeaderValue::try_from(value).map_err(|_| damaged())?;
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}
+
+/// The answer to a call that took effect and has none, from what it took effect on.
+async fn rebuilt(
+    api: &Api,
+    account: AccountId,
+    receipt: Receipt,
+    is_bulk: bool,
+) -> Result<Response, ApiError> {
+    let Receipt { action, objects } = receipt;
+    let one = || objects.first().map_or("", String::as_str);
+    match action {
+        Action::ScheduleCreated if is_bulk => schedules::created_bulk(api, account, &objects).await,
+        Action::ScheduleCreated => schedules::created(api, account, one()).await,
+        Action::ScheduleTriggered => schedules::triggered(one()),
+        Action::JobRetried => jobs::retried(one()),
+        Action::JobCancelled => jobs::cancelled(api, account, one()).await,
+        _ => Err(ApiError::answer_lost()),
+    }
+}

@@ -1,0 +1,80 @@
+//! The audit log: who did what to which object, from where, for every change that somebody made.
+//!
+//! Entries are written by the changing methods themselves, each in the transaction of its change,
+//! and by nobody else; none is ever changed. What the stages do (firing, claiming, committing,
+//! pruning) is no change that somebody made: the jobs and skips are its record.
+//!
+//! An entry holds names and ids, never a value that was written: there are no secrets in it.
+
+use async_trait::async_trait;
+
+use super::Result;
+use crate::domain::audit::Action;
+use crate::domain::{AccountId, AuditId, Timestamp};
+
+/// A change, as the log keeps it. When it was made is in its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Its id.
+    pub id: AuditId,
+    /// Who: the text of an [`Actor`](crate::domain::audit::Actor).
+    pub actor: String,
+    /// What was done.
+    pub action: Action,
+    /// The id of the object that it was done to.
+    pub object: String,
+    /// From where: the text of an [`Origin`](crate::domain::audit::Origin).
+    pub origin: String,
+}
+
+/// Which entries to list: newest first.
+#[derive(Clone, Debug)]
+pub struct AuditQuery {
+    /// Not those made before.
+    pub from: Option<Timestamp>,
+    /// Not those made after.
+    pub to: Option<Timestamp>,
+    /// Only those by this actor.
+    pub actor: Option<String>,
+    /// Only those that say this.
+    pub action: Option<Action>,
+    /// Only after this one in the order.
+    pub after: Option<AuditId>,
+    /// How many at most.
+    pub limit: u32,
+}
+
+/// Some of the entries that a query asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditPage {
+    /// Newest first.
+    pub entries: Vec<AuditEntry>,
+    /// Whether there are more after the last one.
+    pub has_more: bool,
+}
+
+/// The audit log, to be read and, when its time is over, cleared.
+#[async_trait]
+pub trait AuditStore: Send + Sync {
+    /// Lists the changes of an account's data.
+    async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;
+
+    /// Removes entries made before `before`, oldest first, at most `limit`. Returns how many.
+    async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64>;
+}
+
+/// The lowest and the highest id that a query lets through.
+pub(in crate::store) fn bounds(query: &AuditQuery) -> (AuditId, AuditId) {
+    let lowest = AuditId::new(query.from.unwrap_or_default(), 0);
+    let latest =
+        query.to.map_or(AuditId::from_bytes([u8::MAX; 16]), |to| AuditId::new(to, u128::MAX));
+    (lowest, latest)
+}
+
+/// The first `limit` of these entries, of which one more was read if there is one.
+pub(in crate::store) fn page(mut entries: Vec<AuditEntry>, limit: u32) -> AuditPage {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = entries.len() > limit;
+    entries.truncate(limit);
+    AuditPage { entries, has_more }
+}

@@ -1,0 +1,176 @@
+//! The audit log: every changing route writes exactly one entry, and nothing else does.
+
+use std::collections::BTreeSet;
+
+use punctual::domain::key::ApiKey;
+use serde_json::{Value, json};
+
+use super::harness::{Answer, Service, at, id, schedule_with, unknown_schedule};
+
+/// The routes that take a POST and change nothing.
+const QUESTIONS: [&str; 1] = ["POST /v1/schedules/preview"];
+
+/// A call that changes something: its route, the path, the body, and what the log says of it.
+struct Changing {
+    route: &'static str,
+    path: String,
+    body: Value,
+    action: &'static str,
+    /// Absent if the object is made by the call.
+    object: Option<String>,
+}
+
+impl Changing {
+    fn of(route: &'static str, object: Option<&str>, body: Value, action: &'static str) -> Self {
+        let path = route.split_once(' ').expect("method and path").1;
+        let path = path.replace("{id}", object.unwrap_or_default());
+        Self { route, path, body, action, object: object.map(str::to_owned) }
+    }
+}
+
+/// One call for each changing route that there is, in an order in which all succeed.
+fn every_change(schedule: &str, finished: &str, waiting: &str) -> Vec<Changing> {
+    let (sch, nothing) = (Some(schedule), json!({}));
+    let new = schedule_with(json!({}));
+    let change = Changing::of;
+    vec![
+        change("POST /v1/schedules", None, new.clone(), "schedule.created"),
+        change("POST /v1/schedules/bulk", None, json!([new]), "schedule.created"),
+        change("PUT /v1/schedules/{id}", sch, json!({ "name": "a" }), "schedule.updated"),
+        change("PATCH /v1/schedules/{id}", sch, json!({ "name": "b" }), "schedule.updated"),
+        change(
+            "PATCH /v1/schedules/{id}/toggle",
+            sch,
+            json!({ "enabled": false }),
+            "schedule.disabled",
+        ),
+        change(
+            "PATCH /v1/schedules/{id}/toggle",
+            sch,
+            json!({ "enabled": true }),
+            "schedule.enabled",
+        ),
+        change("POST /v1/schedules/{id}/trigger", sch, nothing.clone(), "schedule.triggered"),
+        change("POST /v1/jobs/{id}/cancel", Some(waiting), nothing.clone(), "job.cancelled"),
+        change("POST /v1/jobs/{id}/retry", Some(finished), nothing.clone(), "job.retried"),
+        change("DELETE /v1/schedules/{id}", sch, nothing, "schedule.deleted"),
+    ]
+}
+
+async fn entries(service: &Service, query: &str) -> Vec<Value> {
+    let answer = service.get(&format!("/v1/audit-log?pageSize=1000{query}")).await;
+    answer.ok()["entries"].as_array().expect("an array").clone()
+}
+
+async fn send(service: &Service, change: &Changing) -> Answer {
+    let method = change.route.split_once(' ').expect("method and path").0;
+    service.call(method, &change.path).from(9).json(&change.body).send().await
+}
+
+#[tokio::test]
+async fn every_changing_route_writes_exactly_one_entry() {
+    let service = Service::start().await;
+    let (schedule, finished) = service.job().await;
+    let waiting = format!("/v1/schedules/{schedule}/trigger");
+    let waiting = service.call("POST", &waiting).send().await.ok().as_str().expect("id").to_owned();
+    service.call("POST", &format!("/v1/jobs/{finished}/cancel")).send().await.ok();
+    let changes = every_change(&schedule, &finished, &waiting);
+
+    let document = punctual::api::document("").to_json().expect("written");
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let mut routes = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().expect("an object") {
+        let methods = item.as_object().expect("an object").keys();
+        routes.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
+    routes.retain(|route| !route.starts_with("GET ") && !QUESTIONS.contains(&route.as_str()));
+    let tried: BTreeSet<_> = changes.iter().map(|change| change.route.to_owned()).collect();
+    assert_eq!(tried, routes, "every changing route has its calls here");
+
+    let key = service.key.parse::<ApiKey>().expect("a key").id().to_string();
+    for change in changes {
+        service.advance(1);
+        let before = entries(&service, "").await.len();
+        let answer = send(&service, &change).await;
+        assert!(answer.status < 300, "{}: {}", change.route, answer.text);
+        let after = entries(&service, "").await;
+        assert_eq!(after.len(), before + 1, "{}", change.route);
+        let made = answer.body["data"]["id"].as_str();
+        let made = made.or(answer.body["data"]["schedules"][0]["id"].as_str());
+        let object = change.object.as_deref().or(made).expect("an object");
+        let newest = &after[0];
+        let told = [&newest["actor"], &newest["action"], &newest["object"], &newest["origin"]];
+        assert_eq!(told, [&*key, change.action, object, "192.0.2.9"], "{}", change.route);
+        assert_eq!(newest["at"], json!(service.clock.now().to_string()));
+        assert_eq!(newest.as_object().expect("an object").len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_changes_nothing_writes_nothing() {
+    let service = Service::start().await;
+    let (schedule, job) = service.job().await;
+    let none = unknown_schedule();
+    let before = entries(&service, "").await;
+    let of = |rest: &str| format!("/v1/schedules/{schedule}{rest}");
+    for (method, path, body) in [
+        ("POST", "/v1/schedules".to_owned(), json!({ "name": 1 })),
+        ("POST", "/v1/schedules/bulk".to_owned(), json!([])),
+        ("POST", "/v1/schedules/preview".to_owned(), schedule_with(json!({}))),
+        ("PATCH", of(""), json!({})),
+        ("PATCH", of(""), json!({ "name": "Nightly" })),
+        ("PUT", of(""), json!({ "cronExpression": "never" })),
+        ("PATCH", of("/toggle"), json!({ "enabled": true })),
+        ("DELETE", format!("/v1/schedules/{none}"), json!({})),
+        ("POST", format!("/v1/schedules/{none}/trigger"), json!({})),
+        ("POST", format!("/v1/jobs/{job}/retry"), json!({})),
+        ("GET", of(""), json!({})),
+    ] {
+        service.call(method, &path).json(&body).send().await;
+    }
+    service.advance(1);
+    let read_key = service.read_key().await;
+    let refused = service.call("DELETE", &of("")).key(&read_key).send().await;
+    assert_eq!(refused.status, 403);
+    let after = entries(&service, "").await;
+    assert_eq!(after[0]["action"], "key.created", "the key that can only read");
+    assert_eq!(after[1..], before[..]);
+}
+
+#[tokio::test]
+async fn entries_are_filtered_and_paged() {
+    let service = Service::start().await;
+    let schedule = id(&service.create(json!({})).await);
+    for _ in 0..4 {
+        service.advance(60);
+        service.call("POST", &format!("/v1/schedules/{schedule}/trigger")).send().await.ok();
+    }
+    let key = service.key.parse::<ApiKey>().expect("a key").id();
+    for (query, count) in [
+        ("&action=schedule.triggered".to_owned(), 4),
+        ("&action=job.cancelled".to_owned(), 0),
+        (format!("&actor={key}"), 5),
+        ("&actor=service".to_owned(), 2),
+        (format!("&actor={key}&action=schedule.created"), 1),
+        (format!("&from={}&to={}", at(60), at(120)), 2),
+    ] {
+        assert_eq!(entries(&service, &query).await.len(), count, "{query}");
+    }
+    let all = entries(&service, "").await;
+    let (mut paged, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = service.get(&format!("/v1/audit-log?pageSize=3{cursor}")).await.ok().clone();
+        paged.extend(page["entries"].as_array().expect("an array").clone());
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(paged, all);
+    let names = punctual::domain::audit::Action::ALL.iter().map(|action| action.as_str());
+    let message = format!("Must be one of {}", names.collect::<Vec<_>>().join(", "));
+    let answer = service.get("/v1/audit-log?action=x&from=y").await;
+    let from = answer.body["error"]["details"]["fieldErrors"]["from"].clone();
+    answer.invalid(json!({ "action": [message], "from": from }));
+    let stranger = service.stranger().await;
+    let theirs = service.call("GET", "/v1/audit-log").key(&stranger).send().await;
+    assert_eq!(theirs.ok()["entries"].as_array().map(Vec::len), Some(2), "{}", theirs.text);
+}

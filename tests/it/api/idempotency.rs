@@ -1,0 +1,201 @@
+//! `Idempotency-Key`: a call takes effect once, and is answered the same again.
+
+use punctual::domain::AccountId;
+use punctual::domain::call::OnceKey;
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
+
+use super::harness::{Answer, Service, id, schedule_with};
+
+const IN_PROGRESS: (&str, &str) =
+    ("IDEMPOTENCY_IN_PROGRESS", "A call with this idempotency key is still running");
+const REUSED: (&str, &str) =
+    ("IDEMPOTENCY_KEY_REUSED", "The idempotency key was used for another request");
+
+async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
+    service.call("POST", path).header("idempotency-key", key).json(body).send().await
+}
+
+async fn schedules(service: &Service) -> u64 {
+    let list = service.get("/v1/schedules").await;
+    list.body["pagination"]["total"].as_u64().expect("a number")
+}
+
+/// Works on the service's store beside it.
+async fn beside(service: &Service) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
+    options.connect().await.expect("opened")
+}
+
+#[track_caller]
+fn same(first: &Answer, again: &Answer) {
+    assert_eq!((first.status, &first.text), (again.status, &again.text));
+    for header in ["location", "content-type", "allow"] {
+        assert_eq!(first.header(header), again.header(header), "{header}");
+    }
+    assert_ne!(first.header("x-request-id"), again.header("x-request-id"));
+}
+
+#[tokio::test]
+async fn every_post_is_answered_the_same_again_and_done_once() {
+    let service = Service::start().await;
+    let (schedule, job) = service.job().await;
+    let new = schedule_with(json!({}));
+    for (number, (path, body)) in [
+        ("/v1/schedules".to_owned(), new.clone()),
+        ("/v1/schedules/bulk".to_owned(), json!([new, new])),
+        ("/v1/schedules/preview".to_owned(), new.clone()),
+        (format!("/v1/schedules/{schedule}/trigger"), json!({})),
+        (format!("/v1/jobs/{job}/cancel"), json!({})),
+        (format!("/v1/jobs/{job}/retry"), json!({})),
+        // Refusals are answers too.
+        ("/v1/schedules".to_owned(), json!({ "name": 1 })),
+        ("/v1/schedules/sch_x/trigger".to_owned(), json!({})),
+        ("/v1/account".to_owned(), json!({})),
+        ("/v1/nothing".to_owned(), json!({})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("key {number}");
+        let before = entries(&service).await;
+        let first = post(&service, &path, &key, &body).await;
+        let after = entries(&service).await;
+        service.advance(100);
+        let again = post(&service, &path, &key, &body).await;
+        same(&first, &again);
+        assert_eq!(entries(&service).await, after, "{path}: nothing happens again");
+        if first.status == 200 || first.status == 201 {
+            let changes =
+                usize::from(!path.ends_with("preview")) + usize::from(path.ends_with("bulk"));
+            assert_eq!(after, before + changes, "{path}");
+        }
+    }
+}
+
+async fn entries(service: &Service) -> usize {
+    let log = service.get("/v1/audit-log?pageSize=1000").await;
+    log.ok()["entries"].as_array().expect("an array").len()
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_its_body_path_and_account_for_a_day() {
+    let service = Service::start().await;
+    let (one, two) = (schedule_with(json!({})), schedule_with(json!({ "name": "two" })));
+    let first = post(&service, "/v1/schedules", "k", &one).await;
+    assert_eq!(first.status, 201);
+    post(&service, "/v1/schedules", "k", &two).await.refused(409, REUSED.0, REUSED.1);
+    let schedule = id(&first.body["data"]);
+    let trigger = format!("/v1/schedules/{schedule}/trigger");
+    post(&service, &trigger, "k", &one).await.ok();
+    let stranger = service.stranger().await;
+    let theirs = service.call("POST", "/v1/schedules").key(&stranger);
+    let theirs = theirs.header("idempotency-key", "k").json(&two).send().await;
+    assert_eq!(theirs.status, 201, "{}", theirs.text);
+    service.advance(24 * 3_600 - 1);
+    same(&first, &post(&service, "/v1/schedules", "k", &one).await);
+    service.advance(1);
+    assert_eq!(post(&service, "/v1/schedules", "k", &two).await.status, 201);
+    assert_eq!(schedules(&service).await, 2);
+    // Other methods take no notice.
+    let patch = service.call("PATCH", &format!("/v1/schedules/{schedule}"));
+    patch.header("idempotency-key", "k").json(&json!({ "name": "x" })).send().await.ok();
+}
+
+#[tokio::test]
+async fn keys_have_1_to_255_characters_and_come_once() {
+    let service = Service::start().await;
+    let wrong = json!({ "Idempotency-Key": ["Must be 1 to 255 characters"] });
+    let new = schedule_with(json!({}));
+    for key in ["", &"k".repeat(256)] {
+        post(&service, "/v1/schedules", key, &new).await.invalid(wrong.clone());
+    }
+    let twice = service.call("POST", "/v1/schedules").header("idempotency-key", "a");
+    twice.header("idempotency-key", "b").json(&new).send().await.invalid(wrong);
+    let longest = post(&service, "/v1/schedules", &"k".repeat(255), &new).await;
+    assert_eq!(longest.status, 201, "{}", longest.text);
+    let read_key = service.read_key().await;
+    for _ in 0..2 {
+        let call = service.call("POST", "/v1/schedules").key(&read_key);
+        let refused = call.header("idempotency-key", "r").json(&new).send().await;
+        assert_eq!(refused.status, 403);
+    }
+    assert_eq!(post(&service, "/v1/schedules", "r", &new).await.status, 201, "not kept");
+}
+
+#[tokio::test]
+async fn two_calls_at_once_take_effect_once() {
+    let service = Service::start().await;
+    let new = schedule_with(json!({}));
+    let call = || post(&service, "/v1/schedules", "k", &new);
+    let (one, two) = tokio::join!(call(), call());
+    let mut statuses = [one.status, two.status];
+    statuses.sort_unstable();
+    assert!(statuses == [201, 409] || statuses == [201, 201], "{statuses:?}");
+    let (made, other) = if one.status == 201 { (&one, &two) } else { (&two, &one) };
+    match other.status {
+        409 => drop(other.refused(409, IN_PROGRESS.0, IN_PROGRESS.1)),
+        _ => same(made, other),
+    }
+    same(made, &call().await);
+    assert_eq!(schedules(&service).await, 1);
+}
+
+#[tokio::test]
+async fn what_took_effect_before_its_process_died_is_answered_from_its_receipt() {
+    let service = Service::start().await;
+    let (schedule, job) = service.job().await;
+    let new = schedule_with(json!({}));
+    let calls = [
+        ("/v1/schedules".to_owned(), new.clone()),
+        ("/v1/schedules/bulk".to_owned(), json!([new, new])),
+        (format!("/v1/schedules/{schedule}/trigger"), json!({})),
+        (format!("/v1/jobs/{job}/cancel"), json!({})),
+        (format!("/v1/jobs/{job}/retry"), json!({})),
+    ];
+    let mut answers = Vec::new();
+    for (path, body) in &calls {
+        answers.push(post(&service, path, "k", body).await);
+    }
+    let mut store = beside(&service).await;
+    store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
+    store.close().await.expect("closed");
+    let before = entries(&service).await;
+    let running = post(&service, &calls[0].0, "k", &calls[0].1).await;
+    running.refused(409, IN_PROGRESS.0, IN_PROGRESS.1);
+    service.advance(60);
+    for ((path, body), first) in calls.iter().zip(&answers) {
+        same(first, &post(&service, path, "k", body).await);
+    }
+    assert_eq!(entries(&service).await, before, "nothing is done again");
+}
+
+#[tokio::test]
+async fn a_call_that_died_before_its_effect_is_made_again_after_a_minute() {
+    let service = Service::start().await;
+    let account: AccountId = service.account.id;
+    let key = OnceKey::new(account, "POST", "/v1/schedules", "k");
+    service.accounts.reserve(account, key, [0; 32]).await.expect("reserved");
+    let new = schedule_with(json!({}));
+    let call = || post(&service, "/v1/schedules", "k", &new);
+    call().await.refused(409, REUSED.0, REUSED.1);
+    service.advance(60);
+    let first = call().await;
+    assert_eq!(first.status, 201, "{}", first.text);
+    same(&first, &call().await);
+}
+
+#[tokio::test]
+async fn what_passes_is_not_kept() {
+    let service = Service::start().await;
+    let schedule = id(&service.create(json!({})).await);
+    let trigger = format!("/v1/schedules/{schedule}/trigger");
+    let mut store = beside(&service).await;
+    store.execute("ALTER TABLE jobs RENAME TO gone").await.expect("broken");
+    let failed = post(&service, &trigger, "k", &json!({})).await;
+    assert_eq!(failed.status, 500, "{}", failed.text);
+    store.execute("ALTER TABLE gone RENAME TO jobs").await.expect("mended");
+    store.close().await.expect("closed");
+    post(&service, &trigger, "k", &json!({})).await.ok();
+}

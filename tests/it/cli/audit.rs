@@ -1,0 +1,92 @@
+//! What operators change is in the audit log: every command that changes something, once.
+
+use clap::CommandFactory;
+use punctual::cli::Cli;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+
+use super::{folder, result};
+
+/// The commands that change no data of an account by themselves.
+const OTHERS: [&str; 12] = [
+    "dev",
+    "serve",
+    "migrate",
+    "cluster",
+    "copy",
+    "account list",
+    "key list",
+    "cron",
+    "openapi",
+    "healthcheck",
+    "config",
+    "help",
+];
+
+/// The changing ones.
+const CHANGING: [&str; 4] = ["account create", "key create", "key rotate", "key revoke"];
+
+type Entry = (String, String, String, String);
+
+/// All entries, oldest first: actor, action, object, origin.
+async fn entries(path: &std::path::Path) -> Vec<Entry> {
+    let file = path.join("punctual-data/punctual.db");
+    let options = SqliteConnectOptions::new().filename(file);
+    let mut store: SqliteConnection = options.connect().await.expect("opened");
+    let sql = "SELECT actor, action, object, origin FROM audit_log ORDER BY id";
+    let rows = sqlx::query_as(sql).fetch_all(&mut store).await.expect("read");
+    store.close().await.expect("closed");
+    rows
+}
+
+#[test]
+fn every_command_is_known_to_change_something_or_not() {
+    let mut found = Vec::new();
+    for command in Cli::command().get_subcommands() {
+        let name = command.get_name();
+        if command.has_subcommands() {
+            found.extend(command.get_subcommands().map(|sub| format!("{name} {}", sub.get_name())));
+        } else {
+            found.push(name.to_owned());
+        }
+    }
+    for name in &found {
+        let known = CHANGING.contains(&name.as_str()) || OTHERS.contains(&name.as_str());
+        assert!(known, "{name}: say here whether it changes something, and what the log says");
+    }
+    for name in CHANGING {
+        assert!(found.iter().any(|one| one == name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_changing_command_writes_exactly_one_entry() {
+    let folder = folder();
+    let path = folder.path();
+    let account = result(path, &["account", "create", "alice"]);
+    result(path, &["key", "create", "--account", "alice"]);
+    let list = result(path, &["key", "list", "--account", "alice"]);
+    let row = list.lines().nth(1).expect("a key");
+    let key = row.split_whitespace().next().expect("an id").to_owned();
+    result(path, &["key", "rotate", &key, "--overlap", "1h"]);
+    // The second time changes nothing.
+    for _ in 0..2 {
+        result(path, &["key", "revoke", &key]);
+    }
+    result(path, &["account", "list"]);
+    let entries = entries(path).await;
+    let told: Vec<_> =
+        entries.iter().map(|(_, action, object, _)| (&**action, &**object)).collect();
+    let account = account.trim();
+    let expected = [
+        ("account.created", account),
+        ("key.created", &*key),
+        ("key.rotated", &*key),
+        ("key.revoked", &*key),
+    ];
+    assert_eq!(told, expected);
+    for (actor, _, _, origin) in &entries {
+        assert!(actor.len() > "operator:".len() && actor.starts_with("operator:"), "{actor}");
+        assert!(origin.starts_with("host:"), "{origin}");
+    }
+}

@@ -1,0 +1,205 @@
+use punctual::domain::audit::{Action, Actor, Author, Origin, ShortName};
+use punctual::domain::plan::UNLIMITED;
+use punctual::domain::{JobId, KeyId};
+use punctual::store::{
+    AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, NewJob, StoreErrorKind,
+    Write,
+};
+
+use super::accounts::new_key;
+use super::world::{World, minute};
+
+fn everything() -> AuditQuery {
+    AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 1_000 }
+}
+
+/// The account's entries, oldest first.
+async fn entries(w: &World) -> Vec<AuditEntry> {
+    let page = w.store.audit_log(w.account, &everything()).await.expect("list");
+    assert!(!page.has_more);
+    page.entries.into_iter().rev().collect()
+}
+
+/// The last entry says what was done to what, and there are so many.
+async fn last_is(w: &World, count: usize, action: Action, object: impl ToString) {
+    let entries = entries(w).await;
+    let last = entries.last().expect("an entry");
+    assert_eq!((entries.len(), last.action), (count, action), "{entries:?}");
+    assert_eq!(last.object, object.to_string());
+}
+
+/// The entry of the world's own account, and the schedule's.
+const BEFORE: usize = 2;
+
+pub async fn an_entry_says_who_did_what_from_where(w: &World) {
+    let key = KeyId::new(minute(0), 5);
+    let origin = Origin::Client("192.0.2.7".parse().expect("an address"));
+    let by_key = Author { actor: Actor::Key(key), origin };
+    let alice = ShortName::new("alice");
+    let by_alice = Author { actor: Actor::Operator(alice), origin: Origin::Host(alice) };
+    let schedule = w.new_schedule();
+    let write = Write { author: by_key, ..w.write(minute(1)) };
+    let ids = (schedule.id, new_key(1).id);
+    w.store.create_schedules(&write, &[schedule], None).await.expect("create");
+    let write = Write { author: by_alice, ..w.write(minute(2)) };
+    w.store.create_key(&write, &new_key(1)).await.expect("create");
+    let entries = entries(w).await;
+    let told: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            let AuditEntry { id, actor, action, object, origin } = entry;
+            (id.timestamp(), actor.as_str(), *action, object.clone(), origin.as_str())
+        })
+        .collect();
+    let key = key.to_string();
+    assert_eq!(
+        told,
+        [
+            (minute(0), "service", Action::AccountCreated, w.account.to_string(), "service"),
+            (minute(1), &*key, Action::ScheduleCreated, ids.0.to_string(), "192.0.2.7"),
+            (minute(2), "operator:alice", Action::KeyCreated, ids.1.to_string(), "host:alice"),
+        ]
+    );
+}
+
+pub async fn every_change_is_entered_once(w: &World) {
+    let id = w.schedule().await;
+    last_is(w, BEFORE, Action::ScheduleCreated, id).await;
+    let change = Change { action: Action::ScheduleDisabled, ..w.change(id).await };
+    let change = Change { is_enabled: false, ..change };
+    w.store.change_schedule(&w.write(minute(1)), id, &change).await.expect("change");
+    last_is(w, 3, Action::ScheduleDisabled, id).await;
+    let job = w.manual_job(id, minute(2)).await;
+    last_is(w, 4, Action::ScheduleTriggered, id).await;
+    w.run(minute(2), job, End::Succeeded).await;
+    let again = JobId::new(minute(3), 1);
+    w.store.retry_job(&w.write(minute(3)), job, again).await.expect("retry");
+    last_is(w, 5, Action::JobRetried, job).await;
+    w.store.cancel_job(&w.write(minute(4)), again).await.expect("cancel");
+    last_is(w, 6, Action::JobCancelled, again).await;
+    let running = w.manual_job(id, minute(5)).await;
+    w.claim(minute(5), &[running]).await;
+    w.store.cancel_job(&w.write(minute(6)), running).await.expect("cancel");
+    last_is(w, 8, Action::JobCancelled, running).await;
+    w.store.delete_schedule(&w.write(minute(7)), id).await.expect("delete");
+    last_is(w, 9, Action::ScheduleDeleted, id).await;
+    let key = new_key(1);
+    w.store.create_key(&w.write(minute(8)), &key).await.expect("create");
+    last_is(w, 10, Action::KeyCreated, key.id).await;
+    w.store.revoke_key(&w.write(minute(9)), key.id).await.expect("revoke");
+    last_is(w, 11, Action::KeyRevoked, key.id).await;
+    w.store.set_plan(&w.write(minute(10)), "free").await.expect("set");
+    last_is(w, 12, Action::AccountPlanSet, w.account).await;
+    w.store.set_suspended(&w.write(minute(11)), true).await.expect("suspend");
+    last_is(w, 13, Action::AccountSuspended, w.account).await;
+    w.store.set_suspended(&w.write(minute(12)), false).await.expect("resume");
+    last_is(w, 14, Action::AccountResumed, w.account).await;
+}
+
+pub async fn what_changes_nothing_is_not_entered(w: &World) {
+    let id = w.schedule().await;
+    let write = || w.write(minute(9));
+    let old = w.change(id).await;
+    let gone = w.new_schedule().id;
+    let missing = JobId::new(minute(1), 99);
+    let new = |schedule| NewJob { id: JobId::new(minute(1), 7), schedule };
+    let stale = Change { expected: Expected { revision: 77, ..old.expected }, ..old };
+    let changed = w.store.change_schedule(&write(), id, &stale).await.expect("change");
+    assert_eq!(changed, Changed::Stale);
+    w.store.change_schedule(&write(), gone, &stale).await.expect("change");
+    assert!(!w.store.delete_schedule(&write(), gone).await.expect("delete"));
+    assert_eq!(w.store.create_job(&write(), &new(gone)).await.expect("create"), None);
+    w.store.retry_job(&write(), missing, JobId::new(minute(1), 8)).await.expect("retry");
+    w.store.cancel_job(&write(), missing).await.expect("cancel");
+    assert!(!w.store.revoke_key(&write(), new_key(1).id).await.expect("revoke"));
+    w.store.create_schedules(&write(), &[], None).await.expect("create none");
+    assert!(w.store.set_plan(&write(), UNLIMITED).await.expect("set"), "it has that plan");
+    assert!(w.store.set_suspended(&write(), false).await.expect("resume"), "it is not suspended");
+    assert!(!w.store.create_account(&write(), "foreign", UNLIMITED).await.expect("create"));
+    last_is(w, BEFORE, Action::ScheduleCreated, id).await;
+
+    let job = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[job]).await;
+    for _ in 0..2 {
+        let cancelled = w.store.cancel_job(&write(), job).await.expect("cancel");
+        assert_eq!(cancelled, Cancelled::Done(Vec::new()));
+    }
+    w.store.create_key(&write(), &new_key(2)).await.expect("create");
+    for _ in 0..2 {
+        assert!(w.store.revoke_key(&write(), new_key(2).id).await.expect("revoke"));
+    }
+    let actions: Vec<_> = entries(w).await.iter().map(|entry| entry.action).collect();
+    assert_eq!(actions[BEFORE], Action::ScheduleTriggered);
+    let count = |action| actions.iter().filter(|one| **one == action).count();
+    assert_eq!((count(Action::JobCancelled), count(Action::KeyRevoked)), (1, 1), "{actions:?}");
+}
+
+pub async fn what_fails_is_not_entered(w: &World) {
+    let id = w.schedule().await;
+    let mut twice = [w.new_schedule(), w.new_schedule()];
+    twice[1].id = id;
+    let error = w.store.create_schedules(&w.write(minute(1)), &twice, None).await.expect_err("there");
+    assert_eq!(error.kind(), StoreErrorKind::Rejected);
+    last_is(w, BEFORE, Action::ScheduleCreated, id).await;
+}
+
+pub async fn of_many_at_once_each_is_entered(w: &World) {
+    let many: Vec<_> = (0..50).map(|_| w.new_schedule()).collect();
+    w.store.create_schedules(&w.write(minute(1)), &many, None).await.expect("create");
+    let mut objects: Vec<_> = entries(w).await.into_iter().map(|entry| entry.object).collect();
+    let mut ids: Vec<_> = many.iter().map(|new| new.id.to_string()).collect();
+    objects.remove(0);
+    objects.sort();
+    ids.sort();
+    assert_eq!(objects, ids);
+}
+
+pub async fn entries_are_filtered_and_paged(w: &World) {
+    let id = w.schedule().await;
+    for at in 1..=6 {
+        w.manual_job(id, minute(at)).await;
+    }
+    let list = async |query: AuditQuery| {
+        let page = w.store.audit_log(w.account, &query).await.expect("list");
+        (page.entries, page.has_more)
+    };
+    let all = list(everything()).await.0;
+    assert!(all.is_sorted_by(|a, b| a.id > b.id), "newest first");
+    let mut paged = Vec::new();
+    loop {
+        let after = paged.last().map(|last: &AuditEntry| last.id);
+        let (some, has_more) = list(AuditQuery { after, limit: 3, ..everything() }).await;
+        paged.extend(some);
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(paged, all);
+    let triggered = Some(Action::ScheduleTriggered);
+    let some = list(AuditQuery { action: triggered, ..everything() }).await.0;
+    assert_eq!(some.len(), 6);
+    let span = AuditQuery { from: Some(minute(2)), to: Some(minute(4)), ..everything() };
+    assert_eq!(list(span).await.0.len(), 3, "both ends included");
+    for (actor, count) in [("service", all.len()), ("operator:bob", 0)] {
+        let actor = Some(actor.to_owned());
+        assert_eq!(list(AuditQuery { actor, ..everything() }).await.0.len(), count);
+    }
+    let foreign = w.store.audit_log(w.foreign, &everything()).await.expect("list").entries;
+    assert_eq!(foreign.len(), 1, "what was done to others is not there: {foreign:?}");
+}
+
+pub async fn old_entries_go_in_small_batches(w: &World) {
+    let id = w.schedule().await;
+    for at in 1..=5 {
+        w.manual_job(id, minute(at)).await;
+    }
+    let mut rounds = Vec::new();
+    for _ in 0..4 {
+        // A call that is repeated is another round.
+        rounds.push(w.steady.prune_audit_log(minute(4), 3).await.expect("prune"));
+    }
+    // Two accounts, the schedule and three of its jobs.
+    assert_eq!(rounds, [3, 3, 0, 0]);
+    let left: Vec<_> = entries(w).await.iter().map(|entry| entry.id.timestamp()).collect();
+    assert_eq!(left, [minute(4), minute(5)]);
+}

@@ -1,0 +1,134 @@
+use std::time::Duration;
+
+use punctual::domain::JobId;
+use punctual::domain::audit::Action;
+use punctual::domain::call::{Once, OnceKey};
+use punctual::store::{NewJob, Receipt, Reservation, Reserved, Retried, StoreErrorKind, Write};
+
+use super::world::{World, minute};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn once(holder: u128) -> Once {
+    Once { key: OnceKey([5; 16]), holder }
+}
+
+fn asks(holder: u128) -> Reservation {
+    Reservation { once: once(holder), request: [1; 32] }
+}
+
+/// A change under the reservation of `holder`.
+fn write(w: &World, holder: u128) -> Write {
+    Write { once: Some(once(holder)), ..w.write(minute(1)) }
+}
+
+async fn reserve(w: &World, seconds: u32, reservation: &Reservation) -> Reserved {
+    let now = minute(1).plus(SECOND * seconds);
+    w.store.reserve(w.account, now, reservation).await.expect("reserve")
+}
+
+pub async fn the_first_call_runs_and_its_answer_is_kept(w: &World) {
+    assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
+    assert_eq!(reserve(w, 1, &asks(2)).await, Reserved::Running);
+    let other = Reservation { request: [2; 32], ..asks(2) };
+    assert_eq!(reserve(w, 1, &other).await, Reserved::Reused);
+    w.store.keep_answer(w.account, once(2), "not mine").await.expect("keep");
+    w.store.keep_answer(w.account, once(1), "first").await.expect("keep");
+    w.store.keep_answer(w.account, once(1), "second").await.expect("keep");
+    let first = || Reserved::Answered("first".to_owned());
+    assert_eq!(reserve(w, 2, &asks(2)).await, first());
+    assert_eq!(reserve(w, 2, &other).await, Reserved::Reused);
+    w.store.release(w.account, once(1)).await.expect("release");
+    let day = 24 * 3_600;
+    assert_eq!(reserve(w, day - 1, &asks(2)).await, first(), "kept though released");
+    assert_eq!(reserve(w, day, &other).await, Reserved::Yours, "its time is over");
+}
+
+pub async fn a_key_is_of_one_account(w: &World) {
+    assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
+    w.store.keep_answer(w.foreign, once(1), "foreign").await.expect("keep");
+    w.store.release(w.foreign, once(1)).await.expect("release");
+    assert_eq!(reserve(w, 1, &asks(2)).await, Reserved::Running);
+    // The account is part of a key's hash; one that were the same all the same says nothing.
+    let foreign = w.store.reserve(w.foreign, minute(1), &asks(3)).await.expect("reserve");
+    assert_eq!(foreign, Reserved::Running);
+}
+
+pub async fn a_released_or_forgotten_key_can_be_used_again(w: &World) {
+    assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
+    w.store.release(w.account, once(1)).await.expect("release");
+    assert_eq!(reserve(w, 1, &asks(2)).await, Reserved::Yours);
+    assert_eq!(reserve(w, 60, &asks(3)).await, Reserved::Running);
+    assert_eq!(reserve(w, 61, &asks(3)).await, Reserved::Yours, "the second was forgotten");
+}
+
+pub async fn the_effect_leaves_a_receipt_in_its_transaction(w: &World) {
+    let schedule = w.schedule().await;
+    assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
+    let job = NewJob { id: JobId::new(minute(1), 7), schedule };
+    w.store.create_job(&write(w, 1), &job).await.expect("create").expect("a schedule");
+    w.store.release(w.account, once(1)).await.expect("release");
+    assert_eq!(reserve(w, 59, &asks(2)).await, Reserved::Running);
+    let receipt = Receipt { action: Action::ScheduleTriggered, objects: vec![job.id.to_string()] };
+    assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Unanswered(receipt));
+    w.store.keep_answer(w.account, once(1), "late").await.expect("keep");
+    assert_eq!(reserve(w, 61, &asks(2)).await, Reserved::Answered("late".to_owned()));
+}
+
+pub async fn a_receipt_names_what_was_made_in_order(w: &World) {
+    assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
+    let many: Vec<_> = (0..20).map(|_| w.new_schedule()).collect();
+    w.store.create_schedules(&write(w, 1), &many, None).await.expect("create");
+    let objects = many.iter().map(|new| new.id.to_string()).collect();
+    let receipt = Receipt { action: Action::ScheduleCreated, objects };
+    assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Unanswered(receipt));
+}
+
+pub async fn who_has_lost_the_key_has_no_effect(w: &World) {
+    let schedule = w.schedule().await;
+    let finished = w.manual_job(schedule, minute(1)).await;
+    w.store.cancel_job(&w.write(minute(1)), finished).await.expect("cancel");
+    assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
+    assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Yours, "the first took too long");
+    let again = JobId::new(minute(1), 8);
+    let error = w.store.retry_job(&write(w, 1), finished, again).await.expect_err("taken over");
+    assert_eq!(error.kind(), StoreErrorKind::Locked);
+    let error = w.store.create_schedules(&write(w, 1), &[w.new_schedule()], None).await;
+    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::Locked);
+    assert_eq!(w.store.job(w.account, again).await.expect("read"), None);
+    let retried = w.store.retry_job(&write(w, 2), finished, again).await.expect("retry");
+    assert!(matches!(retried, Retried::Created(_)), "{retried:?}");
+}
+
+pub async fn of_many_at_once_one_runs(w: &World) {
+    let mut calls = Vec::new();
+    for holder in 1..=12 {
+        let (store, account) = (w.store.clone(), w.account);
+        calls.push(w.spawn(async move {
+            store.reserve(account, minute(1), &asks(holder)).await.expect("reserve")
+        }));
+    }
+    let mut mine = 0;
+    for call in calls {
+        match call.await {
+            Reserved::Yours => mine += 1,
+            said => assert_eq!(said, Reserved::Running),
+        }
+    }
+    assert_eq!(mine, 1);
+}
+
+pub async fn old_answers_go_in_small_batches(w: &World) {
+    for number in 0..5 {
+        let key = OnceKey([number; 16]);
+        let reservation = Reservation { once: Once { key, holder: 1 }, request: [1; 32] };
+        let now = minute(i64::from(number));
+        w.store.reserve(w.account, now, &reservation).await.expect("reserve");
+    }
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        // A call that is repeated is another round.
+        rounds.push(w.steady.prune_answers(minute(3), 2).await.expect("prune"));
+    }
+    assert_eq!(rounds, [2, 1, 0]);
+}
