@@ -17,6 +17,16 @@ names! {
         AccountSuspended = "account.suspended",
         /// A suspended account was let go on.
         AccountResumed = "account.resumed",
+        /// A user was let belong to an account.
+        MemberAdded = "member.added",
+        /// A user of an account was given another role.
+        MemberRoleSet = "member.role_set",
+        /// A user belongs to an account no more.
+        MemberRemoved = "member.removed",
+        /// Somebody was invited into an account.
+        InvitationCreated = "invitation.created",
+        /// An invitation was taken back.
+        InvitationTakenBack = "invitation.taken_back",
         /// An API key was made.
         KeyCreated = "key.created",
         /// An API key was replaced by a new one.

@@ -2,7 +2,9 @@
 
 use sqlx::SqliteConnection;
 
+use super::audit;
 use super::error::Outcome;
+use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
 use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
@@ -164,19 +166,30 @@ pub(super) async fn change_member(
     let account = write.account;
     let Some(role) = role(connection, account, user).await? else {
         let MemberChange::Add(role) = change else { return Ok(MemberChanged::NoSuchMember) };
-        let added = add_member(connection, write.now, (account, user, role)).await?;
-        return Ok(if added { MemberChanged::Done } else { MemberChanged::NoSuchMember });
+        if !add_member(connection, write.now, (account, user, role)).await? {
+            return Ok(MemberChanged::NoSuchMember);
+        }
+        audit::record(connection, write, Action::MemberAdded, [user]).await?;
+        return Ok(MemberChanged::Done);
     };
     let stays_owner = matches!(change, MemberChange::Add(_) | MemberChange::Set(Role::Owner));
     if role == Role::Owner && !stays_owner && !has_other_owner(connection, account, user).await? {
         return Ok(MemberChanged::LastOwner);
     }
-    let query = match change {
+    let (query, action) = match change {
         MemberChange::Add(_) => return Ok(MemberChanged::Done),
-        MemberChange::Set(role) => sqlx::query(SET_ROLE).bind(account).bind(user).bind(role),
-        MemberChange::Remove => sqlx::query(REMOVE_MEMBER).bind(account).bind(user),
+        MemberChange::Set(same) if same == role => return Ok(MemberChanged::Done),
+        MemberChange::Set(role) => {
+            let query = sqlx::query(SET_ROLE).bind(account).bind(user).bind(role);
+            (query, Action::MemberRoleSet)
+        }
+        MemberChange::Remove => {
+            let query = sqlx::query(REMOVE_MEMBER).bind(account).bind(user);
+            (query, Action::MemberRemoved)
+        }
     };
-    query.execute(connection).await?;
+    query.execute(&mut *connection).await?;
+    audit::record(connection, write, action, [user]).await?;
     Ok(MemberChanged::Done)
 }
 
@@ -219,9 +232,13 @@ pub(super) async fn create_invitation(
         .bind(write.account)
         .bind(email)
         .bind(invitation.id)
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
-    Ok(made.rows_affected() > 0)
+    if made.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::InvitationCreated, [invitation.id]).await?;
+    Ok(true)
 }
 
 pub(super) async fn delete_invitation(
@@ -230,7 +247,11 @@ pub(super) async fn delete_invitation(
     id: InvitationId,
 ) -> Outcome<bool> {
     let query = sqlx::query(DELETE_INVITATION).bind(write.account).bind(id);
-    Ok(query.execute(connection).await?.rows_affected() > 0)
+    if query.execute(&mut *connection).await?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::InvitationTakenBack, [id]).await?;
+    Ok(true)
 }
 
 pub(super) async fn create_session(

@@ -8,14 +8,24 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use super::{folder, result};
 
 /// The commands that change no data of an account by themselves.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 22] = [
     "dev",
     "serve",
     "migrate",
     "cluster",
     "copy",
     "account list",
+    "account show",
+    "account members",
+    "user create",
+    "user list",
+    "user disable",
+    "user enable",
+    "user reset-password",
+    "user sign-out",
     "key list",
+    "secrets generate",
+    "secrets rotate",
     "cron",
     "openapi",
     "healthcheck",
@@ -24,7 +34,19 @@ const OTHERS: [&str; 12] = [
 ];
 
 /// The changing ones.
-const CHANGING: [&str; 4] = ["account create", "key create", "key rotate", "key revoke"];
+const CHANGING: [&str; 11] = [
+    "account create",
+    "account set-plan",
+    "account suspend",
+    "account resume",
+    "account add-user",
+    "account set-role",
+    "account remove-user",
+    "account invite",
+    "key create",
+    "key rotate",
+    "key revoke",
+];
 
 type Entry = (String, String, String, String);
 
@@ -73,16 +95,33 @@ async fn every_changing_command_writes_exactly_one_entry() {
     for _ in 0..2 {
         result(path, &["key", "revoke", &key]);
     }
+    result(path, &["account", "suspend", "alice"]);
+    result(path, &["account", "resume", "alice"]);
+    for user in ["ann@example.com", "bob@example.com"] {
+        result(path, &["user", "create", user]);
+    }
+    result(path, &["account", "add-user", "alice", "ann@example.com", "--role", "owner"]);
+    result(path, &["account", "add-user", "alice", "bob@example.com", "--role", "viewer"]);
+    result(path, &["account", "set-role", "alice", "bob@example.com", "--role", "member"]);
+    result(path, &["account", "remove-user", "alice", "bob@example.com"]);
     result(path, &["account", "list"]);
     let entries = entries(path).await;
     let told: Vec<_> =
         entries.iter().map(|(_, action, object, _)| (&**action, &**object)).collect();
-    let account = account.trim();
+    let (account, users) = (account.trim(), result(path, &["user", "list"]));
+    let mut users = users.lines().skip(1).filter_map(|row| row.split_whitespace().next());
+    let (ann, bob) = (users.next().expect("a user"), users.next().expect("another one"));
     let expected = [
         ("account.created", account),
         ("key.created", &*key),
         ("key.rotated", &*key),
         ("key.revoked", &*key),
+        ("account.suspended", account),
+        ("account.resumed", account),
+        ("member.added", ann),
+        ("member.added", bob),
+        ("member.role_set", bob),
+        ("member.removed", bob),
     ];
     assert_eq!(told, expected);
     for (actor, _, _, origin) in &entries {

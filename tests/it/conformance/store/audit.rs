@@ -1,12 +1,14 @@
 use punctual::domain::audit::{Action, Actor, Author, Origin, ShortName};
 use punctual::domain::plan::UNLIMITED;
+use punctual::domain::user::Role;
 use punctual::domain::{JobId, KeyId};
 use punctual::store::{
-    AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, NewJob, StoreErrorKind,
-    Write,
+    AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, MemberChange, MemberChanged,
+    NewJob, StoreErrorKind, Write,
 };
 
 use super::accounts::new_key;
+use super::users::{member, new_invitation};
 use super::world::{World, minute};
 
 fn everything() -> AuditQuery {
@@ -94,6 +96,36 @@ pub async fn every_change_is_entered_once(w: &World) {
     last_is(w, 13, Action::AccountSuspended, w.account).await;
     w.store.set_suspended(&w.write(minute(12)), false).await.expect("resume");
     last_is(w, 14, Action::AccountResumed, w.account).await;
+}
+
+pub async fn who_belongs_to_an_account_is_entered(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    let bob = member(w, "bob", Role::Member).await;
+    let before = entries(w).await.len();
+    let change = async |change| {
+        let changed = w.store.change_member(&w.write(minute(2)), bob, change).await;
+        assert_eq!(changed.expect("change"), MemberChanged::Done);
+    };
+    // The second time changes nothing.
+    for _ in 0..2 {
+        change(MemberChange::Set(Role::Viewer)).await;
+        last_is(w, before + 1, Action::MemberRoleSet, bob).await;
+    }
+    change(MemberChange::Remove).await;
+    last_is(w, before + 2, Action::MemberRemoved, bob).await;
+    for _ in 0..2 {
+        change(MemberChange::Add(Role::Member)).await;
+        last_is(w, before + 3, Action::MemberAdded, bob).await;
+    }
+    let leave = w.store.change_member(&w.write(minute(3)), ann, MemberChange::Remove).await;
+    assert_eq!(leave.expect("change"), MemberChanged::LastOwner);
+    let invitation = new_invitation(1, "cy");
+    w.store.create_invitation(&w.write(minute(4)), &invitation).await.expect("invite");
+    last_is(w, before + 4, Action::InvitationCreated, invitation.id).await;
+    for _ in 0..2 {
+        w.store.delete_invitation(&w.write(minute(5)), invitation.id).await.expect("take back");
+        last_is(w, before + 5, Action::InvitationTakenBack, invitation.id).await;
+    }
 }
 
 pub async fn what_changes_nothing_is_not_entered(w: &World) {

@@ -86,6 +86,7 @@ macro_rules! every_case {
             audit {
                 an_entry_says_who_did_what_from_where,
                 every_change_is_entered_once,
+                who_belongs_to_an_account_is_entered,
                 what_changes_nothing_is_not_entered,
                 what_fails_is_not_entered,
                 of_many_at_once_each_is_entered,

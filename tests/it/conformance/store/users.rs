@@ -196,8 +196,10 @@ pub async fn two_owners_cannot_both_leave(w: &World) {
         let account = Account::new(id, names.concat(), minute(1));
         let ann = join(w, &names[0], Joins::New(account.clone())).await;
         let bob = join(w, &names[1], Joins::Existing(account.id, Role::Owner)).await;
-        let write = w.write_for(account.id, minute(1));
-        let leave = |user, change| w.steady.change_member(&write, user, change);
+        let leave = async |user, change| {
+            let write = w.write_for(account.id, minute(1));
+            w.steady.change_member(&write, user, change).await
+        };
         let (one, two) = tokio::join!(
             leave(ann, MemberChange::Remove),
             leave(bob, MemberChange::Set(Role::Viewer))
@@ -209,8 +211,9 @@ pub async fn two_owners_cannot_both_leave(w: &World) {
 }
 
 pub async fn an_invitation_is_for_one_address_once(w: &World) {
-    let write = w.write(minute(1));
-    let invite = async |new: &NewInvitation| w.store.create_invitation(&write, new).await;
+    let invite = async |new: &NewInvitation| {
+        w.store.create_invitation(&w.write(minute(1)), new).await
+    };
     assert!(invite(&new_invitation(1, "bob")).await.expect("invite"));
     assert!(invite(&new_invitation(2, "cy")).await.expect("invite"));
     let (ann, bob) = (user(w, "ann").await, user(w, "bob").await);
