@@ -5,8 +5,8 @@
 //! is about: so a process that dies between effect and answer leaves enough to answer from, and a
 //! call that has lost its reservation to another one cannot take effect any more.
 //!
-//! Answers can hold what users keep secret (a schedule's headers and body). They pass through the
-//! adapters as one text, in a column of its own.
+//! Answers can hold what users keep secret (a schedule's headers and body): the adapters seal them.
+//! One that cannot be opened is lost, as if the process had died before it was kept.
 
 use std::time::Duration;
 

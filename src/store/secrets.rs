@@ -52,16 +52,19 @@ impl Sealer {
 pub enum SealedTable {
     /// Bodies and headers of requests.
     Versions,
+    /// Answers to calls that take effect once, which can show these.
+    IdempotencyKeys,
 }
 
 impl SealedTable {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Versions];
+    pub const ALL: [Self; 2] = [Self::Versions, Self::IdempotencyKeys];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Versions => "schedule_versions",
+            Self::IdempotencyKeys => "idempotency_keys",
         }
     }
 
@@ -69,6 +72,7 @@ impl SealedTable {
     pub(in crate::store) const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Versions => &["body", "headers"],
+            Self::IdempotencyKeys => &["answer"],
         }
     }
 

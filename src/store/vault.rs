@@ -1,11 +1,14 @@
-//! What is sealed of versions: the request's body and its headers.
+//! What is sealed: of versions, the request's body and its headers; of calls that take effect once,
+//! the answer.
 
 use std::sync::Arc;
 
 use super::damage::{Damage, secret_unreadable};
+use super::idempotency::StoredKey;
 use super::seal::{OpenError, Sealer};
 use super::secrets::{SealedRow, SealedTable};
 use super::{Claims, NewVersion, Unreadable};
+use crate::domain::call::OnceKey;
 use crate::domain::job::Job;
 use crate::domain::schedule::{Definition, Schedule, UnreadableFields};
 use crate::domain::{AccountId, VersionId};
@@ -13,6 +16,7 @@ use crate::domain::{AccountId, VersionId};
 /// The columns, as sealed values are bound to them.
 pub(in crate::store) const BODY: &str = "schedule_versions.body";
 pub(in crate::store) const HEADERS: &str = "schedule_versions.headers";
+const ANSWER: &str = "idempotency_keys.answer";
 
 /// Seals what an adapter writes, and opens what it has read. Clones share the keys.
 #[derive(Clone)]
@@ -65,6 +69,33 @@ impl Vault {
             unreadable.push(Unreadable { job: claimed.job, attempt: claimed.attempt, failure });
         }
         Claims { taken: opened, unreadable }
+    }
+
+    /// A kept answer as it is stored.
+    pub(in crate::store) fn seal_answer(
+        &self,
+        account: AccountId,
+        key: OnceKey,
+        answer: &str,
+    ) -> String {
+        self.sealer.seal(account, &key.0, ANSWER, answer)
+    }
+
+    /// Opens the answer that was read of a key. One that does not open is lost: as if there had
+    /// not been any yet.
+    pub(in crate::store) fn open_answer(
+        &self,
+        account: AccountId,
+        key: OnceKey,
+        stored: &mut StoredKey,
+    ) {
+        let opened =
+            stored.answer.take().map(|answer| self.sealer.open(account, &key.0, ANSWER, &answer));
+        let tell = |why: &OpenError| {
+            let id = format!("{:032x}", u128::from_be_bytes(key.0));
+            self.damage.tell("idempotency key", &id, &format!("{ANSWER}: {why}"));
+        };
+        stored.answer = opened.and_then(|opened| opened.inspect_err(tell).ok());
     }
 
     /// Seals a row's values with the first key; none if they cannot be opened.

@@ -9,6 +9,7 @@ use crate::domain::audit::Action;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::idempotency::{StoredKey, TAKEN_OVER, objects_text};
+use crate::store::vault::Vault;
 use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, Write};
 
 /// Marks the call's reservation, if it has one, in the transaction of its effect.
@@ -47,16 +48,16 @@ impl IdempotencyStore for PostgresStore {
         now: Timestamp,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let new = *reservation;
+        let (new, vault) = (*reservation, self.vault.clone());
         self.api
             .run("reserve", Within::Transaction, move |connection| {
-                Box::pin(reserve(connection, account, now, new))
+                Box::pin(reserve(connection, vault.clone(), account, now, new))
             })
             .await
     }
 
     async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()> {
-        let answer = answer.to_owned();
+        let answer = self.vault.seal_answer(account, once.key, answer);
         self.api
             .run("keep_answer", Within::Statement, move |connection| {
                 Box::pin(keep(connection, account, once, answer.clone()))
@@ -83,6 +84,7 @@ impl IdempotencyStore for PostgresStore {
 
 async fn reserve(
     connection: &mut PgConnection,
+    vault: Vault,
     account: AccountId,
     now: Timestamp,
     new: Reservation,
@@ -111,7 +113,8 @@ async fn reserve(
     .fetch_optional(&mut *connection)
     .await?;
     // One that is removed just now is free at the next try.
-    let Some(stored) = stored else { return Ok(Reserved::Running) };
+    let Some(mut stored) = stored else { return Ok(Reserved::Running) };
+    vault.open_answer(account, once.key, &mut stored);
     if let Some(said) = stored.judge(now, &new) {
         return Ok(said);
     }

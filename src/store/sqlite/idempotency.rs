@@ -9,6 +9,7 @@ use crate::domain::audit::Action;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::idempotency::{StoredKey, TAKEN_OVER, objects_text};
+use crate::store::vault::Vault;
 use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, Write};
 
 /// Marks the call's reservation, if it has one, in the transaction of its effect.
@@ -47,13 +48,15 @@ impl IdempotencyStore for SqliteStore {
         now: Timestamp,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let new = *reservation;
-        self.write("reserve", move |connection| Box::pin(reserve(connection, account, now, new)))
-            .await
+        let (new, vault) = (*reservation, self.vault.clone());
+        self.write("reserve", move |connection| {
+            Box::pin(reserve(connection, vault, account, now, new))
+        })
+        .await
     }
 
     async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()> {
-        let answer = answer.to_owned();
+        let answer = self.vault.seal_answer(account, once.key, answer);
         self.write("keep_answer", move |connection| {
             Box::pin(keep(connection, account, once, answer))
         })
@@ -74,6 +77,7 @@ impl IdempotencyStore for SqliteStore {
 
 async fn reserve(
     connection: &mut SqliteConnection,
+    vault: Vault,
     account: AccountId,
     now: Timestamp,
     new: Reservation,
@@ -102,7 +106,8 @@ async fn reserve(
     .fetch_optional(&mut *connection)
     .await?;
     // One that is removed just now is free at the next try.
-    let Some(stored) = stored else { return Ok(Reserved::Running) };
+    let Some(mut stored) = stored else { return Ok(Reserved::Running) };
+    vault.open_answer(account, once.key, &mut stored);
     if let Some(said) = stored.judge(now, &new) {
         return Ok(said);
     }

@@ -1,12 +1,15 @@
 //! Sealed secrets: bound to their places, under keys that can be changed. How others get at the
 //! rows, and how a store is opened with other keys, is each adapter's; what follows is not.
 
+use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::{Definition, UnreadableFields};
 use punctual::domain::secret_key::SecretKey;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::runtime::Random;
-use punctual::store::{Claims, SealedTable, Sealer, SharedStore, StoreErrorKind};
+use punctual::store::{
+    Claims, Reservation, Reserved, SealedTable, Sealer, SharedStore, StoreErrorKind,
+};
 
 use super::world::{World, definition, every_job, every_schedule, minute};
 use crate::harness::keys::{sealer, sealer_of};
@@ -26,6 +29,23 @@ async fn claim(w: &World, schedules: &[ScheduleId]) -> Claims {
         jobs.push(w.manual_job(*id, minute(1)).await);
     }
     w.store.claim(&w.claim_at(minute(1)), &jobs).await.expect("claim")
+}
+
+const ONCE: Once = Once { key: OnceKey([5; 16]), holder: 1 };
+
+/// What there is of the key whose answer was kept.
+async fn reserve(store: &SharedStore, w: &World) -> Reserved {
+    let reservation = Reservation { once: ONCE, request: [1; 32] };
+    store.reserve(w.account, minute(1), &reservation).await.expect("reserve")
+}
+
+async fn keep_an_answer(w: &World) {
+    assert_eq!(reserve(&w.store, w).await, Reserved::Yours);
+    w.store.keep_answer(w.account, ONCE, "said").await.expect("keep");
+}
+
+fn said() -> Reserved {
+    Reserved::Answered("said".to_owned())
 }
 
 /// What is moved to another row, or damaged, fails its own job alone, and no list.
@@ -84,7 +104,9 @@ pub async fn plain_secrets_are_read_and_sealed(w: &World, spoil: impl AsyncFn(&'
         new.version.definition.headers = None;
     })
     .await;
+    keep_an_answer(w).await;
     assert_eq!(w.store.stale_secrets().await.expect("count"), 0);
+    assert_eq!(reserve(&w.store, w).await, said());
     spoil("UPDATE schedule_versions SET body = 'plain' WHERE body IS NOT NULL").await;
     assert_eq!(w.read(id).await.definition.body.as_deref(), Some("plain"));
     assert_eq!(w.store.stale_secrets().await.expect("count"), 1);
@@ -102,6 +124,7 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     for _ in 0..5 {
         ids.push(w.schedule().await);
     }
+    keep_an_answer(w).await;
     let both = reopen(sealer_of(&["new", "test"])).await;
     both.use_keys(&[]).await.expect("it has both");
     let keys = async |store: &SharedStore| {
@@ -109,7 +132,7 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
         proofs.into_iter().map(|proof| proof.id).collect::<Vec<_>>()
     };
     assert_eq!(keys(&both).await, ["new", "test"]);
-    assert_eq!(both.stale_secrets().await.expect("count"), 5);
+    assert_eq!(both.stale_secrets().await.expect("count"), 6);
     assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "the old one is needed");
 
     let first = both.reseal(SealedTable::Versions, [0; 16], 2).await.expect("reseal");
@@ -118,11 +141,17 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     assert_eq!(next.expect("reseal").sealed, 3);
     let again = both.reseal(SealedTable::Versions, [0; 16], 9).await.expect("reseal");
     assert_eq!((again.sealed, again.last), (0, None), "nothing is left");
+    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "an answer needs it");
+    let answers = both.reseal(SealedTable::IdempotencyKeys, [0; 16], 9).await.expect("reseal");
+    assert_eq!((answers.sealed, answers.unreadable), (1, 0));
     assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
     assert_eq!(keys(&both).await, ["new"]);
 
     let new = reopen(sealer_of(&["new"])).await;
     new.use_keys(&[]).await.expect("the old one is not needed any more");
+    assert_eq!(reserve(&new, w).await, said());
+    let old = reopen(sealer()).await;
+    assert_eq!(reserve(&old, w).await, Reserved::Yours, "an answer that does not open is lost");
     for id in ids {
         let schedule = new.schedule(w.account, id).await.expect("read").expect("a schedule");
         assert_eq!(schedule.definition, definition());
