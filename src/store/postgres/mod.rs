@@ -4,8 +4,8 @@
 //! agree on is in the rows.
 //!
 //! Connections (`open`, `pool`): three pools, so that no stage waits behind another. Users'
-//! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep), executors
-//! one (claims). Each method is one statement or one short transaction, in a task that a caller who
+//! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep),
+//! executors one (claims). Each method is one statement or one short transaction, in a task that a caller who
 //! goes away does not stop. Behind PgBouncer, use its session mode: connections keep settings and
 //! prepared statements.
 //!
@@ -22,8 +22,8 @@
 //! 4. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //! 5. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
 //!
-//! What users are and belong to touches none of these. There `accounts` comes before `users`, and both
-//! before what depends on them.
+//! What users are and belong to touches none of these. There `accounts` comes before `users`, and
+//! both before what depends on them.
 //!
 //! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
 //! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
@@ -39,7 +39,8 @@
 //! On failure a transaction is undone whole, and tried again at once if it met another one. A
 //! connection whose state is in doubt is dropped. Waits are bounded: three seconds for a
 //! connection, then five for a statement, one for a lock (a quarter for executors, three for users'
-//! requests); a server that does not even say that time is up is given up after eight. When it is back, so is the store.
+//! requests); a server that does not even say that time is up is given up after eight. When it is
+//! back, so is the store.
 
 mod accounts;
 mod batch;
@@ -67,7 +68,10 @@ mod schedules;
 mod skips;
 mod tickets;
 mod upkeep;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../user_changes.rs"]
 mod user_changes;
+mod user_locks;
 mod users;
 mod values;
 mod version;

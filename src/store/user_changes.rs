@@ -1,12 +1,12 @@
-//! Changes of users, within a transaction.
+//! Changes of users, within a transaction, of both adapters: each has this file as a module of its
+//! own, and beside it says in `user_locks` what a connection is and how rows are locked.
 //!
 //! Whoever changes what depends on a user locks the user's row first; whoever changes who belongs
 //! to an account, the account's row. A statement that follows sees what the one before has waited
 //! for.
 
-use sqlx::PgConnection;
-
 use super::error::Outcome;
+use super::user_locks::{Connection, lock_account, lock_user};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
 use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
@@ -20,13 +20,6 @@ use crate::store::{
     Account, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession,
     NewUser, PasswordHash, UserCreated, Write,
 };
-
-type Connection = PgConnection;
-
-/// Account. Who changes the owners of an account does it one after the other.
-const LOCK_ACCOUNT: &str = "SELECT FROM accounts WHERE id = $1 FOR UPDATE";
-/// User. A password does not change while a session or a reset is made by it.
-const LOCK_USER: &str = "SELECT FROM users WHERE id = $1 FOR UPDATE";
 
 /// The user first, since most often it is the address that is taken; what cannot be joined takes
 /// the user away again.
@@ -170,7 +163,7 @@ pub(super) async fn change_member(
     change: MemberChange,
 ) -> Outcome<MemberChanged> {
     let account = write.account;
-    sqlx::query(LOCK_ACCOUNT).bind(account).execute(&mut *connection).await?;
+    lock_account(connection, account).await?;
     let Some(role) = role(connection, account, user).await? else {
         let MemberChange::Add(role) = change else { return Ok(MemberChanged::NoSuchMember) };
         let added = add_member(connection, write.now, (account, user, role)).await?;
@@ -247,7 +240,7 @@ pub(super) async fn create_session(
     now: Timestamp,
     session: NewSession,
 ) -> Outcome<bool> {
-    sqlx::query(LOCK_USER).bind(session.user).execute(&mut *connection).await?;
+    lock_user(connection, session.user).await?;
     let made = sqlx::query(INSERT_SESSION)
         .bind(session.id)
         .bind(session.user)
@@ -291,7 +284,7 @@ pub(super) async fn create_reset(
     now: Timestamp,
     reset: NewReset,
 ) -> Outcome<bool> {
-    sqlx::query(LOCK_USER).bind(reset.user).execute(&mut *connection).await?;
+    lock_user(connection, reset.user).await?;
     sqlx::query(DELETE_RESETS).bind(reset.user).execute(&mut *connection).await?;
     let made = sqlx::query(INSERT_RESET)
         .bind(reset.id)
@@ -316,7 +309,7 @@ pub(super) async fn complete_reset(
         .fetch_optional(&mut *connection)
         .await?;
     let Some(user) = user else { return Ok(None) };
-    sqlx::query(LOCK_USER).bind(user).execute(&mut *connection).await?;
+    lock_user(connection, user).await?;
     // It may have been used up, or taken back, while the user was waited for.
     let query = sqlx::query(RESET).bind(digest.0.to_vec()).bind(now);
     if query.fetch_optional(&mut *connection).await?.is_none() {
