@@ -54,8 +54,8 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
         )));
     }
     output::print(&format!(
-        "\nEverything is in {}, with {} shards; {} schedules are due when they were. Start the replicas on it, and do not serve {} \
-         again.\n",
+        "\nEverything is in {}, with {} shards; {} schedules are due when they were. Start the \
+         replicas on it, and do not serve {} again.\n",
         to.store, to.shards, source_ticks.schedules, from.store
     ))
 }

@@ -198,6 +198,6 @@ fn read_cluster(reader: &mut Reader) -> Option<EtcdSettings> {
 }
 
 /// The path of a file; nothing for none.
-fn file(raw: &Raw) -> Parsed<Option<PathBuf>> {
+pub(super) fn file(raw: &Raw) -> Parsed<Option<PathBuf>> {
     Ok(Some(text(raw)?).filter(|path| !path.is_empty()).map(PathBuf::from))
 }

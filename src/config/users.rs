@@ -1,12 +1,13 @@
 //! Users: who may become one, how long they stay signed in, and the mails to them.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use url::Url;
 
 use super::reader::{Parsed, Raw, Reader, number, text};
+use super::stores::file;
+use super::work::certificates;
 use crate::accounts::UserSettings;
 use crate::channels::email::Settings as MailSettings;
 use crate::domain::user::EmailAddress;
@@ -46,13 +47,12 @@ fn public_url(raw: &Raw) -> Parsed<Option<String>> {
 pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
     let from = reader.read("mail.from", sender);
     let server = reader.read("mail.url", |raw| MailSettings::of_url(&text(raw)?, from.as_ref()));
-    let file = reader.read("mail.password_file", text);
+    let password_file = reader.read("mail.password_file", file);
     let ca_certificates = reader.read("mail.ca_file", authorities);
     if from.is_none() && reader.raw("mail.url") != Raw::Text(String::new()) {
         reader.mistake("mail.from", "must be set beside mail.url");
     }
     let server = server?;
-    let password_file = (!file.is_empty()).then(|| PathBuf::from(file));
     if password_file.is_some() && !server.password.is_empty() {
         reader.mistake("mail.password_file", "cannot be set beside a password in mail.url");
     }
@@ -60,14 +60,7 @@ pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
 }
 
 fn authorities(raw: &Raw) -> Parsed<Option<String>> {
-    let path = text(raw)?;
-    if path.is_empty() {
-        return Ok(None);
-    }
-    let pem = std::fs::read_to_string(&path);
-    let pem = pem.map_err(|error| format!("the file {path} cannot be read: {error}"))?;
-    let ok = pem.contains("-----BEGIN CERTIFICATE-----");
-    if ok { Ok(Some(pem)) } else { Err(format!("there is no certificate (PEM) in {path}")) }
+    if text(raw)?.is_empty() { Ok(None) } else { certificates(raw).map(Some) }
 }
 
 fn sender(raw: &Raw) -> Parsed<Option<EmailAddress>> {

@@ -80,7 +80,8 @@ fn name_server(raw: &Raw) -> Parsed<SocketAddr> {
     text.parse().or_else(|_| plain()).map_err(|_| allowed.to_owned())
 }
 
-fn certificates(raw: &Raw) -> Parsed<String> {
+/// The text of a file of certificates.
+pub(super) fn certificates(raw: &Raw) -> Parsed<String> {
     let path = text(raw)?;
     let read = std::fs::read_to_string(&path);
     let pem = read.map_err(|error| format!("the file {path} cannot be read: {error}"))?;

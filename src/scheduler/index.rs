@@ -45,7 +45,8 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
         }
         let refreshed = refresh(context, fence, &changes.schedules).await;
         if !matches!(refreshed, Ok(Index::Own(()))) {
-            context.queue.hint(fence.shard, &changes).await?;
+            // With the mark, should it have come with an earlier page.
+            context.queue.hint(fence.shard, &Changes { all, ..changes.clone() }).await?;
         }
         if refreshed? == Index::Foreign || changes.schedules.len() + usize::from(all) < BATCH {
             return Ok(all);

@@ -112,8 +112,8 @@ impl Messenger {
 
     /// Leaves hints for a shard's leader and wakes it, now or later.
     pub(super) async fn hint(&self, shard: ShardId, changes: &Changes) {
-        if self.kept().is_away {
-            return self.kept().keep(shard, changes);
+        if self.keep_while_away(shard, changes) {
+            return;
         }
         if let Err(error) = self.tell(shard, changes).await {
             self.keep(shard, changes, &error);
@@ -145,6 +145,15 @@ impl Messenger {
     async fn tell(&self, shard: ShardId, changes: &Changes) -> Result<()> {
         leave(&self.server, &self.keys, shard, changes).await?;
         self.hints.send_due(&self.server).await
+    }
+
+    /// In one step: what is kept after `tell_kept` has found nothing left would not be told.
+    fn keep_while_away(&self, shard: ShardId, changes: &Changes) -> bool {
+        let mut kept = self.kept();
+        if kept.is_away {
+            kept.keep(shard, changes);
+        }
+        kept.is_away
     }
 
     fn keep(&self, shard: ShardId, changes: &Changes, error: &QueueError) {

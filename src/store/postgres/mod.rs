@@ -4,8 +4,8 @@
 //! agree on is in the rows.
 //!
 //! Connections (`open`, `pool`): three pools, so that no stage waits behind another. Users'
-//! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep), executors
-//! one (claims). Each method is one statement or one short transaction, in a task that a caller who
+//! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep),
+//! executors one (claims). Each method is one statement or one short transaction, in a task that a caller who
 //! goes away does not stop. Behind PgBouncer, use its session mode: connections keep settings and
 //! prepared statements.
 //!
@@ -45,7 +45,8 @@
 //! On failure a transaction is undone whole, and tried again at once if it met another one. A
 //! connection whose state is in doubt is dropped. Waits are bounded: three seconds for a
 //! connection, then five for a statement, one for a lock (a quarter for executors, three for users'
-//! requests); a server that does not even say that time is up is given up after eight. When it is back, so is the store.
+//! requests); a server that does not even say that time is up is given up after eight. When it is
+//! back, so is the store.
 
 mod accounts;
 mod audit;
@@ -77,7 +78,10 @@ mod secrets;
 mod skips;
 mod tickets;
 mod upkeep;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../user_changes.rs"]
 mod user_changes;
+mod user_locks;
 mod users;
 mod values;
 mod version;

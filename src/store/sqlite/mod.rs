@@ -50,7 +50,10 @@ mod secrets;
 mod skips;
 mod tickets;
 mod upkeep;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../user_changes.rs"]
 mod user_changes;
+mod user_locks;
 mod users;
 mod values;
 mod version;

@@ -3,10 +3,10 @@
 //! The fence's row is shared-locked and each state's row locked before anything is written. State
 //! rows that somebody else holds are passed over, so that the others fire on time; a second
 //! statement tells them from those that have changed. A row that was written after the statement
-//! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So what decides is in the locked rows:
-//! epoch, tick, version, switch (a disabled schedule has no tick), policy, active and held job, the
-//! range of skips that may be extended. Two things are asked elsewhere, and neither can be wrong in
-//! a way that matters:
+//! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So
+//! what decides is in the locked rows: epoch, tick, version, switch (a disabled schedule has no
+//! tick), policy, active and held job, the range of skips that may be extended. Two things are asked
+//! elsewhere, and neither can be wrong in a way that matters:
 //! - Whether a job exists already. One that was made while this statement waited is not made again
 //!   by its key, and what was not made does not become active.
 //! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
@@ -99,7 +99,7 @@ async fn run(
         .bind(&batch.job_places)
         .bind(&batch.jobs)
         .bind(&batch.triggers);
-    if std::ptr::eq(statement, &PLAIN) {
+    if !statement.places {
         return Ok(query.fetch_all(connection).await?);
     }
     let (first, last) = bounds(batch.jobs.iter().copied());

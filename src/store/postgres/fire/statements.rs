@@ -157,6 +157,8 @@ LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) O
 
 /// A statement, and what becomes of it by the defects that the tests are shown to find.
 pub(super) struct Statement {
+    /// Whether it places jobs among others and keeps skips: it takes the rest of the batch, too.
+    pub(super) places: bool,
     sound: &'static str,
     /// Without the epoch: [`Defect::NoEpochCheck`].
     unfenced: LazyLock<String, fn() -> String>,
@@ -166,6 +168,7 @@ pub(super) struct Statement {
 
 /// For any firing.
 pub(super) static ANY: Statement = Statement {
+    places: true,
     sound: FIRE,
     unfenced: LazyLock::new(|| unfenced(FIRE)),
     unchecked: LazyLock::new(|| unchecked(FIRE)),
@@ -173,6 +176,7 @@ pub(super) static ANY: Statement = Statement {
 
 /// For firings without skips whose jobs may overlap.
 pub(super) static PLAIN: Statement = Statement {
+    places: false,
     sound: FIRE_PLAIN,
     unfenced: LazyLock::new(|| unfenced(FIRE_PLAIN)),
     unchecked: LazyLock::new(|| unchecked(FIRE_PLAIN)),

@@ -1,9 +1,13 @@
-//! Changes of users, within a transaction.
-
-use sqlx::SqliteConnection;
+//! Changes of users, within a transaction, of both adapters: each has this file as a module of its
+//! own, and beside it says in `user_locks` what a connection is and how rows are locked.
+//!
+//! Whoever changes what depends on a user locks the user's row first; whoever changes who belongs
+//! to an account, the account's row. A statement that follows sees what the one before has waited
+//! for.
 
 use super::audit;
 use super::error::Outcome;
+use super::user_locks::{Connection, lock_account, lock_user};
 use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
@@ -18,8 +22,6 @@ use crate::store::{
     Account, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession,
     NewUser, PasswordHash, UserCreated, Write,
 };
-
-type Connection = SqliteConnection;
 
 /// The user first, since most often it is the address that is taken; what cannot be joined takes
 /// the user away again.
@@ -164,6 +166,7 @@ pub(super) async fn change_member(
     change: MemberChange,
 ) -> Outcome<MemberChanged> {
     let account = write.account;
+    lock_account(connection, account).await?;
     let Some(role) = role(connection, account, user).await? else {
         let MemberChange::Add(role) = change else { return Ok(MemberChanged::NoSuchMember) };
         if !add_member(connection, write.now, (account, user, role)).await? {
@@ -259,6 +262,7 @@ pub(super) async fn create_session(
     now: Timestamp,
     session: NewSession,
 ) -> Outcome<bool> {
+    lock_user(connection, session.user).await?;
     let made = sqlx::query(INSERT_SESSION)
         .bind(session.id)
         .bind(session.user)
@@ -302,6 +306,7 @@ pub(super) async fn create_reset(
     now: Timestamp,
     reset: NewReset,
 ) -> Outcome<bool> {
+    lock_user(connection, reset.user).await?;
     sqlx::query(DELETE_RESETS).bind(reset.user).execute(&mut *connection).await?;
     let made = sqlx::query(INSERT_RESET)
         .bind(reset.id)
@@ -326,6 +331,12 @@ pub(super) async fn complete_reset(
         .fetch_optional(&mut *connection)
         .await?;
     let Some(user) = user else { return Ok(None) };
+    lock_user(connection, user).await?;
+    // It may have been used up, or taken back, while the user was waited for.
+    let query = sqlx::query(RESET).bind(digest.0.to_vec()).bind(now);
+    if query.fetch_optional(&mut *connection).await?.is_none() {
+        return Ok(None);
+    }
     Ok(set_password(connection, user, password, None).await?.then_some(user))
 }
 
