@@ -9,8 +9,12 @@ use crate::config::Sources;
 use crate::domain::plan::Plans;
 use crate::runtime::Random;
 
-/// Opens the configured store and, unless told not to, brings it up to date. Beside it the plans
-/// that accounts can have.
+/// Opens the configured store and, unless told not to, brings it up to date.
+pub(super) async fn open(sources: &Sources) -> Result<OpenStore, CliError> {
+    Ok(open_with_plans(sources).await?.0)
+}
+
+/// As [`open`]; beside it the plans that accounts can have.
 pub(super) async fn open_with_plans(
     sources: &Sources,
 ) -> Result<(OpenStore, Arc<Plans>), CliError> {

@@ -57,9 +57,7 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{
-    Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage,
-};
+pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,

@@ -17,11 +17,11 @@ use punctual::domain::{
 use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
-    Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
-    JobStore, KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
-    SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery, JobStore,
+    KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed, Resealed,
+    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
+    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
+    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,

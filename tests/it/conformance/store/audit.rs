@@ -170,7 +170,8 @@ pub async fn what_fails_is_not_entered(w: &World) {
     let id = w.schedule().await;
     let mut twice = [w.new_schedule(), w.new_schedule()];
     twice[1].id = id;
-    let error = w.store.create_schedules(&w.write(minute(1)), &twice, None).await.expect_err("there");
+    let error =
+        w.store.create_schedules(&w.write(minute(1)), &twice, None).await.expect_err("there");
     assert_eq!(error.kind(), StoreErrorKind::Rejected);
     last_is(w, BEFORE, Action::ScheduleCreated, id).await;
 }

@@ -211,9 +211,8 @@ pub async fn two_owners_cannot_both_leave(w: &World) {
 }
 
 pub async fn an_invitation_is_for_one_address_once(w: &World) {
-    let invite = async |new: &NewInvitation| {
-        w.store.create_invitation(&w.write(minute(1)), new).await
-    };
+    let invite =
+        async |new: &NewInvitation| w.store.create_invitation(&w.write(minute(1)), new).await;
     assert!(invite(&new_invitation(1, "bob")).await.expect("invite"));
     assert!(invite(&new_invitation(2, "cy")).await.expect("invite"));
     let (ann, bob) = (user(w, "ann").await, user(w, "bob").await);
