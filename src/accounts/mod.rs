@@ -22,6 +22,7 @@ mod local_counters;
 mod once;
 mod operators;
 mod passwords;
+mod signing;
 mod throttle;
 mod user_operators;
 mod users;

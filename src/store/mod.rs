@@ -49,6 +49,7 @@ mod runs;
 mod schedules;
 mod seal;
 mod secrets;
+mod signing;
 pub mod sqlite;
 mod stored;
 mod upkeep;
@@ -75,6 +76,7 @@ pub use schedules::{
 };
 pub use seal::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
+pub use signing::{KnownSecret, NewSecret, SigningStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 pub use users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -98,6 +100,7 @@ pub trait Store:
     + SecretStore
     + AuditStore
     + IdempotencyStore
+    + SigningStore
 {
 }
 
@@ -113,6 +116,7 @@ impl<T> Store for T where
         + SecretStore
         + AuditStore
         + IdempotencyStore
+        + SigningStore
 {
 }
 

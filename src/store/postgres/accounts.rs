@@ -6,13 +6,14 @@ use sqlx::PgConnection;
 use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
-use super::{PostgresStore, Within};
+use super::{PostgresStore, Within, signing};
 use crate::domain::audit::Action;
 use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
+use crate::store::vault::Vault;
 use crate::store::{
     Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, Usage, Write,
 };
@@ -21,9 +22,11 @@ use crate::store::{
 impl AccountStore for PostgresStore {
     async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
+        let vault = self.vault.clone();
         self.api
             .run("create_account", Within::Transaction, move |connection| {
-                Box::pin(create_account(connection, write, name.clone(), plan.clone()))
+                let (vault, name, plan) = (vault.clone(), name.clone(), plan.clone());
+                Box::pin(create_account(connection, vault, write, name, plan))
             })
             .await
     }
@@ -144,6 +147,7 @@ impl AccountStore for PostgresStore {
 
 async fn create_account(
     connection: &mut PgConnection,
+    vault: Vault,
     write: Write,
     name: String,
     plan: String,
@@ -161,6 +165,7 @@ async fn create_account(
     if made.rows_affected() == 0 {
         return Ok(false);
     }
+    signing::make_first(connection, &vault, &[(write.account, write.now)]).await?;
     audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
     Ok(true)
 }

@@ -6,13 +6,14 @@ use sqlx::SqliteConnection;
 use super::audit;
 use super::error::{Fault, Outcome};
 use super::values::key_from;
-use super::{SqliteStore, failed_in};
+use super::{SqliteStore, failed_in, signing};
 use crate::domain::audit::Action;
 use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
+use crate::store::vault::Vault;
 use crate::store::{
     Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, StoreErrorKind,
     Usage, Write,
@@ -22,8 +23,9 @@ use crate::store::{
 impl AccountStore for SqliteStore {
     async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
+        let vault = self.vault.clone();
         self.write("create_account", move |connection| {
-            Box::pin(create_account(connection, write, name, plan))
+            Box::pin(create_account(connection, vault, write, name, plan))
         })
         .await
     }
@@ -102,6 +104,7 @@ impl AccountStore for SqliteStore {
 
 async fn create_account(
     connection: &mut SqliteConnection,
+    vault: Vault,
     write: Write,
     name: String,
     plan: String,
@@ -119,6 +122,7 @@ async fn create_account(
     if made.rows_affected() == 0 {
         return Ok(false);
     }
+    signing::make_first(connection, &vault, write.account, write.now).await?;
     audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
     Ok(true)
 }
