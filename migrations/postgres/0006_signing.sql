@@ -8,3 +8,6 @@ CREATE TABLE signing_secrets (
     expires_at bigint
 );
 CREATE INDEX signing_secrets_account ON signing_secrets (account_id, id);
+
+-- When a key was used last, give or take a minute.
+ALTER TABLE api_keys ADD COLUMN last_used_at bigint;

@@ -154,6 +154,7 @@ impl Table {
                 ("created_by", Plain),
                 ("expires_at", Plain),
                 ("revoked_at", Plain),
+                ("last_used_at", Plain),
             ],
             Self::Schedules => SCHEDULES,
             Self::Versions => VERSIONS,

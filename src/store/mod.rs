@@ -11,7 +11,8 @@
 //! - A future that is dropped half-way leaves the effect whole or absent, and no connection
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
-//!   (`firing`, `claims`) work over all accounts and are the only exception.
+//!   (`firing`, `claims`) work over all accounts and are, beside noting when keys were used, the only
+//!   exception.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
 //!   to it, one at a time for an account: it is never exceeded.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
@@ -58,7 +59,9 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage};
+pub use accounts::{
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
+};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,

@@ -182,6 +182,7 @@ impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
             created_by: row.read("created_by")?,
             expires_at: row.read("expires_at")?,
             revoked_at: row.read("revoked_at")?,
+            last_used_at: row.read("last_used_at")?,
         })
     }
 }

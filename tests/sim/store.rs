@@ -18,7 +18,7 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery, JobStore,
-    KeyCreated, KeyProof, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret,
+    KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret,
     QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
     SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore,
     SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage,
@@ -67,6 +67,7 @@ gated! { AccountStore:
     fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 gated! { QuotaStore:

@@ -37,7 +37,7 @@ const BATCHES: [&str; 15] = [
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
 /// Single statements that name no account, by what they contain.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 15] = [
     // The rows of a page, by the ids that were found for the account.
     "WHERE j.id = unhex(e.value)",
     "WHERE j.id = ANY ($1)",
@@ -51,6 +51,11 @@ const OTHERS: [&str; 12] = [
     "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id =",
     // Authentication asks whose the key is.
     "FROM api_keys AS k",
+    // Of the keys that were used, with the accounts that authentication has found.
+    "UPDATE api_keys SET last_used_at",
+    "UPDATE api_keys AS k SET last_used_at",
+    // Accounts that lack a secret.
+    "FROM signing_secrets AS s WHERE s.account_id = a.id",
     // The end of their time does not depend on whose they are.
     "DELETE FROM audit_log WHERE id IN",
     "DELETE FROM idempotency_keys WHERE id IN",

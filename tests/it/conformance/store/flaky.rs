@@ -23,10 +23,11 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
-    JobStore, KeyCreated, KeyProof, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret,
-    QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
-    SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore,
-    SigningStore, SkipPage, SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule,
+    NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated,
+    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage,
+    Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -147,6 +148,7 @@ flaky! { AccountStore:
         });
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 flaky! { QuotaStore:

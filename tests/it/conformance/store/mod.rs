@@ -73,6 +73,7 @@ macro_rules! every_case {
                 only_a_key_of_the_account_that_works_is_rotated,
                 rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
+                the_last_use_of_keys_is_kept,
             }
             plans {
                 a_plan_is_kept_and_can_change,
