@@ -61,7 +61,12 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for store in STORES {
         let tables = tables_of_accounts(tree, store);
-        for file in tree.rust(&format!("src/store/{store}/")) {
+        // What both share is in the folder above, and looked at beside the first.
+        let folder = format!("src/store/{store}/");
+        let shared = tree
+            .rust("src/store/")
+            .filter(|file| store == STORES[0] && !file.path["src/store/".len()..].contains('/'));
+        for file in tree.rust(&folder).chain(shared) {
             let name = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
             if BATCHES.contains(&name) || is_test_file(&tests, &file.path) {
                 continue;
