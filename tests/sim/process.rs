@@ -17,6 +17,7 @@ use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};
 
 use crate::gate::Gate;
+use crate::outcomes::Rows;
 use crate::queue::GatedQueue;
 use crate::store::GatedStore;
 
@@ -31,6 +32,7 @@ pub struct Process {
     /// The store without faults, for those who check.
     pub sqlite: Arc<SqliteStore>,
     pub gate: Arc<Gate>,
+    pub rows: Arc<Rows>,
     pub queue: Arc<GatedQueue>,
     pub executor: Executor,
     pub schedules: Schedules,
@@ -57,8 +59,10 @@ impl Process {
         let lock = sqlite.lock().expect("nobody else serves the file");
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());
+        let rows = Arc::<Rows>::default();
         let inner: SharedStore = sqlite.clone();
-        let store: SharedStore = Arc::new(GatedStore { inner, gate: gate.clone() });
+        let store: SharedStore =
+            Arc::new(GatedStore { inner, gate: gate.clone(), rows: rows.clone() });
         let queue = Arc::new(GatedQueue::new(gate.clone()));
         let shards = store.set_up_shards(SHARDS).await.expect("set up");
         let context = Context {
@@ -103,6 +107,7 @@ impl Process {
         Self {
             sqlite,
             gate,
+            rows,
             queue,
             executor,
             schedules,
