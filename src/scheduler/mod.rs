@@ -21,14 +21,17 @@
 //!   hint, or the queue's server lost what it had taken: by the comparison of one page in 10 s, so
 //!   within 10 s for each 1,000 schedules of the shard; 160 s with a million of them in 64 shards.
 //!
-//! On failure a run ends with an error and is tried again, ever slower up to two seconds.
+//! On failure a run ends with an error and is tried again, ever slower up to two seconds. A shard
+//! that cannot be served, or takes long, does so by itself: the others fire on.
 
 mod decide;
 mod fire;
 mod index;
 mod leader;
+mod led;
 mod prune;
 mod quotas;
+mod round;
 mod sweep;
 
 pub use leader::Leader;

@@ -7,11 +7,12 @@ use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{ScheduleId, Timestamp, VersionId};
 use punctual::queue::{Changes, Queue};
+use punctual::runtime::Worker;
 use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
-use crate::world::World;
+use crate::world::{LONGEST_REST, World};
 
 /// The shard whose leader comes to the gate first.
 const SHARD: ShardId = ShardId(0);
@@ -29,8 +30,8 @@ enum Cause {
     Mark,
 }
 
-/// Schedule `n` of the shard, in the order of the comparison.
-fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
+/// Schedule `n` of a shard, in the order of the comparison.
+pub fn schedule(shard: ShardId, n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     let definition = Definition {
         cron_expression: "* * * * *".into(),
         timezone: "UTC".into(),
@@ -45,7 +46,7 @@ fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     };
     NewSchedule {
         id: ScheduleId::new(now, n),
-        shard: SHARD,
+        shard,
         name: format!("schedule {n}"),
         description: None,
         version: NewVersion { id: VersionId::new(now, n), definition, host: HostKey(1) },
@@ -56,22 +57,28 @@ fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     }
 }
 
-/// Whether a schedule fires at its first tick that stands behind many others and nobody was told
-/// of.
-async fn fires(cause: Cause) -> bool {
+/// A world with a schedule that is due at its tick, stands behind many others, and that nobody was
+/// told of.
+async fn unheard() -> (World, ScheduleId, Timestamp) {
     let mut world = World::new(7).await;
     let now = world.clock.now();
     let sqlite = world.process().sqlite.clone();
     let tomorrow = now.plus(Duration::from_secs(86_400));
-    let others: Vec<_> = (0..MANY).map(|n| schedule(n, now, tomorrow)).collect();
+    let others: Vec<_> = (0..MANY).map(|n| schedule(SHARD, n, now, tomorrow)).collect();
     for some in others.chunks(500) {
         sqlite.create_schedules(&world.write(), some, None).await.expect("created");
     }
     world.lead().await;
     let tick = now.plus(to_next_minute(now));
-    let unheard = schedule(MANY, now, tick);
+    let unheard = schedule(SHARD, MANY, now, tick);
     let id = unheard.id;
     sqlite.create_schedules(&world.write(), &[unheard], None).await.expect("created");
+    (world, id, tick)
+}
+
+/// Whether that schedule fires.
+async fn fires(cause: Cause) -> bool {
+    let (mut world, id, tick) = unheard().await;
     match cause {
         Cause::None => {}
         Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),
@@ -82,8 +89,8 @@ async fn fires(cause: Cause) -> bool {
     }
     // The first may fail; by the second one all is compared.
     world.lead().await;
-    world.lead().await;
-    world.clock.advance(to_next_minute(now));
+    world.lead_all().await;
+    world.clock.advance(to_next_minute(world.clock.now()));
     world.lead().await;
     world.next_tick(id).await > Some(tick)
 }
@@ -93,6 +100,22 @@ async fn after_an_error_of_the_queue_all_is_compared_at_once() {
     for cause in [Cause::None, Cause::Error, Cause::Mark] {
         assert_eq!(fires(cause).await, cause != Cause::None, "{cause:?}");
     }
+}
+
+#[tokio::test]
+async fn a_queue_that_fails_again_and_again_does_not_keep_the_comparison_from_its_end() {
+    let (mut world, id, tick) = unheard().await;
+    let clock = world.clock.clone();
+    clock.advance(to_next_minute(clock.now()));
+    for failing in [true, false].repeat(10) {
+        if failing {
+            world.process().gate.arm_at("set_due", Fault::Refused);
+        }
+        let leader = world.process().leader.as_mut().expect("here");
+        leader.run_once(clock.now()).await.expect("not all shards have failed");
+        clock.advance(LONGEST_REST);
+    }
+    assert!(world.next_tick(id).await > Some(tick), "it has been found");
 }
 
 #[tokio::test]

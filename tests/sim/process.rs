@@ -45,6 +45,7 @@ pub struct Process {
     pub zombies: Vec<Leader>,
     pub tasks: Tasks,
     context: Context,
+    random: Random,
     _lock: ServerLock,
 }
 
@@ -102,7 +103,7 @@ impl Process {
             shards,
             plans: Arc::default(),
         });
-        let leader = Some(Leader::new(context.clone(), Arc::default()));
+        let leader = Some(Leader::new(context.clone(), Arc::default(), random.clone()));
         let zombies = Vec::new();
         Self {
             sqlite,
@@ -117,6 +118,7 @@ impl Process {
             zombies,
             tasks,
             context,
+            random: random.clone(),
             _lock: lock,
         }
     }
@@ -124,7 +126,7 @@ impl Process {
     /// A leader of the shards that `cluster` gives it.
     pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
         let context = Context { cluster, replica: replica.to_owned(), ..self.context.clone() };
-        Leader::new(context, Arc::default())
+        Leader::new(context, Arc::default(), self.random.clone())
     }
 
     /// Elects a new leader; the old one is not told.
