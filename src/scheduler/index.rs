@@ -79,9 +79,9 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// One that has nothing to find: the index has just been built.
-    pub(super) fn rested(now: Timestamp) -> Self {
-        Self { at: now.plus(COMPARE_EVERY), after: None, is_urgent: false, again: false }
+    /// One that makes no pause.
+    pub(super) fn urgent(now: Timestamp) -> Self {
+        Self { at: now, after: None, is_urgent: true, again: false }
     }
 
     /// Makes no pause from now on, and goes through all: hints may have been lost, of any schedule.
@@ -91,7 +91,7 @@ impl Comparison {
         if self.is_urgent {
             self.again = true;
         } else {
-            *self = Self { at: now, after: None, is_urgent: true, again: false };
+            *self = Self::urgent(now);
         }
     }
 

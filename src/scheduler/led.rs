@@ -78,7 +78,7 @@ impl Parts<'_> {
 impl Led {
     /// A shard of a new term.
     pub(super) fn new(shard: ShardId, term: Term, now: Timestamp) -> Self {
-        let comparison = Comparison::rested(now);
+        let comparison = Comparison::urgent(now);
         Self { shard, term, hold: Hold::Coming, comparison, next: now, failures: 0 }
     }
 
@@ -163,6 +163,8 @@ impl Led {
         Ok(Some(now))
     }
 
+    /// Builds the index anew. What a user changes while the ticks are read may be told to the leader
+    /// before, who still has the index: so it is compared with the store then.
     async fn rebuild(
         &mut self,
         context: &Context,
@@ -170,7 +172,7 @@ impl Led {
         now: Timestamp,
     ) -> Result<(), RunError> {
         match rebuild(context, fence).await? {
-            Index::Own(()) => self.comparison = Comparison::rested(now),
+            Index::Own(()) => self.comparison = Comparison::urgent(now),
             Index::Foreign => self.step_down(fence),
         }
         Ok(())

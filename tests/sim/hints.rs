@@ -12,6 +12,7 @@ use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
+use crate::process::{SHARDS, run};
 use crate::world::{LONGEST_REST, World};
 
 /// The shard whose leader comes to the gate first.
@@ -118,6 +119,14 @@ async fn a_queue_that_fails_again_and_again_does_not_keep_the_comparison_from_it
     assert!(world.next_tick(id).await > Some(tick), "it has been found");
 }
 
+/// A world so shortly before the next minute that no page is compared in between.
+async fn before_the_minute(seed: u64) -> World {
+    let mut world = World::new(seed).await;
+    world.clock.advance(to_next_minute(world.clock.now()) - Duration::from_secs(5));
+    world.lead().await;
+    world
+}
+
 #[tokio::test]
 async fn hints_that_cannot_be_followed_are_taken_again() {
     for failing in ["candidates", "set_due"] {
@@ -135,5 +144,42 @@ async fn hints_that_cannot_be_followed_are_taken_again() {
             world.lead().await;
         }
         assert!(world.next_tick(id).await > tick, "{failing}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_leader_before_is_told_while_the_index_is_built_is_not_lost() {
+    let mut world = before_the_minute(11).await;
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    world.process().elect();
+    let mut old = world.process().zombies.pop().expect("it has led");
+    let mut new = world.process().leader.take().expect("elected");
+    gate.hold("rebuild");
+    let building = {
+        let clock = clock.clone();
+        tokio::spawn(async move {
+            run(&mut new, &clock).await.expect("no fault is armed");
+            new
+        })
+    };
+    gate.reached().await;
+    let now = clock.now();
+    let tick = now.plus(to_next_minute(now));
+    let (sqlite, queue) = (world.process().sqlite.clone(), world.process().queue.clone());
+    let mut schedules = Vec::new();
+    for shard in (0..SHARDS).map(ShardId) {
+        let new = schedule(shard, shard.0.into(), now, tick);
+        schedules.push(new.id);
+        let told = Changes { all: false, schedules: vec![new.id] };
+        sqlite.create_schedules(&world.write(), &[new], None).await.expect("created");
+        queue.hint(shard, &told).await.expect("told");
+    }
+    run(&mut old, &clock).await.expect("no fault is armed");
+    gate.release();
+    world.process().leader = Some(building.await.expect("it does not panic"));
+    clock.advance(to_next_minute(now));
+    world.lead().await;
+    for id in schedules {
+        assert!(world.next_tick(id).await > Some(tick), "it is in the index");
     }
 }
