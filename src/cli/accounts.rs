@@ -235,10 +235,12 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
         let expires = key.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let (id, created) = (key.id.to_string(), key.created_at.to_string());
         let by = key.created_by.clone().unwrap_or_default();
-        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned(), by]
+        let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let (name, scope, state) = (key.name.clone(), key.scope.to_string(), state.to_owned());
+        [id, name, scope, created, expires, state, by, used]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
-    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY"], &rows)
+    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY", "LAST USED"], &rows)
 }
 
 #[cfg(test)]
@@ -256,6 +258,7 @@ mod tests {
             created_by: Some("operator:root".to_owned()),
             expires_at,
             revoked_at,
+            last_used_at: revoked_at,
         };
         let keys = [key(None, None), key(Some(now), None), key(Some(now), Some(then))];
         let text = key_table(&keys, now);

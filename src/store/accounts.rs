@@ -90,6 +90,17 @@ pub enum Rotated {
     TooMany,
 }
 
+/// That a key was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Which.
+    pub key: KeyId,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// What authentication needs to know of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKey {
@@ -163,6 +174,10 @@ pub trait AccountStore: Send + Sync {
 
     /// A key by its id, before it is known whose it is: what authentication reads.
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
+
+    /// Notes when keys were used last, each once in the batch, of all accounts. What is not later
+    /// than what was noted before changes nothing.
+    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()>;
 }
 
 /// Where counting an account's jobs stops.

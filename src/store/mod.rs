@@ -11,7 +11,8 @@
 //! - A future that is dropped half-way leaves the effect whole or absent, and no connection
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
-//!   (`firing`, `claims`) work over all accounts and are the only exception.
+//!   (`firing`, `claims`) work over all accounts and are, beside noting when keys were used, the only
+//!   exception.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
 //!   to it, one at a time for an account: it is never exceeded.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
@@ -50,6 +51,7 @@ mod runs;
 mod schedules;
 mod seal;
 mod secrets;
+mod signing;
 pub mod sqlite;
 mod stored;
 mod upkeep;
@@ -58,7 +60,9 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage};
+pub use accounts::{
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
+};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
@@ -76,6 +80,7 @@ pub use schedules::{
 };
 pub use seal::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
+pub use signing::{KnownSecret, NewSecret, SigningStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 pub use users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -99,6 +104,7 @@ pub trait Store:
     + SecretStore
     + AuditStore
     + IdempotencyStore
+    + SigningStore
 {
 }
 
@@ -114,6 +120,7 @@ impl<T> Store for T where
         + SecretStore
         + AuditStore
         + IdempotencyStore
+        + SigningStore
 {
 }
 

@@ -18,10 +18,11 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery, JobStore,
-    KeyCreated, KeyProof, KnownKey, Locked, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
-    SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey, NewSchedule,
+    NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated,
+    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind, Upkeep,
+    UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -69,6 +70,7 @@ gated! { AccountStore:
     fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 gated! { QuotaStore:
@@ -181,4 +183,10 @@ gated! { IdempotencyStore:
     fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
     fn release(&self, account: AccountId, once: Once) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
+}
+
+gated! { SigningStore:
+    fn make_first_secrets(&self) -> ();
+    fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
+    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
 }

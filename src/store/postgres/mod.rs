@@ -21,7 +21,7 @@
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//! 6. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
+//! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks above.
 //!
 //! The counters of `account_months` are locked in a transaction of their own, in the order of their
 //! accounts.
@@ -75,6 +75,7 @@ mod runs;
 mod schedule_list;
 mod schedules;
 mod secrets;
+mod signing;
 mod skips;
 mod tickets;
 mod upkeep;

@@ -47,6 +47,7 @@ mod runs;
 mod schedule_list;
 mod schedules;
 mod secrets;
+mod signing;
 mod skips;
 mod tickets;
 mod upkeep;

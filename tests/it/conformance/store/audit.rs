@@ -8,6 +8,7 @@ use punctual::store::{
 };
 
 use super::accounts::new_key;
+use super::signing::new_secret;
 use super::users::{member, new_invitation};
 use super::world::{World, minute};
 
@@ -96,6 +97,9 @@ pub async fn every_change_is_entered_once(w: &World) {
     last_is(w, 13, Action::AccountSuspended, w.account).await;
     w.store.set_suspended(&w.write(minute(12)), false).await.expect("resume");
     last_is(w, 14, Action::AccountResumed, w.account).await;
+    let new = new_secret(1, minute(20));
+    w.store.rotate_signing_secret(&w.write(minute(13)), &new).await.expect("rotate");
+    last_is(w, 15, Action::SigningSecretRotated, new.id).await;
 }
 
 pub async fn who_belongs_to_an_account_is_entered(w: &World) {

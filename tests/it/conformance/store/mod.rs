@@ -26,6 +26,7 @@ mod schedule_lists;
 mod schedules;
 mod secrets;
 mod sessions;
+mod signing;
 mod skips;
 pub mod sqlite;
 mod tenancy;
@@ -72,6 +73,7 @@ macro_rules! every_case {
                 only_a_key_of_the_account_that_works_is_rotated,
                 rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
+                the_last_use_of_keys_is_kept,
             }
             plans {
                 a_plan_is_kept_and_can_change,
@@ -247,6 +249,12 @@ macro_rules! every_case {
                 a_reset_sets_the_password_once,
                 a_reset_expires_and_is_replaced,
                 what_has_expired_is_removed_in_small_batches,
+            }
+            signing {
+                an_account_has_one_from_the_beginning,
+                only_jobs_that_sign_are_given_secrets,
+                a_new_secret_and_the_one_before_overlap,
+                of_many_rotations_at_once_two_sign,
             }
             pruning {
                 old_jobs_skips_and_versions_go,

@@ -16,8 +16,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use super::damage;
-use super::secrets;
 use super::world::{Home, World, answered, minute, soon, write};
+use super::{secrets, signing};
 use crate::harness::keys::sealer;
 
 /// A migrated store in a folder of its own.
@@ -314,14 +314,15 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
 #[tokio::test]
 async fn secrets_open_at_their_own_places_only() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db", "d.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&world, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&world, spoil).await,
-            _ => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+            2 => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+            _ => signing::a_secret_signs_at_its_own_place_only(&world, spoil).await,
         }
     }
 }
