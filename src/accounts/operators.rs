@@ -11,8 +11,8 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, AuditPage, AuditQuery, KeyCreated, NewKey, Rotated, Rotation, SharedStore, StoreError,
-    Usage, Write,
+    Account, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
+    SharedStore, StoreError, Usage, Write,
 };
 
 /// The longest name of an account or a key, in characters.
@@ -170,6 +170,22 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         let write = self.write(account.id, author, self.clock.now());
         found(account, self.store.set_suspended(&write, suspended).await?)
+    }
+
+    /// Deletes an account: at once nobody can use it, servers remove by and by what it had.
+    pub async fn delete(&self, author: Author, account: &Account) -> Result<(), AccountError> {
+        let write = self.write(account.id, author, self.clock.now());
+        found(account, self.store.delete_account(&write).await?)
+    }
+
+    /// The accounts that were deleted, oldest deletion first.
+    pub async fn deleted(&self) -> Result<Vec<DeletedAccount>, AccountError> {
+        Ok(self.store.deleted_accounts().await?)
+    }
+
+    /// How many rows a deleted account still has.
+    pub async fn rows_left(&self, account: &Account) -> Result<u64, AccountError> {
+        Ok(self.store.rows_left(account.id).await?)
     }
 
     fn checked_plan(&self, name: &str) -> Result<String, AccountError> {

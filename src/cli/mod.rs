@@ -12,6 +12,7 @@ mod cluster;
 mod config;
 mod copy;
 mod cron;
+mod deletion;
 mod dev;
 mod error;
 mod healthcheck;

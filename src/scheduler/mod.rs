@@ -24,6 +24,7 @@
 //! On failure a run ends with an error and is tried again, ever slower up to two seconds.
 
 mod decide;
+mod erase;
 mod fire;
 mod index;
 mod leader;
@@ -31,6 +32,7 @@ mod prune;
 mod quotas;
 mod sweep;
 
+pub use erase::Eraser;
 pub use leader::Leader;
 pub use prune::{Pruner, PrunerSettings};
 pub use sweep::Sweeper;

@@ -57,11 +57,13 @@ pub enum Table {
     AuditLog,
     /// Calls that take effect once.
     IdempotencyKeys,
+    /// Accounts that were deleted.
+    DeletedAccounts,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
@@ -78,6 +80,7 @@ impl Table {
         Self::Resets,
         Self::AuditLog,
         Self::IdempotencyKeys,
+        Self::DeletedAccounts,
     ];
 
     /// Its name, in either kind of store.
@@ -99,6 +102,7 @@ impl Table {
             Self::Resets => "password_resets",
             Self::AuditLog => "audit_log",
             Self::IdempotencyKeys => "idempotency_keys",
+            Self::DeletedAccounts => "deleted_accounts",
         }
     }
 
@@ -140,32 +144,12 @@ impl Table {
                 ("reserved", Plain),
                 ("exhausted_at", Plain),
             ],
-            Self::ApiKeys => &[
-                ("id", Id),
-                ("account_id", Id),
-                ("name", Plain),
-                ("scope", Plain),
-                ("digest", Bytes),
-                ("created_at", Plain),
-                ("created_by", Plain),
-                ("expires_at", Plain),
-                ("revoked_at", Plain),
-            ],
+            Self::ApiKeys => API_KEYS,
             Self::Schedules => SCHEDULES,
             Self::Versions => VERSIONS,
             Self::States => STATES,
             Self::Jobs => JOBS,
-            Self::Attempts => &[
-                ("job_id", Id),
-                ("number", Plain),
-                ("started_at", Plain),
-                ("completed_at", Plain),
-                ("duration_ms", Plain),
-                ("status_code", Plain),
-                ("error_code", Plain),
-                ("error_message", Plain),
-                ("timings", Plain),
-            ],
+            Self::Attempts => ATTEMPTS,
             Self::Skips => &[
                 ("id", Plain),
                 ("account_id", Id),
@@ -198,9 +182,22 @@ impl Table {
                 ("objects", Plain),
                 ("answer", Plain),
             ],
+            Self::DeletedAccounts => DELETED_ACCOUNTS,
         }
     }
 }
+
+const API_KEYS: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("name", Form::Plain),
+    ("scope", Form::Plain),
+    ("digest", Form::Bytes),
+    ("created_at", Form::Plain),
+    ("created_by", Form::Plain),
+    ("expires_at", Form::Plain),
+    ("revoked_at", Form::Plain),
+];
 
 const SCHEDULES: &[(&str, Form)] = &[
     ("id", Form::Id),
@@ -276,6 +273,27 @@ const JOBS: &[(&str, Form)] = &[
     ("response_truncated", Form::Plain),
     ("response_headers", Form::Plain),
     ("response", Form::Plain),
+];
+
+const ATTEMPTS: &[(&str, Form)] = &[
+    ("job_id", Form::Id),
+    ("number", Form::Plain),
+    ("started_at", Form::Plain),
+    ("completed_at", Form::Plain),
+    ("duration_ms", Form::Plain),
+    ("status_code", Form::Plain),
+    ("error_code", Form::Plain),
+    ("error_message", Form::Plain),
+    ("timings", Form::Plain),
+];
+
+const DELETED_ACCOUNTS: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("name", Form::Plain),
+    ("deleted_at", Form::Plain),
+    ("actor", Form::Plain),
+    ("origin", Form::Plain),
+    ("gone_at", Form::Plain),
 ];
 
 /// Where a row is in the order of its table.

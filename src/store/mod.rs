@@ -12,6 +12,7 @@
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
 //!   (`firing`, `claims`) work over all accounts and are the only exception.
+//! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
 //!   to it, one at a time for an account: it is never exceeded.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
@@ -40,6 +41,7 @@ mod firing;
 mod form;
 mod idempotency;
 mod jobs;
+mod life;
 mod paging;
 pub mod postgres;
 mod quotas;
@@ -68,6 +70,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
+pub use life::{DeletedAccount, Erased, LifeStore, SETTLED};
 pub use quotas::{Granted, QuotaStore, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
@@ -98,6 +101,7 @@ pub trait Store:
     + SecretStore
     + AuditStore
     + IdempotencyStore
+    + LifeStore
 {
 }
 
@@ -113,6 +117,7 @@ impl<T> Store for T where
         + SecretStore
         + AuditStore
         + IdempotencyStore
+        + LifeStore
 {
 }
 

@@ -58,6 +58,7 @@ pub(in crate::store) const MEMBERSHIPS: &str = "
 /// Account, user.
 pub(in crate::store) const ROLE: &str = "
     SELECT m.role FROM memberships AS m JOIN users AS u ON u.id = m.user_id
+    JOIN accounts AS a ON a.id = m.account_id
     WHERE m.account_id = $1 AND m.user_id = $2 AND u.disabled_at IS NULL";
 /// Account, user.
 pub(in crate::store) const MEMBER_ROLE: &str =
@@ -95,6 +96,7 @@ pub(in crate::store) const DELETE_INVITATION: &str =
 pub(in crate::store) const USE_INVITATION: &str = "
     DELETE FROM invitations
     WHERE digest = $1 AND expires_at > $2 AND email = (SELECT email FROM users WHERE id = $3)
+      AND account_id IN (SELECT id FROM accounts)
     RETURNING account_id, role";
 
 /// Id, user, version of the password, digest, three instants.

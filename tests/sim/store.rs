@@ -16,12 +16,12 @@ use punctual::domain::{
 };
 use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
-    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
-    Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery, JobStore,
-    KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed, Resealed,
-    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
-    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount, DueEntry,
+    Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage,
+    JobQuery, JobStore, KeyCreated, KeyProof, KnownKey, LifeStore, NewJob, NewKey, NewSchedule,
+    QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
+    SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore,
+    SkipPage, SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -162,4 +162,11 @@ gated! { IdempotencyStore:
     fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
     fn release(&self, account: AccountId, once: Once) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
+}
+
+gated! { LifeStore:
+    fn delete_account(&self, write: &Write) -> bool;
+    fn deleted_accounts(&self) -> Vec<DeletedAccount>;
+    fn rows_left(&self, account: AccountId) -> u64;
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased;
 }

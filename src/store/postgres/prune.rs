@@ -164,15 +164,20 @@ async fn prune_jobs(
     if jobs.is_empty() {
         return Ok(0);
     }
+    remove_jobs(connection, &jobs).await
+}
+
+/// Removes jobs with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(connection: &mut PgConnection, jobs: &[JobId]) -> Outcome<u64> {
     let (first, last) = bounds(jobs.iter().copied());
     sqlx::query("DELETE FROM attempts WHERE job_id = ANY ($1) AND job_id BETWEEN $2 AND $3")
-        .bind(&jobs)
+        .bind(jobs)
         .bind(first)
         .bind(last)
         .execute(&mut *connection)
         .await?;
     let pruned = sqlx::query("DELETE FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3")
-        .bind(&jobs)
+        .bind(jobs)
         .bind(first)
         .bind(last)
         .execute(connection)

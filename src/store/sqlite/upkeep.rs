@@ -135,7 +135,12 @@ async fn prune_jobs(
     if jobs.is_empty() {
         return Ok(0);
     }
-    let ids = json_ids(&jobs);
+    remove_jobs(connection, &jobs).await
+}
+
+/// Removes jobs with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(connection: &mut SqliteConnection, jobs: &[JobId]) -> Outcome<u64> {
+    let ids = json_ids(jobs);
     sqlx::query("DELETE FROM attempts WHERE job_id IN (SELECT unhex(value) FROM json_each(?1))")
         .bind(&ids)
         .execute(&mut *connection)

@@ -28,6 +28,7 @@ use punctual::store::{
     ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
     SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
+use punctual::store::{DeletedAccount, Erased, LifeStore};
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
@@ -310,4 +311,18 @@ flaky! { IdempotencyStore:
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
         // The next round, as it would have come anyway.
         => |lost, again| both(lost, again, |lost, again| lost + again);
+}
+
+flaky! { LifeStore:
+    fn delete_account(&self, write: &Write) -> bool
+        => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
+    fn deleted_accounts(&self) -> Vec<DeletedAccount>;
+    fn rows_left(&self, account: AccountId) -> u64;
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased
+        // The next round, as it would have come anyway.
+        => |lost, again| both(lost, again, |lost: Erased, again: Erased| Erased {
+            rows: lost.rows + again.rows,
+            schedules: [lost.schedules, again.schedules].concat(),
+            gone: lost.gone || again.gone,
+        });
 }

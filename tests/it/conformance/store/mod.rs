@@ -16,6 +16,7 @@ mod flaky;
 mod idempotency;
 mod job_lists;
 mod jobs;
+mod life;
 mod overlap;
 mod plans;
 mod policies;
@@ -247,6 +248,12 @@ macro_rules! every_case {
                 a_reset_sets_the_password_once,
                 a_reset_expires_and_is_replaced,
                 what_has_expired_is_removed_in_small_batches,
+            }
+            life {
+                a_deleted_account_is_unusable_at_once,
+                what_it_had_goes_in_small_batches,
+                it_is_gone_when_nothing_can_follow,
+                accounts_of_others_stay_whole,
             }
             pruning {
                 old_jobs_skips_and_versions_go,
