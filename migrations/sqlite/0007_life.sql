@@ -13,6 +13,8 @@ CREATE INDEX deleted_accounts_open ON deleted_accounts (id) WHERE gone_at IS NUL
 
 -- What an account has is found by the account.
 CREATE INDEX schedule_versions_account ON schedule_versions (account_id, id);
-CREATE INDEX skips_account ON skips (account_id, first_tick);
+CREATE INDEX skips_account ON skips (account_id, first_tick, id);
 CREATE INDEX idempotency_keys_account ON idempotency_keys (account_id);
-CREATE INDEX api_keys_expired ON api_keys (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Since when, or from when on, a key does not work.
+CREATE INDEX api_keys_over ON api_keys ((coalesce(revoked_at, expires_at)));

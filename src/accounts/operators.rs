@@ -11,7 +11,7 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
+    Account, Act, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
     SharedStore, StoreError, Usage, Write,
 };
 
@@ -38,6 +38,9 @@ pub enum AccountError {
     /// The account has as many keys as there may be.
     #[error("the account {0:?} has {MOST_KEYS} keys that work already: revoke one first")]
     TooManyKeys(String),
+    /// What was to be exported could not be written.
+    #[error("cannot write the export: {0}")]
+    Unwritten(std::io::Error),
     /// There is no key with this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
@@ -261,13 +264,23 @@ impl Accounts {
         Ok(account.map(|account| account.name).unwrap_or_default())
     }
 
-    /// Some of the changes of an account's data.
+    /// Some of the changes of an account's data, of as long as its plan keeps them.
     pub async fn audit_log(
         &self,
         account: AccountId,
         query: &AuditQuery,
     ) -> Result<AuditPage, AccountError> {
-        Ok(self.store.audit_log(account, query).await?)
+        let mut query = query.clone();
+        if self.plans.longest_history().is_some() {
+            let found = self.store.account(account).await?;
+            let history = found.and_then(|account| self.plans.of(&account.plan).history());
+            query.from = query.from.max(history.map(|history| self.clock.now().minus(history)));
+        }
+        Ok(self.store.audit_log(account, &query).await?)
+    }
+
+    pub(super) fn act(&self, author: Author, now: Timestamp) -> Act {
+        Act { now, author, entry: AuditId::new(now, self.random.bits()) }
     }
 
     pub(super) fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {

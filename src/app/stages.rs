@@ -60,7 +60,7 @@ pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks)
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
     run(tasks, TaskKind::Leader, context, hint, Leader::new(context.clone(), config.plans.clone()));
-    let pruner = Pruner::new(context.clone(), config.retention);
+    let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));
 }

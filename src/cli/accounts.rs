@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::deletion::{self, DeletionArgs};
+use super::export::{self, ExportArgs};
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
@@ -54,6 +55,13 @@ pub enum AccountCommand {
     Suspend(NamedAccount),
     /// Let a suspended account go on; what it has missed is not run
     Resume(NamedAccount),
+    /// Write everything that an account has, as lines of JSON
+    ///
+    /// Each line is an object whose `kind` says what it is: account, member, invitation, key, schedule,
+    /// version, job, skip or audit; schedules, jobs, skips and audit entries as the API shows them, with
+    /// headers and bodies in clear. What changes while it is written may be in it or not: suspend the
+    /// account before to have it of one moment.
+    Export(ExportArgs),
     /// Delete an account and everything it has
     ///
     /// Asks for its name again, unless --yes is given. At once no key opens it, nothing of it fires,
@@ -162,6 +170,7 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
         }
         AccountCommand::Suspend(account) => set_suspended(account, true).await,
         AccountCommand::Resume(account) => set_suspended(account, false).await,
+        AccountCommand::Export(args) => export::run(args).await,
         AccountCommand::Delete(args) => deletion::run(args).await,
         AccountCommand::Member(command) => users::run_member(command).await,
     }

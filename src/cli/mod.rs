@@ -15,6 +15,7 @@ mod cron;
 mod deletion;
 mod dev;
 mod error;
+mod export;
 mod healthcheck;
 mod meter;
 mod migrate;

@@ -1,4 +1,4 @@
-//! The end of accounts: at once unusable, cleared in small batches.
+//! What accounts have, whole: to be exported, and to be removed with them.
 //!
 //! Deleting moves the account's row out of `accounts`. From then on no key opens it, no user reaches
 //! it, nothing of it fires, and none of its jobs is claimed. What it had is removed by rounds of
@@ -7,10 +7,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::FromRow;
 
+use super::rows::StoreRow;
 use super::{Result, Write};
+use crate::domain::schedule::{Definition, Skip};
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 
 /// How long after its deletion an account may be found gone, at the earliest: calls that were under
 /// way then may still have written.
@@ -47,9 +50,75 @@ pub struct Erased {
     pub gone: bool,
 }
 
-/// The end of accounts.
+/// A version as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredVersion {
+    /// Its id.
+    pub id: VersionId,
+    /// Of which schedule it is, or was.
+    pub schedule: ScheduleId,
+    /// What it says; a secret that cannot be read back is absent.
+    pub definition: Definition,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Since when no schedule uses it.
+    pub retired_at: Option<Timestamp>,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for StoredVersion {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            schedule: row.read("schedule_id")?,
+            definition: Definition::from_row(row)?,
+            created_at: row.read("created_at")?,
+            retired_at: row.read("retired_at")?,
+        })
+    }
+}
+
+/// Where a skip is in the order of [`LifeStore::skips_of`].
+pub type SkipPlace = (Timestamp, i64);
+
+/// A skip, whose it is, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredSkip {
+    /// Where the next page begins after this one.
+    pub place: SkipPlace,
+    /// Of which schedule it is, or was.
+    pub schedule: ScheduleId,
+    /// The skip.
+    pub skip: Skip,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for StoredSkip {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let listed = super::rows::ListedSkip::from_row(row)?;
+        let schedule = row.read("schedule_id")?;
+        let (place, skip) = listed.placed();
+        Ok(Self { place, schedule, skip })
+    }
+}
+
+/// What accounts have, whole, and their end.
 #[async_trait]
 pub trait LifeStore: Send + Sync {
+    /// The versions of an account's schedules, deleted ones too, by id; those after `after`.
+    async fn versions(
+        &self,
+        account: AccountId,
+        after: Option<VersionId>,
+        limit: u32,
+    ) -> Result<Vec<StoredVersion>>;
+
+    /// The skips of an account's schedules, deleted ones too, oldest first; those after `after`.
+    async fn skips_of(
+        &self,
+        account: AccountId,
+        after: Option<SkipPlace>,
+        limit: u32,
+    ) -> Result<Vec<StoredSkip>>;
+
     /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
     /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`].
     async fn delete_account(&self, write: &Write) -> Result<bool>;
@@ -99,6 +168,20 @@ pub(in crate::store) fn count_rows() -> String {
     let counts: Vec<String> = tables.map(count).collect();
     format!("SELECT {}", counts.join(" + "))
 }
+
+/// Account, version, number of rows.
+pub(in crate::store) const VERSIONS: &str = "
+    SELECT id, schedule_id, cron_expression, timezone, endpoint, http_method, body, headers,
+           max_retries, timeout_seconds, expected_status_codes, sign_requests, created_at, retired_at
+    FROM schedule_versions WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+/// Account, first tick and number of a skip, number of rows.
+pub(in crate::store) const SKIPS: &str = "
+    SELECT id, schedule_id, first_tick, last_tick, count, reason FROM skips
+    WHERE account_id = $1 AND (first_tick, id) > ($2, $3) ORDER BY first_tick, id LIMIT $4";
+/// Before all skips.
+pub(in crate::store) const FIRST_SKIP: SkipPlace = (Timestamp::from_millis(i64::MIN), i64::MIN);
+/// Before all versions.
+pub(in crate::store) const FIRST_VERSION: VersionId = VersionId::from_bytes([0; 16]);
 
 /// Account, present instant.
 pub(in crate::store) const GONE: &str =

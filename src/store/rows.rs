@@ -370,6 +370,13 @@ impl<R: StoreRow> FromRow<'_, R> for ListedSkip {
     }
 }
 
+impl ListedSkip {
+    /// The skip, and where it is among those of an account.
+    pub(in crate::store) fn placed(self) -> ((Timestamp, i64), Skip) {
+        ((self.skip.first, self.id), self.skip)
+    }
+}
+
 /// The first `limit` of these skips, of which one more was read if there is one.
 pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> SkipPage {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -7,7 +7,7 @@ use super::damage::{Damage, secret_unreadable};
 use super::idempotency::StoredKey;
 use super::seal::{OpenError, Sealer};
 use super::secrets::{SealedRow, SealedTable};
-use super::{Claims, NewVersion, Unreadable};
+use super::{Claims, NewVersion, StoredVersion, Unreadable};
 use crate::domain::call::OnceKey;
 use crate::domain::job::Job;
 use crate::domain::schedule::{Definition, Schedule, UnreadableFields};
@@ -53,6 +53,12 @@ impl Vault {
     /// Opens what was read of a job. What does not open is absent.
     pub(in crate::store) fn open_job(&self, account: AccountId, version: VersionId, job: &mut Job) {
         _ = self.open(account, version, &mut job.body, &mut job.headers);
+    }
+
+    /// Opens what was read of a version. What does not open is absent.
+    pub(in crate::store) fn open_version(&self, account: AccountId, version: &mut StoredVersion) {
+        let Definition { body, headers, .. } = &mut version.definition;
+        _ = self.open(account, version.id, body, headers);
     }
 
     /// Opens what was claimed; a job whose request does not open cannot be sent.

@@ -1,4 +1,4 @@
-//! The end of accounts.
+//! What accounts have, whole, and their end.
 
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -8,14 +8,52 @@ use super::prune::remove_jobs;
 use super::values::count;
 use super::{PostgresStore, Within};
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
-    CLEARED, DELETE, DELETED, DELETED_AT, GONE, NOTE, ROWS_COUNTED, SETTLED, clear, count_rows,
+    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, NOTE, ROWS_COUNTED,
+    SETTLED, SKIPS, VERSIONS, clear, count_rows,
 };
-use crate::store::{DeletedAccount, Erased, LifeStore, Result, Write};
+use crate::store::{
+    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredSkip, StoredVersion, Write,
+};
 
 #[async_trait]
 impl LifeStore for PostgresStore {
+    async fn versions(
+        &self,
+        account: AccountId,
+        after: Option<VersionId>,
+        limit: u32,
+    ) -> Result<Vec<StoredVersion>> {
+        let after = after.unwrap_or(FIRST_VERSION);
+        let versions = self.api.run("versions", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(VERSIONS).bind(account).bind(after);
+                Ok(query.bind(i64::from(limit)).fetch_all(connection).await?)
+            })
+        });
+        let mut versions: Vec<StoredVersion> = versions.await?;
+        versions.iter_mut().for_each(|version| self.vault.open_version(account, version));
+        Ok(versions)
+    }
+
+    async fn skips_of(
+        &self,
+        account: AccountId,
+        after: Option<SkipPlace>,
+        limit: u32,
+    ) -> Result<Vec<StoredSkip>> {
+        let (first, id) = after.unwrap_or(FIRST_SKIP);
+        self.api
+            .run("skips_of", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(SKIPS).bind(account).bind(first).bind(id);
+                    Ok(query.bind(i64::from(limit)).fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
     async fn delete_account(&self, write: &Write) -> Result<bool> {
         let write = *write;
         self.api

@@ -1,4 +1,4 @@
-//! The end of accounts.
+//! What accounts have, whole, and their end.
 
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, SqliteConnection};
@@ -8,14 +8,42 @@ use super::upkeep::remove_jobs;
 use super::values::json_ids;
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
-    CLEARED, DELETE, DELETED, DELETED_AT, GONE, NOTE, ROWS_COUNTED, SETTLED, clear, count_rows,
+    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, NOTE, ROWS_COUNTED,
+    SETTLED, SKIPS, VERSIONS, clear, count_rows,
 };
-use crate::store::{DeletedAccount, Erased, LifeStore, Result, Write};
+use crate::store::{
+    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredSkip, StoredVersion, Write,
+};
 
 #[async_trait]
 impl LifeStore for SqliteStore {
+    async fn versions(
+        &self,
+        account: AccountId,
+        after: Option<VersionId>,
+        limit: u32,
+    ) -> Result<Vec<StoredVersion>> {
+        let query = sqlx::query_as(VERSIONS).bind(account);
+        let query = query.bind(after.unwrap_or(FIRST_VERSION)).bind(limit);
+        let mut versions: Vec<StoredVersion> =
+            self.readers.all(query).await.map_err(failed_in("versions"))?;
+        versions.iter_mut().for_each(|version| self.vault.open_version(account, version));
+        Ok(versions)
+    }
+
+    async fn skips_of(
+        &self,
+        account: AccountId,
+        after: Option<SkipPlace>,
+        limit: u32,
+    ) -> Result<Vec<StoredSkip>> {
+        let (first, id) = after.unwrap_or(FIRST_SKIP);
+        let query = sqlx::query_as(SKIPS).bind(account).bind(first).bind(id).bind(limit);
+        self.readers.all(query).await.map_err(failed_in("skips_of"))
+    }
+
     async fn delete_account(&self, write: &Write) -> Result<bool> {
         let write = *write;
         self.write("delete_account", move |connection| Box::pin(delete(connection, write))).await

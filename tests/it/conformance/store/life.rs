@@ -5,13 +5,13 @@ use punctual::domain::schedule::SkipReason;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
-    Claimed, End, Erased, Fate, Firing, KeyCreated, MemberChange, MemberChanged, NewJob,
+    Change, Claimed, End, Erased, Fate, Firing, KeyCreated, MemberChange, MemberChanged, NewJob,
     NewSchedule, Reservation, Reserved, SETTLED, TickRange, Wanted, Write,
 };
 
 use super::accounts::new_key;
-use super::users::{address, member, new_invitation, user};
-use super::world::{World, failure, minute, soon};
+use super::users::{act, address, member, new_invitation, user};
+use super::world::{World, definition, failure, minute, soon};
 
 /// Gives the world's own account rows in every table that accounts have rows in. Returns a job that
 /// is running, and one that waits.
@@ -89,7 +89,8 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
     assert_eq!(w.store.role(w.account, ann).await.expect("read"), None);
     assert_eq!(w.store.memberships(ann).await.expect("list"), []);
-    let joined = w.store.accept_invitation(minute(4), bob, new_invitation(1, "bob").digest).await;
+    let joined =
+        w.store.accept_invitation(&act(w, minute(4)), bob, new_invitation(1, "bob").digest).await;
     assert_eq!(joined.expect("accept"), None);
     let change = MemberChange::Add(Role::Owner);
     let added = w.store.change_member(&w.write(minute(4)), bob, change).await;
@@ -174,4 +175,31 @@ pub async fn accounts_of_others_stay_whole(w: &World) {
     assert_eq!((job.attempt_number, attempts.len()), (1, 1));
     let claimed = w.claim(minute(5), &[JobId::new(minute(2), 2)]).await;
     assert_eq!(claimed.len(), 1);
+}
+
+pub async fn versions_and_skips_are_read_in_pages(w: &World) {
+    let (_, waiting) = fill(w).await;
+    fill_foreign(w).await;
+    let id = w.job(waiting).await.schedule_id;
+    let change = Change { version: Some(w.new_version(definition())), ..w.change(id).await };
+    w.store.change_schedule(&w.write(minute(4)), id, &change).await.expect("change");
+    w.store.delete_schedule(&w.write(minute(5)), id).await.expect("delete");
+    let (mut versions, mut after) = (Vec::new(), None);
+    loop {
+        let page = w.store.versions(w.account, after, 2).await.expect("read");
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        versions.extend(page);
+    }
+    assert!(versions.is_sorted_by(|a, b| a.id < b.id));
+    assert_eq!(versions.len(), 3);
+    assert!(versions.iter().all(|version| version.definition == definition()), "opened");
+    let retired = versions.iter().filter_map(|version| version.retired_at).collect::<Vec<_>>();
+    assert_eq!(retired.len(), 2, "{retired:?}");
+    let skips = w.store.skips_of(w.account, None, 9).await.expect("read");
+    let [stored] = &skips[..] else { panic!("{skips:?}") };
+    assert_eq!((stored.schedule, stored.skip.first), (id, minute(1)));
+    let more = w.store.skips_of(w.account, Some(stored.place), 9).await.expect("read");
+    assert_eq!(more, []);
+    assert_eq!(w.store.skips_of(w.foreign, None, 9).await.expect("read"), []);
 }
