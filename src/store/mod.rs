@@ -33,6 +33,7 @@
 mod accounts;
 mod audit;
 mod claims;
+mod columns;
 mod copy;
 mod damage;
 mod ending;

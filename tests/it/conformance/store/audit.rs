@@ -102,28 +102,28 @@ pub async fn who_belongs_to_an_account_is_entered(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     let bob = member(w, "bob", Role::Member).await;
     let before = entries(w).await.len();
-    let change = async |change| {
-        let changed = w.store.change_member(&w.write(minute(2)), bob, change).await;
+    let change = async |at, change| {
+        let changed = w.store.change_member(&w.write(minute(at)), bob, change).await;
         assert_eq!(changed.expect("change"), MemberChanged::Done);
     };
     // The second time changes nothing.
     for _ in 0..2 {
-        change(MemberChange::Set(Role::Viewer)).await;
+        change(2, MemberChange::Set(Role::Viewer)).await;
         last_is(w, before + 1, Action::MemberRoleSet, bob).await;
     }
-    change(MemberChange::Remove).await;
+    change(3, MemberChange::Remove).await;
     last_is(w, before + 2, Action::MemberRemoved, bob).await;
     for _ in 0..2 {
-        change(MemberChange::Add(Role::Member)).await;
+        change(4, MemberChange::Add(Role::Member)).await;
         last_is(w, before + 3, Action::MemberAdded, bob).await;
     }
-    let leave = w.store.change_member(&w.write(minute(3)), ann, MemberChange::Remove).await;
+    let leave = w.store.change_member(&w.write(minute(5)), ann, MemberChange::Remove).await;
     assert_eq!(leave.expect("change"), MemberChanged::LastOwner);
     let invitation = new_invitation(1, "cy");
-    w.store.create_invitation(&w.write(minute(4)), &invitation).await.expect("invite");
+    w.store.create_invitation(&w.write(minute(6)), &invitation).await.expect("invite");
     last_is(w, before + 4, Action::InvitationCreated, invitation.id).await;
     for _ in 0..2 {
-        w.store.delete_invitation(&w.write(minute(5)), invitation.id).await.expect("take back");
+        w.store.delete_invitation(&w.write(minute(7)), invitation.id).await.expect("take back");
         last_is(w, before + 5, Action::InvitationTakenBack, invitation.id).await;
     }
 }
