@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
+use super::deletion::{self, DeletionArgs};
+use super::export::{self, ExportArgs};
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
@@ -31,7 +33,13 @@ pub enum AccountCommand {
         settings: SettingArgs<StoreOnly>,
     },
     /// List all accounts
-    List(SettingArgs<StoreOnly>),
+    List {
+        /// List those that were deleted, by whom, and since when nothing is left of them
+        #[arg(long)]
+        deleted: bool,
+        #[command(flatten)]
+        settings: SettingArgs<StoreOnly>,
+    },
     /// Show an account: its plan, and what it uses of it
     Show(NamedAccount),
     /// Put an account on another plan; what it has beyond that stays
@@ -47,6 +55,19 @@ pub enum AccountCommand {
     Suspend(NamedAccount),
     /// Let a suspended account go on; what it has missed is not run
     Resume(NamedAccount),
+    /// Write everything that an account has, as lines of JSON
+    ///
+    /// Each line is an object whose `kind` says what it is: account, member, invitation, key, schedule,
+    /// version, job, skip or audit; schedules, jobs, skips and audit entries as the API shows them, with
+    /// headers and bodies in clear. What changes while it is written may be in it or not: suspend the
+    /// account before to have it of one moment.
+    Export(ExportArgs),
+    /// Delete an account and everything it has
+    ///
+    /// Asks for its name again, unless --yes is given. At once no key opens it, nothing of it fires,
+    /// and no user reaches it. A server removes what it had, in small batches; this command shows how
+    /// far that is, and can be stopped meanwhile.
+    Delete(DeletionArgs),
     /// Who belongs to an account.
     #[command(flatten)]
     Member(MemberCommand),
@@ -134,7 +155,8 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
             let account = accounts.create(operator(), name, plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
-        AccountCommand::List(settings) => {
+        AccountCommand::List { deleted: true, settings } => deletion::list(settings).await,
+        AccountCommand::List { deleted: false, settings } => {
             let accounts = accounts(settings).await?.list().await.map_err(refused)?;
             let rows: Vec<_> = accounts.iter().map(account_row).collect();
             output::print(&output::table(["ID", "NAME", "CREATED", "PLAN", "STATE"], &rows))
@@ -148,6 +170,8 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
         }
         AccountCommand::Suspend(account) => set_suspended(account, true).await,
         AccountCommand::Resume(account) => set_suspended(account, false).await,
+        AccountCommand::Export(args) => export::run(args).await,
+        AccountCommand::Delete(args) => deletion::run(args).await,
         AccountCommand::Member(command) => users::run_member(command).await,
     }
 }

@@ -133,3 +133,12 @@ pub(super) const JOBS: &[(&str, Form)] = &[
     ("response_headers", Plain),
     ("response", Plain),
 ];
+
+pub(super) const DELETED_ACCOUNTS: &[(&str, Form)] = &[
+    ("id", Id),
+    ("name", Plain),
+    ("deleted_at", Plain),
+    ("actor", Plain),
+    ("origin", Plain),
+    ("gone_at", Plain),
+];

@@ -59,11 +59,13 @@ pub enum Table {
     IdempotencyKeys,
     /// What requests are signed with.
     SigningSecrets,
+    /// Accounts that were deleted.
+    DeletedAccounts,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
@@ -81,6 +83,7 @@ impl Table {
         Self::AuditLog,
         Self::IdempotencyKeys,
         Self::SigningSecrets,
+        Self::DeletedAccounts,
     ];
 
     /// Its name, in either kind of store.
@@ -103,6 +106,7 @@ impl Table {
             Self::AuditLog => "audit_log",
             Self::IdempotencyKeys => "idempotency_keys",
             Self::SigningSecrets => "signing_secrets",
+            Self::DeletedAccounts => "deleted_accounts",
         }
     }
 
@@ -146,6 +150,7 @@ impl Table {
             Self::AuditLog => columns::AUDIT_LOG,
             Self::IdempotencyKeys => idempotency::COPIED,
             Self::SigningSecrets => signing::COPIED,
+            Self::DeletedAccounts => columns::DELETED_ACCOUNTS,
         }
     }
 }

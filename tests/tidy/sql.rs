@@ -91,6 +91,22 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Where it is named what goes with an account.
+const CLEARED_IN: &str = "src/store/life.rs";
+
+/// The tables of accounts whose rows would stay when the account is deleted.
+fn check_cleared(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.files.iter().find(|file| file.path == CLEARED_IN) else {
+        return Vec::new();
+    };
+    let tables: BTreeSet<String> =
+        STORES.iter().flat_map(|store| tables_of_accounts(tree, store)).collect();
+    let stays = |table: &String| !file.text.contains(&format!("\"{table}\""));
+    let what = |table| format!("rows of {table} stay when their account is deleted: name it");
+    let stay = tables.into_iter().filter(stays);
+    stay.map(|table| Finding::new(CLEARED_IN, what(table))).collect()
+}
+
 /// The tables of a store with a column `account_id`.
 fn tables_of_accounts(tree: &Tree, store: &str) -> BTreeSet<String> {
     let mut tables = BTreeSet::new();
@@ -180,6 +196,16 @@ mod tests {
     #[test]
     fn repository() {
         assert_tidy(&check(&Tree::repository()));
+        assert_tidy(&check_cleared(&Tree::repository()));
+    }
+
+    #[test]
+    fn finds_what_would_outlive_its_account() {
+        let tree =
+            |text| Tree::of(&[("migrations/postgres/0001_tables.sql", TABLES), (CLEARED_IN, text)]);
+        assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
+        let expected = ["src/store/life.rs: rows of jobs stay"];
+        assert_finds(&check_cleared(&tree("// jobs")), &expected);
     }
 
     #[test]

@@ -92,6 +92,7 @@ const CLAIM: &str = "
         SELECT id FROM jobs
         WHERE id = ANY ($4) AND id BETWEEN $5 AND $6 AND status::integer = 0
           AND wake_at <= $2 AND attempt_number < max_attempts
+          AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE jobs
@@ -139,6 +140,7 @@ const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
     FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
     WHERE j.status < 2 AND j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
+      AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY j.wake_at, j.id LIMIT $2 FOR SHARE OF j SKIP LOCKED";
 
 const EXPIRED: &str = "

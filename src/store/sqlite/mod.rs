@@ -29,6 +29,7 @@ mod commit;
 mod copy;
 mod definition;
 mod ending;
+mod erase;
 mod error;
 mod fire;
 mod firing;

@@ -1,15 +1,15 @@
 use punctual::domain::audit::{Action, Actor, Author, Origin, ShortName};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
-use punctual::domain::{JobId, KeyId};
+use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, MemberChange, MemberChanged,
-    NewJob, StoreErrorKind, Write,
+    Account, Act, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, Joins,
+    MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, UserCreated, Write,
 };
 
 use super::accounts::new_key;
 use super::signing::new_secret;
-use super::users::{member, new_invitation};
+use super::users::{act, address, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
 
 fn everything() -> AuditQuery {
@@ -130,6 +130,36 @@ pub async fn who_belongs_to_an_account_is_entered(w: &World) {
         w.store.delete_invitation(&w.write(minute(7)), invitation.id).await.expect("take back");
         last_is(w, before + 5, Action::InvitationTakenBack, invitation.id).await;
     }
+}
+
+pub async fn who_joins_is_entered_once(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    last_is(w, 2, Action::MemberAdded, ann).await;
+    let [bobs, cys] = [(1, "bob"), (2, "cy")].map(|(n, name)| new_invitation(n, name));
+    for invitation in [&bobs, &cys] {
+        w.store.create_invitation(&w.write(minute(1)), invitation).await.expect("invite");
+    }
+    let bob = user(w, "bob").await;
+    let author = Author { actor: Actor::User(bob), ..Author::SERVICE };
+    let by_bob = Act { author, ..act(w, minute(2)) };
+    for _ in 0..2 {
+        w.store.accept_invitation(&by_bob, bob, bobs.digest).await.expect("accept");
+        last_is(w, 5, Action::InvitationAccepted, bobs.id).await;
+    }
+    assert_eq!(entries(w).await[4].actor, bob.to_string());
+    let cy = NewUser { id: UserId::new(minute(3), 7), email: address("cy"), password: hash("x") };
+    let invited = Joins::Invited(digest(2));
+    let made = w.store.create_user(&act(w, minute(3)), &cy, &invited).await.expect("create");
+    assert_eq!(made, UserCreated::Created);
+    last_is(w, 6, Action::InvitationAccepted, cys.id).await;
+
+    let id = AccountId::new(minute(4), 8);
+    let dan = NewUser { id: UserId::new(minute(4), 8), email: address("dan"), password: hash("x") };
+    let new = Joins::New(Account::new(id, "dans", minute(4)));
+    w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
+    let page = w.store.audit_log(id, &everything()).await.expect("list");
+    let told: Vec<_> = page.entries.iter().map(|one| (one.action, one.object.clone())).collect();
+    assert_eq!(told, [(Action::AccountCreated, id.to_string())]);
 }
 
 pub async fn what_changes_nothing_is_not_entered(w: &World) {

@@ -16,6 +16,7 @@ mod flaky;
 mod idempotency;
 mod job_lists;
 mod jobs;
+mod life;
 mod overlap;
 mod plans;
 mod policies;
@@ -89,6 +90,7 @@ macro_rules! every_case {
                 an_entry_says_who_did_what_from_where,
                 every_change_is_entered_once,
                 who_belongs_to_an_account_is_entered,
+                who_joins_is_entered_once,
                 what_changes_nothing_is_not_entered,
                 what_fails_is_not_entered,
                 of_many_at_once_each_is_entered,
@@ -256,10 +258,19 @@ macro_rules! every_case {
                 a_new_secret_and_the_one_before_overlap,
                 of_many_rotations_at_once_two_sign,
             }
+            life {
+                a_deleted_account_is_unusable_at_once,
+                what_it_had_goes_in_small_batches,
+                it_is_gone_when_nothing_can_follow,
+                accounts_of_others_stay_whole,
+                versions_and_skips_are_read_in_pages,
+            }
             pruning {
                 old_jobs_skips_and_versions_go,
                 unfinished_jobs_and_used_versions_stay,
                 a_round_is_bounded,
+                a_shorter_history_goes_row_by_row,
+                keys_that_are_over_go,
             }
         }
     };
