@@ -7,6 +7,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
 
 use super::harness::{Answer, Service, id, schedule_with};
+use crate::harness::wait::until;
 
 const IN_PROGRESS: (&str, &str) =
     ("IDEMPOTENCY_IN_PROGRESS", "A call with this idempotency key is still running");
@@ -140,6 +141,36 @@ async fn two_calls_at_once_take_effect_once() {
     }
     same(made, &call().await);
     assert_eq!(schedules(&service).await, 1);
+}
+
+/// The case the header is for: the client has not waited for the answer.
+#[tokio::test]
+async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
+    let service = Service::start().await;
+    let many = json!(vec![schedule_with(json!({})); 500]);
+    let mut store = beside(&service).await;
+    {
+        let mut call = Box::pin(post(&service, "/v1/schedules/bulk", "k", &many));
+        let is_reserved = async {
+            until("the key is reserved", async || {
+                let count = sqlx::query_scalar("SELECT count(*) FROM idempotency_keys");
+                let count: i64 = count.fetch_one(&mut store).await.expect("counted");
+                (count == 1).then_some(())
+            })
+            .await;
+        };
+        tokio::select! {
+            biased;
+            () = is_reserved => {}
+            answer = &mut call => panic!("it did not wait: {}", answer.text),
+        }
+    }
+    let answer = until("there is an answer", async || {
+        let answer = post(&service, "/v1/schedules/bulk", "k", &many).await;
+        (answer.status != 409).then_some(answer)
+    });
+    assert_eq!(answer.await.body["data"]["count"], 500);
+    assert_eq!(schedules(&service).await, 500);
 }
 
 #[tokio::test]
