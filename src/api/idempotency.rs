@@ -160,10 +160,7 @@ async fn again(
             "IDEMPOTENCY_KEY_REUSED",
             "The idempotency key was used for another request",
         )),
-        Reserved::Running | Reserved::Yours => Err(ApiError::conflict(
-            "IDEMPOTENCY_IN_PROGRESS",
-            "A call with this idempotency key is still running",
-        )),
+        Reserved::Running | Reserved::Yours => Err(ApiError::in_progress()),
     }
 }
 
