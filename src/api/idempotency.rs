@@ -1,7 +1,7 @@
 //! `Idempotency-Key` on any POST: the first answer is kept and given again.
 //!
-//! A key that can only read changes nothing, so nothing of its calls is kept. Refusals that depend
-//! on the moment (401, 429, 5xx) are not kept either: the call can be made again.
+//! Refusals that depend on the moment (401, 429, 5xx) are not kept: the call can be made again. All
+//! others are, what the key or the plan does not allow (403) among them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ use crate::accounts::Caller;
 use crate::domain::AccountId;
 use crate::domain::audit::Action;
 use crate::domain::call::{Once, OnceKey};
-use crate::domain::key::Scope;
 use crate::runtime::TaskKind;
 use crate::store::{Receipt, Reserved};
 
@@ -37,7 +36,7 @@ pub(super) async fn answer(
     caller: Caller,
     limit: usize,
 ) -> Response {
-    if request.method() != Method::POST || caller.scope == Scope::Read {
+    if request.method() != Method::POST {
         return next.run(request).await;
     }
     let key = match key(request.headers()) {
