@@ -11,8 +11,6 @@ use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore, StoreErrorKind};
 
-const PROOFS: &str = "SELECT id, proof FROM secret_keys ORDER BY id";
-
 impl SqliteStore {
     /// Whether a file has secrets that were sealed with some key. Makes no file.
     ///
@@ -38,40 +36,19 @@ impl SqliteStore {
 #[async_trait]
 impl SecretStore for SqliteStore {
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
-        let (others, vault) = (others.to_vec(), self.vault.clone());
         let known = self.key_proofs().await?;
-        let sealer = &vault.sealer;
-        let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why).of("use_keys");
-        for proof in known.iter().chain(&others) {
-            sealer.check(proof).map_err(unfit)?;
-        }
-        let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
-        let new: Vec<_> = others.into_iter().chain([sealer.prove()]).filter(is_new).collect();
-        if new.is_empty() {
+        let new = new_keys(&self.vault, &known, others);
+        if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
             return Ok(());
         }
-        self.write("use_keys", move |connection| {
-            Box::pin(async move {
-                for KeyProof { id, proof } in new {
-                    sqlx::query(
-                        "INSERT INTO secret_keys (id, proof) VALUES (?1, ?2)
-                         ON CONFLICT DO NOTHING",
-                    )
-                    .bind(id)
-                    .bind(proof)
-                    .execute(&mut *connection)
-                    .await?;
-                }
-                Ok(())
-            })
-        })
-        .await
+        let (others, vault) = (others.to_vec(), self.vault.clone());
+        self.write("use_keys", move |connection| Box::pin(note(connection, vault, others))).await
     }
 
     async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
-        let rows: Vec<(String, String)> =
-            self.readers.all(sqlx::query_as(PROOFS)).await.map_err(failed_in("key_proofs"))?;
-        Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+        let mut reader = self.readers.take().await.map_err(failed_in("key_proofs"))?;
+        let read = proofs(&mut reader).await;
+        reader.done(read).map_err(failed_in("key_proofs"))
     }
 
     async fn stale_secrets(&self) -> Result<u64> {
@@ -94,8 +71,38 @@ impl SecretStore for SqliteStore {
     }
 }
 
-async fn proofs(connection: &mut SqliteConnection) -> Outcome<Vec<(String, String)>> {
-    Ok(sqlx::query_as(PROOFS).fetch_all(connection).await?)
+async fn proofs(connection: &mut SqliteConnection) -> Outcome<Vec<KeyProof>> {
+    let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
+    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+}
+
+/// Those of the keys that are not known yet, if all fit.
+fn new_keys(vault: &Vault, known: &[KeyProof], others: &[KeyProof]) -> Outcome<Vec<KeyProof>> {
+    let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why);
+    vault.sealer.new_keys(known, others).map_err(unfit)
+}
+
+/// Notes the new keys, one process after the other: of those that begin with different keys, the
+/// first decides.
+async fn note(
+    connection: &mut SqliteConnection,
+    vault: Vault,
+    others: Vec<KeyProof>,
+) -> Outcome<()> {
+    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
+    insert(connection, new).await
+}
+
+async fn insert(connection: &mut SqliteConnection, keys: Vec<KeyProof>) -> Outcome<()> {
+    for KeyProof { id, proof } in keys {
+        sqlx::query("INSERT INTO secret_keys (id, proof) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+            .bind(id)
+            .bind(proof)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
 }
 
 async fn stale(connection: &mut SqliteConnection, vault: &Vault) -> Outcome<u64> {

@@ -326,7 +326,7 @@ async fn secrets_open_at_their_own_places_only() {
 #[tokio::test]
 async fn keys_are_changed_and_checked() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let reopen = async |sealer| {
@@ -336,6 +336,7 @@ async fn keys_are_changed_and_checked() {
         };
         match case {
             0 => secrets::keys_are_changed(&world, reopen).await,
+            1 => secrets::of_different_first_keys_one_is_taken(&world, reopen).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
         }
     }
