@@ -14,7 +14,6 @@ use crate::accounts::{AccountError, KeyRequest, Overview};
 use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
 use crate::domain::plan::UNLIMITED;
 use crate::domain::{KeyId, Timestamp};
-use crate::runtime::Clock;
 use crate::store::Account;
 
 /// What to do with accounts.
@@ -202,7 +201,7 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             let accounts = accounts(settings).await?;
             let account = accounts.named(account).await.map_err(refused)?;
             let keys = accounts.keys(&account).await.map_err(refused)?;
-            output::print(&key_table(&keys, Clock::system().now()))
+            output::print(&key_table(&keys, accounts.now()))
         }
         KeyCommand::Rotate { id, overlap, settings } => {
             let accounts = accounts(settings).await?;
