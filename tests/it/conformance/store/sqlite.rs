@@ -110,6 +110,24 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
 }
 
 #[tokio::test]
+async fn an_older_server_is_stopped_before_what_it_cannot_read_is_written() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let open = async || SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open");
+    let (server, command) = (open().await, open().await);
+    let mut beside = beside(&path).await;
+    let known = sqlx::migrate!("migrations/sqlite");
+    known.run_to(2, &mut beside).await.expect("version 2");
+    let lock = server.lock().expect("it serves");
+    let error = command.migrate().await.expect_err("a server would read wrong");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+    assert!(error.to_string().contains("another server uses"), "{error}");
+    drop(lock);
+    command.migrate().await.expect("nobody serves");
+    server.migrate().await.expect("nothing to do");
+}
+
+#[tokio::test]
 async fn an_older_store_has_to_be_migrated() {
     let folder = folder();
     let path = folder.path().join("store.db");
