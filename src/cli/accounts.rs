@@ -11,8 +11,8 @@ use super::span::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};
+use crate::config::load_part;
 use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
-use crate::domain::plan::UNLIMITED;
 use crate::domain::{KeyId, Timestamp};
 use crate::store::Account;
 
@@ -23,9 +23,10 @@ pub enum AccountCommand {
     Create {
         /// What to call it; no two accounts have the same name
         name: String,
-        /// What it is allowed; plans are described in the configuration file
-        #[arg(long, value_name = "PLAN", default_value = UNLIMITED)]
-        plan: String,
+        /// What it is allowed; plans are described in the configuration file [default:
+        /// accounts.plan]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<String>,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
@@ -130,7 +131,11 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
     match command {
         AccountCommand::Create { name, plan, settings } => {
             let accounts = accounts(settings).await?;
-            let account = accounts.create(operator(), name, plan).await.map_err(refused)?;
+            let plan = match plan {
+                Some(plan) => plan.clone(),
+                None => load_part(&settings.sources())?.config.users.plan,
+            };
+            let account = accounts.create(operator(), name, &plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
         AccountCommand::List(settings) => {
