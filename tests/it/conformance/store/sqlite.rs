@@ -9,15 +9,17 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    AccountStore, End, Fate, Fired, FiringStore, Result, ScheduleStore, SharedStore, StoreErrorKind,
+    AccountStore, End, Fate, Fired, FiringStore, Result, ScheduleStore, SealedTable, SecretStore,
+    SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::time::timeout;
 
 use super::damage;
 use super::secrets;
 use super::world::{Home, World, answered, minute, soon, write};
-use crate::harness::keys::sealer;
+use crate::harness::keys::{sealer, sealer_of};
 
 /// A migrated store in a folder of its own.
 pub async fn open() -> (SharedStore, Home) {
@@ -216,7 +218,7 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
     execute(&mut beside, "BEGIN IMMEDIATE").await;
     let mut write = std::pin::pin!(create_account(&store, 1));
     assert!(futures_util::poll!(write.as_mut()).is_pending());
-    let read = tokio::time::timeout(Duration::from_secs(2), store.accounts()).await;
+    let read = timeout(Duration::from_secs(2), store.accounts()).await;
     assert!(read.expect("reads go on").expect("list").is_empty());
     assert!(futures_util::poll!(write.as_mut()).is_pending());
     execute(&mut beside, "COMMIT").await;
@@ -358,6 +360,31 @@ async fn keys_are_changed_and_checked() {
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
         }
     }
+}
+
+/// Looking for what another key has sealed reads everything: nobody waits for that.
+#[tokio::test]
+async fn secrets_are_looked_for_beside_the_writer() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+    world.store.use_keys(&[]).await.expect("noted");
+    world.schedule().await;
+    let settings = Settings::new(&path);
+    let both = SqliteStore::open(&settings, &sealer_of(&["new", "test"])).await.expect("open");
+    both.use_keys(&[]).await.expect("noted");
+    let mut beside = beside(&path).await;
+    execute(&mut beside, "BEGIN IMMEDIATE").await;
+    // Less than a writer would wait.
+    let soon = Duration::from_secs(2);
+    let looked = timeout(soon, world.store.reseal(SealedTable::Versions, [0; 16], 9)).await;
+    assert_eq!(looked.expect("at once").expect("looked").last, None, "nothing to seal anew");
+    let forgotten = timeout(soon, both.forget_keys()).await.expect("at once").expect("looked");
+    assert_eq!(forgotten, [""; 0], "the old one is needed");
+    execute(&mut beside, "COMMIT").await;
+    let done = both.reseal(SealedTable::Versions, [0; 16], 9).await.expect("sealed");
+    assert_eq!((done.sealed, done.last.is_some()), (1, true));
+    assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
 }
 
 #[tokio::test]
