@@ -114,6 +114,11 @@ impl Accounts {
         Self { store, clock, random, passwords, plans }
     }
 
+    /// The time by which everything is noted.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Makes an account.
     pub async fn create(
         &self,

@@ -13,10 +13,9 @@ use super::span::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};
+use crate::config::load_part;
 use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
-use crate::domain::plan::UNLIMITED;
 use crate::domain::{KeyId, Timestamp};
-use crate::runtime::Clock;
 use crate::store::Account;
 
 /// What to do with accounts.
@@ -26,9 +25,10 @@ pub enum AccountCommand {
     Create {
         /// What to call it; no two accounts have the same name
         name: String,
-        /// What it is allowed; plans are described in the configuration file
-        #[arg(long, value_name = "PLAN", default_value = UNLIMITED)]
-        plan: String,
+        /// What it is allowed; plans are described in the configuration file [default:
+        /// accounts.plan]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<String>,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
@@ -152,7 +152,11 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
     match command {
         AccountCommand::Create { name, plan, settings } => {
             let accounts = accounts(settings).await?;
-            let account = accounts.create(operator(), name, plan).await.map_err(refused)?;
+            let plan = match plan {
+                Some(plan) => plan.clone(),
+                None => load_part(&settings.sources())?.config.users.plan,
+            };
+            let account = accounts.create(operator(), name, &plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
         AccountCommand::List { deleted: true, settings } => deletion::list(settings).await,
@@ -226,7 +230,7 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             let accounts = accounts(settings).await?;
             let account = accounts.named(account).await.map_err(refused)?;
             let keys = accounts.keys(&account).await.map_err(refused)?;
-            output::print(&key_table(&keys, Clock::system().now()))
+            output::print(&key_table(&keys, accounts.now()))
         }
         KeyCommand::Rotate { id, overlap, settings } => {
             let accounts = accounts(settings).await?;

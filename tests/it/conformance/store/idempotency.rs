@@ -92,9 +92,9 @@ pub async fn who_has_lost_the_key_has_no_effect(w: &World) {
     assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Yours, "the first took too long");
     let again = JobId::new(minute(1), 8);
     let error = w.store.retry_job(&write(w, 1), finished, again).await.expect_err("taken over");
-    assert_eq!(error.kind(), StoreErrorKind::Locked);
+    assert_eq!(error.kind(), StoreErrorKind::TakenOver);
     let error = w.store.create_schedules(&write(w, 1), &[w.new_schedule()], None).await;
-    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::Locked);
+    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::TakenOver);
     assert_eq!(w.store.job(w.account, again).await.expect("read"), None);
     let retried = w.store.retry_job(&write(w, 2), finished, again).await.expect("retry");
     assert!(matches!(retried, Retried::Created(_)), "{retried:?}");
