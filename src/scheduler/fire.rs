@@ -55,17 +55,28 @@ pub(super) async fn fire_batch(
         }
         Point::BeforeFire.reach();
         let began = context.clock.monotonic();
-        let fired = context.store.fire(fence, now, &firings).await?;
+        let fired = context.store.fire(fence, now, &firings).await;
+        let limited = limited(&candidates, &allowed);
+        let fired = match fired {
+            Ok(fired) => fired,
+            Err(error) => {
+                // They are fired again, and taken again, unless the answer alone was lost: that
+                // costs nobody more than this batch.
+                give_back(&rules.quotas, &limited, &firings, |_, _| false);
+                return Err(error.into());
+            }
+        };
         FIRE_BATCH_SECONDS.record_span(context.clock.monotonic().saturating_sub(began));
         FIRE_BATCH_SIZE.record_count(firings.len());
         match fired {
             Fired::Fenced => {
+                give_back(&rules.quotas, &limited, &firings, |_, _| false);
                 FENCED_WRITES.add(1);
                 return Ok(false);
             }
             Fired::Done { tickets: made, advanced, busy, .. } => {
                 count(&firings, &advanced, made.len());
-                give_back(&rules.quotas, &allowed, &candidates, &firings, &advanced, &made);
+                give_back_unmade(&rules.quotas, &limited, &firings, &advanced, &made);
                 Point::AfterFire.reach();
                 if !Defect::EarlyTicket.is_there() {
                     tickets = made;
@@ -127,35 +138,46 @@ async fn within_quotas(
     Ok((decisions.into_iter().map(firing).collect(), allowed))
 }
 
-/// Gives back what was taken for jobs that were not made: of schedules that were not fired, and
-/// those of the policy `skip` that found another one active.
+/// The schedules of accounts whose plan limits their jobs.
+type Limited<'a> = HashMap<ScheduleId, &'a Candidate>;
+
+fn limited<'a>(candidates: &'a [Candidate], allowed: &Allowed) -> Limited<'a> {
+    let limited = candidates.iter().filter(|candidate| allowed.limits(candidate.account));
+    limited.map(|candidate| (candidate.schedule, candidate)).collect()
+}
+
+/// Gives back what was taken for jobs that were not made.
 fn give_back(
     quotas: &Quotas,
-    allowed: &Allowed,
-    candidates: &[Candidate],
+    limited: &Limited<'_>,
+    firings: &[Firing],
+    made: impl Fn(&Candidate, &TickJob) -> bool,
+) {
+    for firing in firings {
+        let Some(candidate) = limited.get(&firing.schedule) else { continue };
+        let unmade = firing.jobs.iter().filter(|job| !made(candidate, job)).count();
+        quotas.give_back(candidate.account, unmade as u64);
+    }
+}
+
+/// The same after a firing: for jobs of schedules that were not fired, and those of the policy
+/// `skip` that found another one active.
+fn give_back_unmade(
+    quotas: &Quotas,
+    limited: &Limited<'_>,
     firings: &[Firing],
     advanced: &[(ScheduleId, Option<Timestamp>)],
     tickets: &[Ticket],
 ) {
-    let limited: HashMap<_, _> = candidates
-        .iter()
-        .filter(|candidate| allowed.limits(candidate.account))
-        .map(|candidate| (candidate.schedule, candidate))
-        .collect();
     if limited.is_empty() {
         return;
     }
     let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
     let started: HashSet<_> = tickets.iter().map(|ticket| ticket.job).collect();
-    for firing in firings {
-        let Some(candidate) = limited.get(&firing.schedule) else { continue };
-        let made = |job: &&TickJob| {
-            advanced.contains(&firing.schedule)
-                && (candidate.overlap_policy != OverlapPolicy::Skip || started.contains(&job.id))
-        };
-        let unmade = firing.jobs.len() - firing.jobs.iter().filter(made).count();
-        quotas.give_back(candidate.account, unmade as u64);
-    }
+    give_back(quotas, limited, firings, |candidate, job| {
+        advanced.contains(&candidate.schedule)
+            && (candidate.overlap_policy != OverlapPolicy::Skip || started.contains(&job.id))
+    });
 }
 
 fn count(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], jobs: usize) {

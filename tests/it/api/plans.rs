@@ -224,6 +224,38 @@ async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
     assert_eq!(jobs(&service).await, 4, "a larger plan counts at once");
 }
 
+/// Lets no job be made of a tick, until it is called with `false`.
+async fn refuse_jobs(service: &Service, refuse: bool) {
+    use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
+    let mut beside = options.connect().await.expect("connected");
+    let sql = if refuse {
+        "CREATE TRIGGER refuse BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    } else {
+        "DROP TRIGGER refuse"
+    };
+    sqlx::query(sql).execute(&mut beside).await.expect("done");
+}
+
+#[tokio::test]
+async fn a_firing_that_fails_costs_nothing() {
+    let plan = Plan { jobs_per_month: Some(20), ..free() };
+    let service = limited(plan.clone()).await;
+    let mut leader = leader(&service, vec![plan]);
+    let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
+    fire(&service, &mut leader).await;
+    service.advance(300);
+    refuse_jobs(&service, true).await;
+    for _ in 0..30 {
+        fire(&service, &mut leader).await;
+    }
+    refuse_jobs(&service, false).await;
+    fire(&service, &mut leader).await;
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
+    let account = service.get("/v1/account").await.ok().clone();
+    assert_eq!(account["usage"]["jobsThisMonth"], 1);
+}
+
 #[tokio::test]
 async fn a_plan_that_is_not_configured_runs_nothing() {
     let service = limited(free()).await;
