@@ -177,7 +177,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let overview = accounts.overview(account.id).await.map_err(refused)?;
     let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
     let overview = overview.ok_or_else(gone)?;
-    let jobs = overview.jobs_this_month();
+    let (jobs, exhausted_at) = (overview.jobs_this_month(), overview.quota_exhausted_at());
     let Overview { account, plan, usage } = overview;
     let of =
         |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
@@ -188,8 +188,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
         row("jobs this month", jobs, plan.jobs_per_month),
     ];
     let suspended = account.suspended_at.map_or_else(String::new, |at| format!(", suspended {at}"));
-    let exhausted =
-        usage.quota_exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
+    let exhausted = exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
     let (id, name, plan) = (account.id, account.name, account.plan);
     let table = output::table(["WHAT", "USED", "LIMIT"], &rows);
     output::print(&format!("{id}  {name}  plan {plan}{suspended}{exhausted}\n\n{table}"))

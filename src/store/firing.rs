@@ -90,6 +90,9 @@ pub enum Fired {
         /// Tickets of the jobs that may start, for the queue; jobs made by an earlier call of the
         /// same firing are not in it.
         tickets: Vec<Ticket>,
+        /// The jobs that were made and wait for another one of their schedule; as with tickets,
+        /// not those of an earlier call.
+        held: Vec<JobId>,
         /// The schedules that were advanced, and to where: what the due index shall say.
         advanced: Vec<(ScheduleId, Option<Timestamp>)>,
         /// The schedules that are no longer as they were read.

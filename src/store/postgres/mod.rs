@@ -22,9 +22,9 @@
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //! 6. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
-//!
-//! The counters of `account_months` are locked in a transaction of their own, in the order of their
-//! accounts.
+//! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the
+//!    schedule and before the job. Leaders take those of several accounts, and nothing else, in the
+//!    order of their accounts; they pass over those that are held.
 //!
 //! What users are and belong to touches only the first of these: `accounts` comes before `users`, and
 //! both before what depends on them.

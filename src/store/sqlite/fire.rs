@@ -211,6 +211,7 @@ struct Plan {
     jobs: Vec<JobRow>,
     skips: Vec<NewSkip>,
     tickets: Vec<Ticket>,
+    held: Vec<JobId>,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
     busy: Vec<ScheduleId>,
@@ -239,7 +240,10 @@ impl Plan {
         for job in firing.jobs.into_iter().filter(|job| !existing.contains(&job.id)) {
             let start = match schedule.place(job.id) {
                 Place::Start => Some(now),
-                Place::Hold => None,
+                Place::Hold => {
+                    self.held.push(job.id);
+                    None
+                }
                 Place::Skip => {
                     let tick = job.id.timestamp();
                     let range = TickRange { first: tick, last: tick, count: 1 };
@@ -272,7 +276,7 @@ impl Plan {
         shard: ShardId,
         now: Timestamp,
     ) -> Outcome<Fired> {
-        let Self { states, jobs, skips, mut tickets, advanced, stale, busy } = self;
+        let Self { states, jobs, skips, mut tickets, held, advanced, stale, busy } = self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
@@ -290,7 +294,7 @@ impl Plan {
         for skip in skips {
             skips::record(connection, skip).await?;
         }
-        Ok(Fired::Done { tickets, advanced, stale, busy })
+        Ok(Fired::Done { tickets, held, advanced, stale, busy })
     }
 }
 

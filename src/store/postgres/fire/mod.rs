@@ -32,11 +32,12 @@ use crate::store::{Fence, Fired, Firing};
 use batch::Batch;
 use statements::{ANY, PLAIN, Statement};
 
-/// A row of the answer: a firing that took place, and one of the jobs that may start.
+/// A row of the answer: a firing that took place, one of its jobs, and whether that may start.
 #[derive(FromRow)]
 struct Row {
     place: Option<i64>,
     job: Option<JobId>,
+    starts: bool,
     account_id: Option<AccountId>,
     host_key: Option<HostKey>,
 }
@@ -73,10 +74,10 @@ pub(super) async fn fire(
         rows.append(&mut fired);
     }
     rows.sort_unstable_by_key(|row| (row.place, row.job));
-    let Done { tickets, advanced, stale } = done(fence, now, &firings, &rows);
+    let Done { tickets, held, advanced, stale } = done(fence, now, &firings, &rows);
     let passed = still_due(connection, fence, now, &firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
-    Ok(Fired::Done { tickets, advanced, stale, busy })
+    Ok(Fired::Done { tickets, held, advanced, stale, busy })
 }
 
 /// Without a row in the answer the fence did not hold.
@@ -148,20 +149,25 @@ async fn still_due(
 /// What a batch has done, before it is known why some of it was not.
 struct Done {
     tickets: Vec<Ticket>,
+    held: Vec<JobId>,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
 }
 
 /// What the rows say.
 fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done {
-    let (mut tickets, mut took_place) = (Vec::new(), vec![false; firings.len()]);
+    let (mut tickets, mut held) = (Vec::new(), Vec::new());
+    let mut took_place = vec![false; firings.len()];
     for row in rows {
         let place = row.place.and_then(|place| usize::try_from(place).ok());
         if let Some(took_place) = place.and_then(|place| took_place.get_mut(place)) {
             *took_place = true;
         }
-        if let (Some(job), Some(account), Some(host)) = (row.job, row.account_id, row.host_key) {
-            tickets.push(Ticket { job, shard: fence.shard, account, host, start: now });
+        match (row.job, row.account_id, row.host_key) {
+            (Some(job), Some(account), Some(host)) if row.starts => {
+                tickets.push(Ticket { job, shard: fence.shard, account, host, start: now });
+            }
+            (job, ..) => held.extend(job),
         }
     }
     let (mut advanced, mut stale) = (Vec::new(), Vec::new());
@@ -172,5 +178,5 @@ fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done 
             stale.push(firing.schedule);
         }
     }
-    Done { tickets, advanced, stale }
+    Done { tickets, held, advanced, stale }
 }

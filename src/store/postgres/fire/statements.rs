@@ -113,10 +113,9 @@ WITH fence AS MATERIALIZED (
     WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
     RETURNING o.place, o.schedule_id, o.account_id, o.host_key
 )
-SELECT a.place, m.id AS job, a.account_id, a.host_key
+SELECT a.place, m.id AS job, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key
 FROM fence
-LEFT JOIN (advanced AS a
-           LEFT JOIN made AS m ON m.schedule_id = a.schedule_id AND m.wake_at IS NOT NULL) ON true";
+LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
 
 /// For firings without skips of schedules whose jobs may overlap, which nearly all are: no job has
 /// to be placed among others. Of a schedule that has another policy by now, or no longer the tick
@@ -151,7 +150,7 @@ WITH fence AS MATERIALIZED (
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
     RETURNING d.place, d.schedule_id, d.account_id, d.host_key
 )
-SELECT a.place, m.id AS job, a.account_id, a.host_key
+SELECT a.place, m.id AS job, true AS starts, a.account_id, a.host_key
 FROM fence
 LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
 

@@ -133,8 +133,8 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
             w.fire_next(free),
         );
         assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Locked);
-        let passed_over =
-            Fired::Done { tickets: vec![], advanced: vec![], stale: vec![], busy: vec![locked] };
+        let (tickets, held, advanced, stale) = (vec![], vec![], vec![], vec![]);
+        let passed_over = Fired::Done { tickets, held, advanced, stale, busy: vec![locked] };
         assert_eq!(fired.expect("fire"), passed_over);
         assert_eq!(other.len(), 1, "others go on");
     };
