@@ -166,7 +166,7 @@ async fn set_suspended(
     let account = accounts.named(name).await.map_err(refused)?;
     accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
-        true => format!("{name} is suspended; servers fire nothing of it within 5 seconds\n"),
+        true => format!("{name} is suspended; nothing of it fires any more\n"),
         false => format!("{name} goes on with what is due from now on\n"),
     })
 }

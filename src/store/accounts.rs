@@ -142,8 +142,9 @@ pub trait AccountStore: Send + Sync {
     /// counted anew then, by `QuotaStore::begin_months`. Again: no effect.
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
-    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. `false` if
-    /// there is no such account. Again: no effect.
+    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once it is
+    /// suspended no tick of it becomes a job, whatever a leader has read before. `false` if there is
+    /// no such account. Again: no effect.
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
 
     /// The names of the plans that accounts have.

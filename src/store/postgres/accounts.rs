@@ -221,6 +221,11 @@ async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()
     Ok(())
 }
 
+/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
+const SUSPENSIONS: &str = "
+    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
+    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
+
 async fn set_suspended(
     connection: &mut PgConnection,
     write: Write,
@@ -241,6 +246,7 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

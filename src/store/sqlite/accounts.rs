@@ -165,6 +165,10 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        // What leaders have read before does not fire.
+        sqlx::query("UPDATE shards SET suspensions = suspensions + 1")
+            .execute(&mut *connection)
+            .await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

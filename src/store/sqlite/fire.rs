@@ -91,25 +91,27 @@ pub(super) async fn fire(
     firings: Vec<Firing>,
     damage: Arc<Damage>,
 ) -> Outcome<Fired> {
-    let epoch: Option<i64> = sqlx::query_scalar("SELECT epoch FROM shards WHERE shard = ?1")
-        .bind(fence.shard)
-        .fetch_optional(&mut *connection)
-        .await?;
-    if epoch != Some(fence.epoch.0) {
+    let row: Option<(i64, i64)> =
+        sqlx::query_as("SELECT epoch, suspensions FROM shards WHERE shard = ?1")
+            .bind(fence.shard)
+            .fetch_optional(&mut *connection)
+            .await?;
+    let Some((_, suspensions)) = row.filter(|(epoch, _)| *epoch == fence.epoch.0) else {
         return Ok(Fired::Fenced);
-    }
+    };
     let Known { mut stored, damaged } = read(connection, fence.shard, &firings, &damage).await?;
     let existing = existing_jobs(connection, &stored, &firings).await?;
     let mut plan = Plan::default();
     for firing in firings {
         // Taken out, so that a second firing of the same schedule is stale.
         match stored.remove(&firing.schedule) {
-            Some(schedule) if is_current(&schedule, &firing, now) => {
-                plan.advance(fence.shard, now, schedule, firing, &existing);
-            }
-            Some(schedule) => {
+            Some(schedule) if !is_current(&schedule, &firing, now) => {
                 stored.insert(firing.schedule, schedule);
                 plan.stale.push(firing.schedule);
+            }
+            Some(_) if firing.suspensions != suspensions => plan.busy.push(firing.schedule),
+            Some(schedule) => {
+                plan.advance(fence.shard, now, schedule, firing, &existing);
             }
             None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),

@@ -4,7 +4,7 @@
 //! rows that somebody else holds are passed over, so that the others fire on time; a second
 //! statement tells them from those that have changed. A row that was written after the statement
 //! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So
-//! what decides is in the locked rows: epoch, tick, version, switch (a disabled schedule has no
+//! what decides is in the locked rows: epoch, suspensions, tick, version, switch (a disabled schedule has no
 //! tick), policy, active and held job, the range of skips that may be extended. Two things are asked
 //! elsewhere, and neither can be wrong in a way that matters:
 //! - Whether a job exists already. One that was made while this statement waited is not made again
@@ -101,7 +101,7 @@ async fn run(
         .bind(&batch.jobs)
         .bind(&batch.triggers);
     if !statement.places {
-        return Ok(query.fetch_all(connection).await?);
+        return Ok(query.bind(&batch.suspensions).fetch_all(connection).await?);
     }
     let (first, last) = bounds(batch.jobs.iter().copied());
     let query = query
@@ -113,7 +113,8 @@ async fn run(
         .bind(&batch.skips_to)
         .bind(&batch.skip_counts)
         .bind(&batch.reasons)
-        .bind(counted(SKIP_COUNT_CAP));
+        .bind(counted(SKIP_COUNT_CAP))
+        .bind(&batch.suspensions);
     Ok(query.fetch_all(connection).await?)
 }
 

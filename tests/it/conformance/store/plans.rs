@@ -4,13 +4,15 @@ use futures_util::future::join_all;
 
 use punctual::domain::key::MOST_KEYS;
 use punctual::domain::plan::UNLIMITED;
+use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use punctual::store::{
-    Created, KeyCreated, NewJob, NewKey, Retried, StoreErrorKind, Triggered, UsedUp, Wanted,
+    Created, Fired, Firing, KeyCreated, NewJob, NewKey, Retried, StoreErrorKind, Triggered, UsedUp,
+    Wanted,
 };
 
 use super::accounts::new_key;
-use super::world::{SHARD, World, every_job, minute};
+use super::world::{SHARD, World, every_job, minute, soon};
 
 const ROUNDS: u64 = 8;
 
@@ -102,6 +104,31 @@ pub async fn ticks_of_a_suspended_account_do_not_fire(w: &World) {
         assert_eq!(account.suspended_at, None);
         assert_eq!(suspended_until().await, Some(minute(5)), "when it first went on");
     }
+}
+
+pub async fn what_was_read_before_a_suspension_does_not_fire(w: &World) {
+    let mut firings = Vec::new();
+    for policy in [OverlapPolicy::Allow, OverlapPolicy::Skip] {
+        let id = w.schedule_with(|new| new.overlap_policy = policy).await;
+        firings.push(w.firing(id).await);
+    }
+    let ids: Vec<_> = firings.iter().map(|firing| firing.schedule).collect();
+    let fire = async |firings: &[Firing]| {
+        let fired = w.store.fire(w.fence, soon(minute(1)), firings).await.expect("fire");
+        let Fired::Done { tickets, advanced, stale, busy, .. } = fired else { panic!("fenced") };
+        assert_eq!((advanced.len(), stale.len()), (tickets.len(), 0));
+        (tickets.len(), busy)
+    };
+    for suspended in [true, false] {
+        w.store.set_suspended(&w.write_for(w.foreign, minute(1)), suspended).await.expect("set");
+    }
+    assert_eq!(fire(&firings).await, (0, ids.clone()), "of whichever account");
+    assert!(w.listed(&every_job()).await.is_empty());
+    let mut again = Vec::new();
+    for id in ids {
+        again.push(w.firing(id).await);
+    }
+    assert_eq!(fire(&again).await, (2, vec![]), "as they are read now");
 }
 
 /// How many jobs are granted, and whether that is the first time that they are not enough.

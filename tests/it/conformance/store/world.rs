@@ -233,10 +233,13 @@ impl World {
     pub async fn firing(&self, id: ScheduleId) -> Firing {
         let schedule = self.read(id).await;
         let tick = schedule.next_tick.expect("a next tick");
+        let found = self.store.candidates(SHARD, &[id]).await.expect("read");
+        let suspensions = found.first().map_or(0, |candidate| candidate.suspensions);
         Firing {
             schedule: id,
             version: schedule.version,
             tick,
+            suspensions,
             overlap_policy: schedule.overlap_policy,
             next_tick: Some(tick.plus(Duration::from_secs(60))),
             jobs: vec![TickJob { id: JobId::of_tick(id, tick), trigger: Trigger::Schedule }],
