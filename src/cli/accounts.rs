@@ -194,7 +194,7 @@ async fn set_suspended(
     let account = accounts.named(name).await.map_err(refused)?;
     accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
-        true => format!("{name} is suspended; servers fire nothing of it within 5 seconds\n"),
+        true => format!("{name} is suspended; nothing of it fires any more\n"),
         false => format!("{name} goes on with what is due from now on\n"),
     })
 }
@@ -205,7 +205,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let overview = accounts.overview(account.id).await.map_err(refused)?;
     let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
     let overview = overview.ok_or_else(gone)?;
-    let jobs = overview.jobs_this_month();
+    let (jobs, exhausted_at) = (overview.jobs_this_month(), overview.quota_exhausted_at());
     let Overview { account, plan, usage } = overview;
     let of =
         |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
@@ -216,8 +216,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
         row("jobs this month", jobs, plan.jobs_per_month),
     ];
     let suspended = account.suspended_at.map_or_else(String::new, |at| format!(", suspended {at}"));
-    let exhausted =
-        usage.quota_exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
+    let exhausted = exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
     let (id, name, plan) = (account.id, account.name, account.plan);
     let table = output::table(["WHAT", "USED", "LIMIT"], &rows);
     output::print(&format!("{id}  {name}  plan {plan}{suspended}{exhausted}\n\n{table}"))

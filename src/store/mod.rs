@@ -15,7 +15,8 @@
 //!   exception.
 //! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
-//!   to it, one at a time for an account: it is never exceeded.
+//!   to it, one at a time for an account: it is never exceeded. So are the jobs of a month that users
+//!   ask for.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
 //! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
 //!   again is a no-op.
@@ -74,9 +75,9 @@ pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
-pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
+pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use life::{DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredSkip, StoredVersion};
-pub use quotas::{Granted, QuotaStore, Wanted};
+pub use quotas::{Granted, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,

@@ -22,8 +22,8 @@ use punctual::store::{
     NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
     Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
     SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
-    StoreError, StoreErrorKind, StoredSkip, StoredVersion, Upkeep, UpkeepStore, Usage, Wanted,
-    Write,
+    StoreError, StoreErrorKind, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage,
+    Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -76,6 +76,7 @@ gated! { AccountStore:
 
 gated! { QuotaStore:
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
 }
 
 gated! { ScheduleStore:
@@ -89,8 +90,8 @@ gated! { ScheduleStore:
 }
 
 gated! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob) -> Option<Ticket>;
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Retried;
+    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered;
+    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried;
     fn cancel_job(&self, write: &Write, id: JobId) -> Cancelled;
     fn job(&self, account: AccountId, id: JobId) -> Option<(Job, Vec<Attempt>)>;
     fn jobs(&self, account: AccountId, query: &JobQuery) -> JobPage;

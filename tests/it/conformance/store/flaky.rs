@@ -26,7 +26,7 @@ use punctual::store::{
     JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey,
     NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried,
     Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
-    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreErrorKind, Upkeep,
+    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreErrorKind, Triggered, Upkeep,
     UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{DeletedAccount, Erased, LifeStore, SkipPlace, StoredSkip, StoredVersion};
@@ -86,10 +86,11 @@ fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -
 fn fired(lost: Fired, again: Fired) -> Fired {
     match (lost, again) {
         (
-            Fired::Done { tickets, advanced, stale, .. },
-            Fired::Done { tickets: more, advanced: further, busy, .. },
+            Fired::Done { tickets, held, advanced, stale, .. },
+            Fired::Done { tickets: more, held: waiting, advanced: further, busy, .. },
         ) => Fired::Done {
             tickets: each_once(tickets, more, |ticket| ticket.job),
+            held: each_once(held, waiting, |job| *job),
             advanced: each_once(advanced, further, |(schedule, _)| *schedule),
             stale,
             busy,
@@ -155,6 +156,7 @@ flaky! { AccountStore:
 flaky! { QuotaStore:
     // What was reserved by the call whose answer was lost is lost too.
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
 }
 
 flaky! { ScheduleStore:
@@ -179,12 +181,15 @@ flaky! { ScheduleStore:
 }
 
 flaky! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob) -> Option<Ticket>
+    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered
         // The schedule may have been deleted in between.
-        => |lost, again| done_once(lost, again, Option::is_some, |_, again| {
-            is_refused(again) || matches!(again, Ok(None))
-        });
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Retried
+        => |lost, again| {
+            let done = |made: &Triggered| matches!(made, Triggered::Created(_));
+            done_once(lost, again, done, |_, again| {
+                is_refused(again) || !matches!(again, Ok(Triggered::Created(_)))
+            })
+        };
+    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried
         => |lost, again| {
             let done = |retried: &Retried| matches!(retried, Retried::Created(_));
             done_once(lost, again, done, |_, again| is_refused(again))

@@ -82,9 +82,13 @@ macro_rules! every_case {
                 a_batch_counts_whole,
                 an_account_has_ten_keys_at_most,
                 ticks_of_a_suspended_account_do_not_fire,
+                what_was_read_before_a_suspension_does_not_fire,
                 jobs_are_reserved_up_to_the_quota,
+                another_plan_counts_the_month_anew,
                 of_many_reservations_at_once_none_is_too_much,
                 a_month_begins_with_what_was_made_in_it,
+                a_job_by_hand_is_counted_if_it_is_made,
+                of_many_jobs_by_hand_none_is_too_much,
             }
             audit {
                 an_entry_says_who_did_what_from_where,
