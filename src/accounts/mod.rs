@@ -19,6 +19,7 @@
 
 mod authenticator;
 mod cookie;
+mod export;
 mod key_uses;
 mod limiter;
 mod local_counters;
@@ -32,11 +33,12 @@ mod users;
 
 pub use authenticator::{Authenticator, Caller, Decision, Presented, Refusal};
 pub use cookie::{SESSION_COOKIE, no_session_cookie, session_cookie, session_of};
+pub use export::{Exported, Sink};
 pub use key_uses::KeyUseWriter;
 pub use limiter::{Admission, RateLimiter, RateLimits};
 pub use operators::{AccountError, Accounts, KeyRequest, Overview};
 pub use passwords::{HashCost, HashError, Password, Passwords, UnusablePassword, Verdict};
 pub use throttle::{Throttle, Throttled};
 pub use users::{
-    SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings, Users,
+    SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings, Users, Visit,
 };

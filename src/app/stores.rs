@@ -98,6 +98,15 @@ impl OpenStore {
         self.put_in_order().await
     }
 
+    /// Lets a clock show the store's time, for a command that is soon over: what it notes is compared
+    /// with what servers note, whose clocks follow that time too.
+    ///
+    /// # Errors
+    /// If the store does not tell.
+    pub async fn set_clock(&self, clock: &Clock) -> Result<()> {
+        TimeKeeper::new(self.shared(), clock.clone()).ask().await
+    }
+
     /// Ends what is under way; later calls fail.
     pub async fn close(&self) {
         match self {

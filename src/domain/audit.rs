@@ -27,6 +27,8 @@ names! {
         InvitationCreated = "invitation.created",
         /// An invitation was taken back.
         InvitationTakenBack = "invitation.taken_back",
+        /// Somebody who was invited into an account belongs to it now.
+        InvitationAccepted = "invitation.accepted",
         /// An API key was made.
         KeyCreated = "key.created",
         /// An API key was replaced by a new one.

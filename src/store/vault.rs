@@ -11,7 +11,7 @@ use super::idempotency::StoredKey;
 use super::seal::{OpenError, Sealer};
 use super::secrets::{SealedRow, SealedTable};
 use super::signing::SealedSecret;
-use super::{Claimed, Claims, KnownSecret, NewVersion, Unreadable};
+use super::{Claimed, Claims, KnownSecret, NewVersion, StoredVersion, Unreadable};
 use crate::domain::call::OnceKey;
 use crate::domain::job::Job;
 use crate::domain::outcome::Failure;
@@ -60,6 +60,12 @@ impl Vault {
     /// Opens what was read of a job. What does not open is absent.
     pub(in crate::store) fn open_job(&self, account: AccountId, version: VersionId, job: &mut Job) {
         _ = self.open(account, version, &mut job.body, &mut job.headers);
+    }
+
+    /// Opens what was read of a version. What does not open is absent.
+    pub(in crate::store) fn open_version(&self, account: AccountId, version: &mut StoredVersion) {
+        let Definition { body, headers, .. } = &mut version.definition;
+        _ = self.open(account, version.id, body, headers);
     }
 
     /// Opens what was claimed; a job whose request does not open, or what that is to be signed

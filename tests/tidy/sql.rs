@@ -37,7 +37,7 @@ const BATCHES: [&str; 15] = [
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
 /// Single statements that name no account, by what they contain.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 18] = [
     // The rows of a page, by the ids that were found for the account.
     "WHERE j.id = unhex(e.value)",
     "WHERE j.id = ANY ($1)",
@@ -49,14 +49,17 @@ const OTHERS: [&str; 15] = [
     "UPDATE skips",
     "FROM skips WHERE schedule_id = ?1 ORDER BY",
     "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id =",
-    // Authentication asks whose the key is.
+    // Authentication asks whose the key is, what a user belongs to, and what an invitation is for.
     "FROM api_keys AS k",
+    "WHERE m.user_id = $1 ORDER BY a.name",
+    "WHERE digest = $1 AND expires_at > $2 AND email =",
     // Of the keys that were used, with the accounts that authentication has found.
     "UPDATE api_keys SET last_used_at",
     "UPDATE api_keys AS k SET last_used_at",
     // Accounts that lack a secret.
     "FROM signing_secrets AS s WHERE s.account_id = a.id",
     // The end of their time does not depend on whose they are.
+    "DELETE FROM invitations WHERE expires_at <= $1 AND id IN",
     "DELETE FROM audit_log WHERE id IN",
     "DELETE FROM idempotency_keys WHERE id IN",
 ];
@@ -66,7 +69,12 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for store in STORES {
         let tables = tables_of_accounts(tree, store);
-        for file in tree.rust(&format!("src/store/{store}/")) {
+        // What both share is in the folder above, and looked at beside the first.
+        let folder = format!("src/store/{store}/");
+        let shared = tree
+            .rust("src/store/")
+            .filter(|file| store == STORES[0] && !file.path["src/store/".len()..].contains('/'));
+        for file in tree.rust(&folder).chain(shared) {
             let name = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
             if BATCHES.contains(&name) || is_test_file(&tests, &file.path) {
                 continue;
@@ -81,6 +89,22 @@ fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Where it is named what goes with an account.
+const CLEARED_IN: &str = "src/store/life.rs";
+
+/// The tables of accounts whose rows would stay when the account is deleted.
+fn check_cleared(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.files.iter().find(|file| file.path == CLEARED_IN) else {
+        return Vec::new();
+    };
+    let tables: BTreeSet<String> =
+        STORES.iter().flat_map(|store| tables_of_accounts(tree, store)).collect();
+    let stays = |table: &String| !file.text.contains(&format!("\"{table}\""));
+    let what = |table| format!("rows of {table} stay when their account is deleted: name it");
+    let stay = tables.into_iter().filter(stays);
+    stay.map(|table| Finding::new(CLEARED_IN, what(table))).collect()
 }
 
 /// The tables of a store with a column `account_id`.
@@ -172,6 +196,16 @@ mod tests {
     #[test]
     fn repository() {
         assert_tidy(&check(&Tree::repository()));
+        assert_tidy(&check_cleared(&Tree::repository()));
+    }
+
+    #[test]
+    fn finds_what_would_outlive_its_account() {
+        let tree =
+            |text| Tree::of(&[("migrations/postgres/0001_tables.sql", TABLES), (CLEARED_IN, text)]);
+        assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
+        let expected = ["src/store/life.rs: rows of jobs stay"];
+        assert_finds(&check_cleared(&tree("// jobs")), &expected);
     }
 
     #[test]

@@ -241,10 +241,27 @@ async fn set_plan(connection: &mut PgConnection, write: Write, plan: String) -> 
         .execute(&mut *connection)
         .await?;
     if put.rows_affected() > 0 {
+        forget_month(connection, write).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     Ok(true)
 }
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted.
+async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()> {
+    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
+        .bind(write.account)
+        .bind(month_of(write.now))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
+const SUSPENSIONS: &str = "
+    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
+    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
 
 async fn set_suspended(
     connection: &mut PgConnection,
@@ -266,6 +283,7 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

@@ -9,7 +9,6 @@ use sqlx::{FromRow, PgConnection, Row};
 
 use super::commit;
 use super::error::{Outcome, Remedy};
-use super::passing::Locked;
 use super::values::{bounds, number};
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
@@ -20,8 +19,8 @@ use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
-    Unreadable,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
+    Result, Unreadable,
 };
 
 impl FromRow<'_, PgRow> for ExpiredClaim {
@@ -93,6 +92,7 @@ const CLAIM: &str = "
         SELECT id FROM jobs
         WHERE id = ANY ($4) AND id BETWEEN $5 AND $6 AND status::integer = 0
           AND wake_at <= $2 AND attempt_number < max_attempts
+          AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE jobs
@@ -140,6 +140,7 @@ const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
     FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
     WHERE j.status < 2 AND j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
+      AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY j.wake_at, j.id LIMIT $2 FOR SHARE OF j SKIP LOCKED";
 
 const EXPIRED: &str = "
@@ -185,7 +186,12 @@ impl ClaimStore for PostgresStore {
             .await
     }
 
-    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
+    async fn commit(
+        &self,
+        now: Timestamp,
+        completions: &[Completion],
+        locked: Locked,
+    ) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
         }
@@ -197,8 +203,10 @@ impl ClaimStore for PostgresStore {
             });
             work.await
         };
-        let committed = match with(Locked::Awaited).await {
-            Err(fault) if fault.remedy == Remedy::PassOver => with(Locked::PassedOver).await,
+        let committed = match with(locked).await {
+            Err(fault) if locked == Locked::Awaited && fault.remedy == Remedy::PassOver => {
+                with(Locked::PassedOver).await
+            }
             committed => committed,
         };
         committed.map_err(failed_in("commit"))

@@ -154,9 +154,21 @@ async fn set_plan(connection: &mut SqliteConnection, write: Write, plan: String)
         .execute(&mut *connection)
         .await?;
     if put.rows_affected() > 0 {
+        forget_month(connection, write).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     is_there(connection, write.account).await
+}
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted.
+async fn forget_month(connection: &mut SqliteConnection, write: Write) -> Outcome<()> {
+    sqlx::query("DELETE FROM account_months WHERE account_id = ?1 AND month = ?2")
+        .bind(write.account)
+        .bind(month_of(write.now))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn set_suspended(
@@ -176,6 +188,10 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        // What leaders have read before does not fire.
+        sqlx::query("UPDATE shards SET suspensions = suspensions + 1")
+            .execute(&mut *connection)
+            .await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

@@ -20,8 +20,8 @@ use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
-    StoreErrorKind, Unreadable,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
+    Result, StoreErrorKind, Unreadable,
 };
 
 impl FromRow<'_, SqliteRow> for ExpiredClaim {
@@ -53,7 +53,8 @@ pub(super) const CLAIMABLE: &str = "
             NULL)))
     FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
     WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at <= ?1
-      AND j.attempt_number < j.max_attempts AND v.id = j.version_id";
+      AND j.attempt_number < j.max_attempts AND v.id = j.version_id
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)";
 
 pub(super) const CLAIM: &str = "
     UPDATE jobs
@@ -74,6 +75,7 @@ pub(super) const LATE: &str = "
     FROM jobs AS j INDEXED BY jobs_unfinished CROSS JOIN schedule_versions AS v
     WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND (j.wake_at, j.id) > (?3, ?4)
       AND v.id = j.version_id
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)
     ORDER BY j.wake_at, j.id LIMIT ?2";
 
 pub(super) const EXPIRED: &str = "
@@ -127,7 +129,13 @@ impl ClaimStore for SqliteStore {
         Ok(jobs.into_iter().map(|(job,)| job).collect())
     }
 
-    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
+    /// Writes take turns, so nobody else holds a row.
+    async fn commit(
+        &self,
+        now: Timestamp,
+        completions: &[Completion],
+        _: Locked,
+    ) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
         }

@@ -141,7 +141,8 @@ pub async fn usage_counts_this_month(w: &World) {
     let last_month = "2024-04-30T23:59:59.999Z".parse().expect("an instant");
     for at in [last_month, month, minute(1)] {
         let new = NewJob { id: JobId::new(at, w.random.bits()), schedule };
-        w.store.create_job(&w.write(at), &new).await.expect("create").expect("a schedule");
+        let made = w.store.create_job(&w.write(at), &new, None).await.expect("create");
+        made.ticket().expect("a schedule");
     }
     let usage = w.store.usage(w.account, minute(2)).await.expect("count");
     assert_eq!((usage.schedules, usage.keys, usage.jobs_this_month), (2, 2, 2));

@@ -195,3 +195,27 @@ pub async fn a_missing_or_wrong_key_is_refused(
     let error = others.use_keys(&proof).await.expect_err("another one");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
 }
+
+/// Replicas that are started for the first time, each with a key of its own: one begins.
+pub async fn of_different_first_keys_one_is_taken(
+    w: &World,
+    reopen: impl AsyncFn(Sealer) -> SharedStore,
+) {
+    let same_id = SecretKey { id: "a".into(), key: [99; 32].into() };
+    let sealers =
+        [sealer_of(&["a"]), sealer_of(&["b"]), Sealer::new(&same_id, &[], Random::seeded(1))];
+    let mut begins = Vec::new();
+    for sealer in sealers {
+        let store = reopen(sealer).await;
+        begins.push(w.spawn(async move { store.use_keys(&[]).await }));
+    }
+    let mut begun = 0;
+    for begin in begins {
+        match begin.await {
+            Ok(()) => begun += 1,
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}"),
+        }
+    }
+    assert_eq!(begun, 1);
+    assert_eq!(w.store.key_proofs().await.expect("read").len(), 1);
+}

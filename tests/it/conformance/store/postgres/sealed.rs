@@ -26,7 +26,7 @@ async fn secrets_open_at_their_own_places_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_changed_and_checked() {
-    for case in 0..2 {
+    for case in 0..3 {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let reopen = async |sealer| {
@@ -36,6 +36,7 @@ async fn keys_are_changed_and_checked() {
         };
         match case {
             0 => secrets::keys_are_changed(&w, reopen).await,
+            1 => secrets::of_different_first_keys_one_is_taken(&w, reopen).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&w, reopen).await,
         }
     }
