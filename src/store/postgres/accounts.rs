@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::account_lock::lock;
 use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
@@ -288,13 +289,6 @@ async fn set_suspended(
         audit::record(connection, write, action, [write.account]).await?;
     }
     Ok(true)
-}
-
-/// Locks an account, so that what it has can be counted and added to by one at a time. A statement
-/// of its own: the next one sees what the others have added before. `false` if there is none.
-pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcome<bool> {
-    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE");
-    Ok(query.bind(id).fetch_optional(connection).await?.is_some())
 }
 
 /// How many keys of the account work.

@@ -12,7 +12,8 @@ fn secret(byte: u8) -> SigningSecret {
 }
 
 pub fn new_secret(byte: u8, old_expires_at: Timestamp) -> NewSecret {
-    let id = SigningSecretId::new(minute(0), byte.into());
+    // Not of the instant of the accounts: their ids are those of their first secrets.
+    let id = SigningSecretId::new(minute(1), byte.into());
     NewSecret { id, secret: secret(byte), old_expires_at }
 }
 
