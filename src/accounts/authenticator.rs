@@ -8,6 +8,7 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
+use super::key_uses::{KeyUseWriter, KeyUses};
 use super::limiter::{Admission, RateLimiter, RateLimits, Windows};
 use crate::domain::key::{ApiKey, KeyDigest, Scope};
 use crate::domain::plan::{Plan, Plans};
@@ -79,6 +80,8 @@ struct Known {
     windows: Windows,
     asked_at: Timestamp,
     renewing: AtomicBool,
+    /// Whether a use was noted since then.
+    used: AtomicBool,
 }
 
 impl Known {
@@ -101,6 +104,7 @@ pub struct Authenticator {
     plans: Arc<Plans>,
     known: Cache<[u8; 32], Arc<Known>>,
     unknown: Cache<[u8; 32], Timestamp>,
+    uses: KeyUses,
 }
 
 impl Authenticator {
@@ -108,7 +112,12 @@ impl Authenticator {
     /// account's plan, one of `plans`, allows.
     pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock, plans: Arc<Plans>) -> Self {
         let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
-        Self { store, limiter, clock, plans, known, unknown }
+        Self { store, limiter, clock, plans, known, unknown, uses: KeyUses::default() }
+    }
+
+    /// Writes when keys were used last.
+    pub fn use_writer(&self) -> KeyUseWriter {
+        KeyUseWriter::new(self.store.clone(), self.uses.clone())
     }
 
     /// How many calls a key may make whose account is on this plan.
@@ -134,6 +143,9 @@ impl Authenticator {
             Ok((caller, known)) => {
                 let counted = self.limiter.count(&known.subject, &known.windows, now).await;
                 let Admission { allowed, standing } = counted;
+                if allowed && !known.used.swap(true, Ordering::Relaxed) {
+                    self.uses.note(caller.account, caller.key, now);
+                }
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
                 Decision { outcome, standing }
             }
@@ -201,9 +213,10 @@ impl Authenticator {
         let key = found
             .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
             .ok_or(Refusal::Invalid)?;
-        let (subject, renewing) = (format!("key:{id}"), AtomicBool::new(false));
+        let subject = format!("key:{id}");
+        let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
-        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing });
+        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing, used });
         self.known.insert(digest.0, known.clone());
         Ok(known)
     }

@@ -11,6 +11,8 @@
 //! - A text with a wrong checksum never reaches the store. A well-formed key that this replica
 //!   has not seen working reaches it only while its client address has failed seldom enough.
 //! - A refused call is counted nowhere.
+//! - When a key was used last is told by what is noted in passing ([`KeyUseWriter`]): no call waits
+//!   for it to be written.
 //!
 //! On failure: without the queue the calls are counted by this replica alone, still bounded;
 //! without the store a key that cannot be looked up is answered as unavailable, never as invalid.
@@ -18,11 +20,13 @@
 mod authenticator;
 mod cookie;
 mod export;
+mod key_uses;
 mod limiter;
 mod local_counters;
 mod once;
 mod operators;
 mod passwords;
+mod signing;
 mod throttle;
 mod user_operators;
 mod users;
@@ -30,6 +34,7 @@ mod users;
 pub use authenticator::{Authenticator, Caller, Decision, Presented, Refusal};
 pub use cookie::{SESSION_COOKIE, no_session_cookie, session_cookie, session_of};
 pub use export::{Exported, Sink};
+pub use key_uses::KeyUseWriter;
 pub use limiter::{Admission, RateLimiter, RateLimits};
 pub use operators::{AccountError, Accounts, KeyRequest, Overview};
 pub use passwords::{HashCost, HashError, Password, Passwords, UnusablePassword, Verdict};

@@ -95,6 +95,13 @@ impl Overview {
         let reserved = self.usage.jobs_reserved.filter(|_| self.plan.jobs_per_month.is_some());
         reserved.unwrap_or(self.usage.jobs_this_month)
     }
+
+    /// When the jobs of this month were used up, if there are none left now.
+    pub fn quota_exhausted_at(&self) -> Option<Timestamp> {
+        let quota = self.plan.jobs_per_month?;
+        let is_used_up = self.usage.jobs_reserved.is_some_and(|reserved| reserved >= quota);
+        self.usage.quota_exhausted_at.filter(|_| is_used_up)
+    }
 }
 
 /// Commands and queries on accounts, their keys and their users.
@@ -112,6 +119,11 @@ impl Accounts {
     pub fn new(store: SharedStore, clock: Clock, random: Random, plans: Arc<Plans>) -> Self {
         let passwords = Passwords::new(random.clone(), HashCost::default());
         Self { store, clock, random, passwords, plans }
+    }
+
+    /// The time by which everything is noted.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Makes an account.

@@ -104,6 +104,7 @@ pub(super) struct UsageRecord {
 impl AccountRecord {
     fn new(overview: Overview, rates: RateLimits) -> Self {
         let jobs_this_month = overview.jobs_this_month();
+        let quota_exhausted_at = overview.quota_exhausted_at();
         let Overview { account, plan, usage } = overview;
         Self {
             id: account.id,
@@ -115,7 +116,7 @@ impl AccountRecord {
                 schedules: usage.schedules,
                 api_keys: usage.keys,
                 jobs_this_month,
-                quota_exhausted_at: usage.quota_exhausted_at,
+                quota_exhausted_at,
             },
         }
     }

@@ -56,10 +56,11 @@ pub(super) fn start_executor(
 }
 
 /// Starts firing ticks, pruning history and removing what deleted accounts had.
-pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks) {
+pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
-    run(tasks, TaskKind::Leader, context, hint, Leader::new(context.clone(), config.plans.clone()));
+    let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());
+    run(tasks, TaskKind::Leader, context, hint, leader);
     let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));

@@ -13,10 +13,9 @@ use super::span::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};
+use crate::config::load_part;
 use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
-use crate::domain::plan::UNLIMITED;
 use crate::domain::{KeyId, Timestamp};
-use crate::runtime::Clock;
 use crate::store::Account;
 
 /// What to do with accounts.
@@ -26,9 +25,10 @@ pub enum AccountCommand {
     Create {
         /// What to call it; no two accounts have the same name
         name: String,
-        /// What it is allowed; plans are described in the configuration file
-        #[arg(long, value_name = "PLAN", default_value = UNLIMITED)]
-        plan: String,
+        /// What it is allowed; plans are described in the configuration file [default:
+        /// accounts.plan]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<String>,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
@@ -152,7 +152,11 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
     match command {
         AccountCommand::Create { name, plan, settings } => {
             let accounts = accounts(settings).await?;
-            let account = accounts.create(operator(), name, plan).await.map_err(refused)?;
+            let plan = match plan {
+                Some(plan) => plan.clone(),
+                None => load_part(&settings.sources())?.config.users.plan,
+            };
+            let account = accounts.create(operator(), name, &plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
         AccountCommand::List { deleted: true, settings } => deletion::list(settings).await,
@@ -190,7 +194,7 @@ async fn set_suspended(
     let account = accounts.named(name).await.map_err(refused)?;
     accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
-        true => format!("{name} is suspended; servers fire nothing of it within 5 seconds\n"),
+        true => format!("{name} is suspended; nothing of it fires any more\n"),
         false => format!("{name} goes on with what is due from now on\n"),
     })
 }
@@ -201,7 +205,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let overview = accounts.overview(account.id).await.map_err(refused)?;
     let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
     let overview = overview.ok_or_else(gone)?;
-    let jobs = overview.jobs_this_month();
+    let (jobs, exhausted_at) = (overview.jobs_this_month(), overview.quota_exhausted_at());
     let Overview { account, plan, usage } = overview;
     let of =
         |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
@@ -212,8 +216,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
         row("jobs this month", jobs, plan.jobs_per_month),
     ];
     let suspended = account.suspended_at.map_or_else(String::new, |at| format!(", suspended {at}"));
-    let exhausted =
-        usage.quota_exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
+    let exhausted = exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
     let (id, name, plan) = (account.id, account.name, account.plan);
     let table = output::table(["WHAT", "USED", "LIMIT"], &rows);
     output::print(&format!("{id}  {name}  plan {plan}{suspended}{exhausted}\n\n{table}"))
@@ -226,7 +229,7 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             let accounts = accounts(settings).await?;
             let account = accounts.named(account).await.map_err(refused)?;
             let keys = accounts.keys(&account).await.map_err(refused)?;
-            output::print(&key_table(&keys, Clock::system().now()))
+            output::print(&key_table(&keys, accounts.now()))
         }
         KeyCommand::Rotate { id, overlap, settings } => {
             let accounts = accounts(settings).await?;
@@ -259,10 +262,12 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
         let expires = key.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let (id, created) = (key.id.to_string(), key.created_at.to_string());
         let by = key.created_by.clone().unwrap_or_default();
-        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned(), by]
+        let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let (name, scope, state) = (key.name.clone(), key.scope.to_string(), state.to_owned());
+        [id, name, scope, created, expires, state, by, used]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
-    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY"], &rows)
+    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY", "LAST USED"], &rows)
 }
 
 #[cfg(test)]
@@ -280,6 +285,7 @@ mod tests {
             created_by: Some("operator:root".to_owned()),
             expires_at,
             revoked_at,
+            last_used_at: revoked_at,
         };
         let keys = [key(None, None), key(Some(now), None), key(Some(now), Some(then))];
         let text = key_table(&keys, now);

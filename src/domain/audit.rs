@@ -35,6 +35,8 @@ names! {
         KeyRotated = "key.rotated",
         /// An API key was revoked.
         KeyRevoked = "key.revoked",
+        /// The secret that an account's requests are signed with was replaced by a new one.
+        SigningSecretRotated = "signing_secret.rotated",
         /// A schedule was made.
         ScheduleCreated = "schedule.created",
         /// Fields of a schedule were changed.

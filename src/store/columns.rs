@@ -24,6 +24,7 @@ pub(super) const API_KEYS: &[(&str, Form)] = &[
     ("created_by", Plain),
     ("expires_at", Plain),
     ("revoked_at", Plain),
+    ("last_used_at", Plain),
 ];
 
 pub(super) const ATTEMPTS: &[(&str, Form)] = &[
@@ -55,17 +56,6 @@ pub(super) const AUDIT_LOG: &[(&str, Form)] = &[
     ("action", Plain),
     ("object", Plain),
     ("origin", Plain),
-];
-
-pub(super) const IDEMPOTENCY_KEYS: &[(&str, Form)] = &[
-    ("id", Id),
-    ("account_id", Id),
-    ("request", Bytes),
-    ("holder", Bytes),
-    ("reserved_at", Plain),
-    ("action", Plain),
-    ("objects", Plain),
-    ("answer", Plain),
 ];
 
 pub(super) const SCHEDULES: &[(&str, Form)] = &[

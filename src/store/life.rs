@@ -137,11 +137,12 @@ pub trait LifeStore: Send + Sync {
 
 /// The tables that an account has rows in beside schedules and jobs, and a column that tells the
 /// account's rows apart. In the order in which they are cleared: versions are needed by jobs.
-pub(in crate::store) const CLEARED: [(&str, &str); 8] = [
+pub(in crate::store) const CLEARED: [(&str, &str); 9] = [
     ("schedule_versions", "id"),
     ("skips", "id"),
     ("account_months", "month"),
     ("api_keys", "id"),
+    ("signing_secrets", "id"),
     ("memberships", "id"),
     ("invitations", "id"),
     ("idempotency_keys", "id"),

@@ -11,10 +11,12 @@
 //! - A future that is dropped half-way leaves the effect whole or absent, and no connection
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
-//!   (`firing`, `claims`) work over all accounts and are the only exception.
+//!   (`firing`, `claims`) work over all accounts and are, beside noting when keys were used, the only
+//!   exception.
 //! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
-//!   to it, one at a time for an account: it is never exceeded.
+//!   to it, one at a time for an account: it is never exceeded. So are the jobs of a month that users
+//!   ask for.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
 //! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
 //!   again is a no-op.
@@ -52,6 +54,7 @@ mod runs;
 mod schedules;
 mod seal;
 mod secrets;
+mod signing;
 pub mod sqlite;
 mod stored;
 mod upkeep;
@@ -60,25 +63,28 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage};
+pub use accounts::{
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
+};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
-    Renewed, Unreadable,
+    Locked, Renewed, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
-pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
+pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use life::{DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredSkip, StoredVersion};
-pub use quotas::{Granted, QuotaStore, Wanted};
+pub use quotas::{Granted, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
 pub use seal::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
+pub use signing::{KnownSecret, NewSecret, SigningStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 pub use users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -102,6 +108,7 @@ pub trait Store:
     + SecretStore
     + AuditStore
     + IdempotencyStore
+    + SigningStore
     + LifeStore
 {
 }
@@ -118,6 +125,7 @@ impl<T> Store for T where
         + SecretStore
         + AuditStore
         + IdempotencyStore
+        + SigningStore
         + LifeStore
 {
 }

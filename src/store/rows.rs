@@ -5,6 +5,7 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::damage::Kept;
 use super::idempotency::StoredKey;
+use super::signing::SealedSecret;
 use super::stored::timings_of;
 use super::{Account, AuditEntry, DeletedAccount, KnownKey, Receipt, SkipPage};
 use crate::domain::audit::Action;
@@ -15,7 +16,9 @@ use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
     UnreadableFields,
 };
-use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{
+    AccountId, AuditId, JobId, KeyId, ScheduleId, SigningSecretId, Timestamp, VersionId,
+};
 
 /// The columns of a whole job but for its response, and where they come from.
 macro_rules! job_columns {
@@ -79,7 +82,7 @@ pub(in crate::store) use row_that_holds;
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
     StoreRow: AccountId, Action, AuditId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
+    OverlapPolicy, ScheduleId, Scope, SigningSecretId, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
 }
 
@@ -159,6 +162,17 @@ impl<R: StoreRow> FromRow<'_, R> for StoredKey {
     }
 }
 
+impl<R: StoreRow> FromRow<'_, R> for SealedSecret {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            secret: row.read("secret")?,
+            created_at: row.read("created_at")?,
+            expires_at: row.read("expires_at")?,
+        })
+    }
+}
+
 impl<R: StoreRow> FromRow<'_, R> for AuditEntry {
     fn from_row(row: &R) -> sqlx::Result<Self> {
         Ok(Self {
@@ -181,6 +195,7 @@ impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
             created_by: row.read("created_by")?,
             expires_at: row.read("expires_at")?,
             revoked_at: row.read("revoked_at")?,
+            last_used_at: row.read("last_used_at")?,
         })
     }
 }

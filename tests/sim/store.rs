@@ -18,11 +18,12 @@ use punctual::store::{
     Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount, DueEntry,
     Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage,
-    JobQuery, JobStore, KeyCreated, KeyProof, KnownKey, LifeStore, NewJob, NewKey, NewSchedule,
-    QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
-    SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore,
-    SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredSkip, StoredVersion, Upkeep,
-    UpkeepStore, Usage, Wanted, Write,
+    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, LifeStore, Locked,
+    NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
+    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
+    StoreError, StoreErrorKind, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage,
+    Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -30,18 +31,20 @@ use punctual::store::{
 };
 
 use crate::gate::Gate;
+use crate::outcomes::Rows;
 
 /// A store whose operations may meet faults.
 pub struct GatedStore {
     pub inner: SharedStore,
     pub gate: Arc<Gate>,
+    pub rows: Arc<Rows>,
 }
 
 /// Implements a part of the contract by passing each method through the gate.
 macro_rules! gated {
     ($contract:ident: $(
         fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $output:ty;
-    )*) => {
+    )* $({ $($more:tt)* })?) => {
         #[async_trait]
         impl $contract for GatedStore {
             $(async fn $name(&self $(, $argument: $type)*) -> Result<$output> {
@@ -50,6 +53,7 @@ macro_rules! gated {
                 };
                 self.gate.pass(stringify!($name), self.inner.$name($($argument),*), failed).await
             })*
+            $($($more)*)?
         }
     };
 }
@@ -67,10 +71,12 @@ gated! { AccountStore:
     fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 gated! { QuotaStore:
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
 }
 
 gated! { ScheduleStore:
@@ -84,8 +90,8 @@ gated! { ScheduleStore:
 }
 
 gated! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob) -> Option<Ticket>;
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Retried;
+    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered;
+    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried;
     fn cancel_job(&self, write: &Write, id: JobId) -> Cancelled;
     fn job(&self, account: AccountId, id: JobId) -> Option<(Job, Vec<Attempt>)>;
     fn jobs(&self, account: AccountId, query: &JobQuery) -> JobPage;
@@ -104,9 +110,25 @@ gated! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
-    fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
+    {
+        async fn commit(
+            &self,
+            now: Timestamp,
+            completions: &[Completion],
+            locked: Locked,
+        ) -> Result<Committed> {
+            let commit = async {
+                match self.rows.meet(completions, locked).await {
+                    Some(committed) => Ok(committed),
+                    None => self.inner.commit(now, completions, locked).await,
+                }
+            };
+            let failed = |fault| StoreError::new("commit", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("commit", commit, failed).await
+        }
+    }
 }
 
 gated! { SecretStore:
@@ -166,6 +188,12 @@ gated! { IdempotencyStore:
     fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
     fn release(&self, account: AccountId, once: Once) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
+}
+
+gated! { SigningStore:
+    fn make_first_secrets(&self) -> ();
+    fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
+    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
 }
 
 gated! { LifeStore:

@@ -37,7 +37,7 @@ const BATCHES: [&str; 15] = [
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
 /// Single statements that name no account, by what they contain.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 18] = [
     // The rows of a page, by the ids that were found for the account.
     "WHERE j.id = unhex(e.value)",
     "WHERE j.id = ANY ($1)",
@@ -53,6 +53,11 @@ const OTHERS: [&str; 15] = [
     "FROM api_keys AS k",
     "WHERE m.user_id = $1 ORDER BY a.name",
     "WHERE digest = $1 AND expires_at > $2 AND email =",
+    // Of the keys that were used, with the accounts that authentication has found.
+    "UPDATE api_keys SET last_used_at",
+    "UPDATE api_keys AS k SET last_used_at",
+    // Accounts that lack a secret.
+    "FROM signing_secrets AS s WHERE s.account_id = a.id",
     // The end of their time does not depend on whose they are.
     "DELETE FROM invitations WHERE expires_at <= $1 AND id IN",
     "DELETE FROM audit_log WHERE id IN",

@@ -76,7 +76,8 @@ impl Users {
                 let name = checked_name(sign_up.account);
                 let name = name.map_err(|error| UserError::Name(error.to_string()))?;
                 let id = AccountId::new(now, context.random.bits());
-                Joins::New(Account::new(id, name, now))
+                let plan = self.0.settings.plan.clone();
+                Joins::New(Account { plan, ..Account::new(id, name, now) })
             }
         };
         let email = sign_up.email.parse()?;

@@ -51,6 +51,8 @@ const RESETS_AT_ONCE: usize = 64;
 pub struct UserSettings {
     /// Who may become a user without an operator.
     pub sign_up: SignUpMode,
+    /// What the accounts of those who sign up are allowed.
+    pub plan: String,
     /// How long a session lives that nobody uses.
     pub session_idle: Duration,
     /// How long a session lives at most.

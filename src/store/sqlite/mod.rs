@@ -48,6 +48,7 @@ mod runs;
 mod schedule_list;
 mod schedules;
 mod secrets;
+mod signing;
 mod skips;
 mod tickets;
 mod upkeep;
@@ -62,6 +63,7 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -103,6 +105,8 @@ impl Settings {
 pub struct SqliteStore {
     path: PathBuf,
     options: SqliteConnectOptions,
+    /// Whether this is the server that uses the file.
+    locked: AtomicBool,
     writer: Writer,
     readers: Readers,
     tasks: Tasks,

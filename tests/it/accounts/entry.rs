@@ -17,6 +17,8 @@ async fn who_signs_up_owns_a_new_account() {
     let memberships = w.users.memberships(&session).await.expect("listed");
     let [own] = &memberships[..] else { panic!("{memberships:?}") };
     assert_eq!((own.name.as_str(), own.role), ("ann", Role::Owner));
+    let account = w.context.store.account(own.account).await.expect("read").expect("an account");
+    assert_eq!(account.plan, "starter", "as the installation says");
     let chosen = password(PASSWORD);
     let again = |email, account| SignUp {
         email,

@@ -32,6 +32,7 @@ pub struct World {
 pub fn settings() -> UserSettings {
     UserSettings {
         sign_up: SignUpMode::Open,
+        plan: "starter".into(),
         session_idle: 2 * HOUR,
         session_lifetime: 5 * HOUR,
         public_url: Some("https://punctual.example/app".into()),

@@ -1,12 +1,14 @@
 //! `Idempotency-Key`: a call takes effect once, and is answered the same again.
 
 use punctual::domain::AccountId;
+use punctual::domain::audit::Author;
 use punctual::domain::call::OnceKey;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
 
 use super::harness::{Answer, Service, id, schedule_with};
+use crate::harness::wait::until;
 
 const IN_PROGRESS: (&str, &str) =
     ("IDEMPOTENCY_IN_PROGRESS", "A call with this idempotency key is still running");
@@ -115,13 +117,6 @@ async fn keys_have_1_to_255_characters_and_come_once() {
     twice.header("idempotency-key", "b").json(&new).send().await.invalid(wrong);
     let longest = post(&service, "/v1/schedules", &"k".repeat(255), &new).await;
     assert_eq!(longest.status, 201, "{}", longest.text);
-    let read_key = service.read_key().await;
-    for _ in 0..2 {
-        let call = service.call("POST", "/v1/schedules").key(&read_key);
-        let refused = call.header("idempotency-key", "r").json(&new).send().await;
-        assert_eq!(refused.status, 403);
-    }
-    assert_eq!(post(&service, "/v1/schedules", "r", &new).await.status, 201, "not kept");
 }
 
 #[tokio::test]
@@ -140,6 +135,36 @@ async fn two_calls_at_once_take_effect_once() {
     }
     same(made, &call().await);
     assert_eq!(schedules(&service).await, 1);
+}
+
+/// The case the header is for: the client has not waited for the answer.
+#[tokio::test]
+async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
+    let service = Service::start().await;
+    let many = json!(vec![schedule_with(json!({})); 500]);
+    let mut store = beside(&service).await;
+    {
+        let mut call = Box::pin(post(&service, "/v1/schedules/bulk", "k", &many));
+        let is_reserved = async {
+            until("the key is reserved", async || {
+                let count = sqlx::query_scalar("SELECT count(*) FROM idempotency_keys");
+                let count: i64 = count.fetch_one(&mut store).await.expect("counted");
+                (count == 1).then_some(())
+            })
+            .await;
+        };
+        tokio::select! {
+            biased;
+            () = is_reserved => {}
+            answer = &mut call => panic!("it did not wait: {}", answer.text),
+        }
+    }
+    let answer = until("there is an answer", async || {
+        let answer = post(&service, "/v1/schedules/bulk", "k", &many).await;
+        (answer.status != 409).then_some(answer)
+    });
+    assert_eq!(answer.await.body["data"]["count"], 500);
+    assert_eq!(schedules(&service).await, 500);
 }
 
 #[tokio::test]
@@ -184,6 +209,27 @@ async fn a_call_that_died_before_its_effect_is_made_again_after_a_minute() {
     let first = call().await;
     assert_eq!(first.status, 201, "{}", first.text);
     same(&first, &call().await);
+}
+
+#[tokio::test]
+async fn what_is_not_allowed_is_kept() {
+    let service = Service::start().await;
+    let new = schedule_with(json!({}));
+    let read_key = service.read_key().await;
+    let call = service.call("POST", "/v1/schedules").key(&read_key);
+    let refused = call.header("idempotency-key", "r").json(&new).send().await;
+    assert_eq!(refused.status, 403);
+    same(&refused, &post(&service, "/v1/schedules", "r", &new).await);
+    let suspend = async |suspended| {
+        let set = service.accounts.set_suspended(Author::SERVICE, &service.account, suspended);
+        set.await.expect("set");
+    };
+    suspend(true).await;
+    let refused = post(&service, "/v1/schedules", "s", &new).await;
+    assert_eq!(refused.status, 403);
+    suspend(false).await;
+    same(&refused, &post(&service, "/v1/schedules", "s", &new).await);
+    assert_eq!(post(&service, "/v1/schedules", "t", &new).await.status, 201);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use punctual::accounts::RateLimits;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
-use punctual::runtime::{Pause, Worker};
+use punctual::runtime::{Pause, Random, Worker};
 use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings};
 use serde_json::{Value, json};
 
@@ -170,6 +170,11 @@ async fn triggers_and_retries_end_with_the_quota() {
     assert_eq!(usage["quotaExhaustedAt"], json!("2030-01-01T00:00:30.000Z"));
     service.advance(31 * 86_400);
     post(&trigger).await.ok();
+    service.call("DELETE", &format!("/v1/schedules/{schedule}")).send().await;
+    for _ in 0..4 {
+        post(&retry).await.not_found("Schedule not found");
+    }
+    assert_eq!(service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"], 1);
 }
 
 /// What the scheduler's loops of a service work with.
@@ -185,7 +190,7 @@ fn context(service: &Service) -> Context {
 
 /// A leader of all shards of a service.
 fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
-    Leader::new(context(service), Arc::new(Plans::new(plans)))
+    Leader::new(context(service), Arc::new(Plans::new(plans)), Random::seeded(5))
 }
 
 /// Fires all that is due.
@@ -226,18 +231,101 @@ async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
     service.advance(300);
     fire(&service, &mut leader).await;
     assert_eq!(jobs(&service).await, 4, "a larger plan counts at once");
+    let usage = service.get("/v1/account").await.ok()["usage"].clone();
+    assert_eq!((&usage["jobsThisMonth"], &usage["quotaExhaustedAt"]), (&json!(4), &Value::Null));
+}
+
+/// Lets nothing be added to a table, until it is called with `false`.
+async fn refuse(service: &Service, table: &str, refuse: bool) {
+    use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
+    let mut beside = options.connect().await.expect("connected");
+    let sql = if refuse {
+        let refused = "BEGIN SELECT RAISE(ABORT, 'refused'); END";
+        format!("CREATE TRIGGER refuse BEFORE INSERT ON {table} {refused}")
+    } else {
+        "DROP TRIGGER refuse".to_owned()
+    };
+    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut beside).await.expect("done");
 }
 
 #[tokio::test]
-async fn a_plan_that_is_not_configured_runs_nothing() {
-    let service = limited(free()).await;
-    let mut leader = leader(&service, Vec::new());
+async fn a_firing_that_fails_costs_nothing() {
+    let plan = Plan { jobs_per_month: Some(20), ..free() };
+    let service = limited(plan.clone()).await;
+    let mut leader = leader(&service, vec![plan]);
     let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
     fire(&service, &mut leader).await;
     service.advance(300);
+    refuse(&service, "jobs", true).await;
+    for _ in 0..30 {
+        fire(&service, &mut leader).await;
+    }
+    refuse(&service, "jobs", false).await;
     fire(&service, &mut leader).await;
-    assert_eq!(jobs(&service).await, 0);
-    assert_eq!(skips(&service, &schedule).await, [("quota".into(), 1)]);
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
+    let account = service.get("/v1/account").await.ok().clone();
+    assert_eq!(account["usage"]["jobsThisMonth"], 1);
+}
+
+#[tokio::test]
+async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
+    let service = limited(free()).await;
+    let mut leader = leader(&service, vec![free()]);
+    let every_five = json!({ "cronExpression": "*/5 * * * *" });
+    let schedule = id(&service.create(every_five.clone()).await);
+    let stranger = service.stranger().await;
+    for _ in 0..8 {
+        let call = service.call("POST", "/v1/schedules").key(&stranger);
+        call.json(&schedule_with(every_five.clone())).send().await.ok();
+    }
+    fire(&service, &mut leader).await;
+    service.advance(300);
+    refuse(&service, "account_months", true).await;
+    fire(&service, &mut leader).await;
+    let others = service.call("GET", "/v1/jobs").key(&stranger).send().await;
+    assert_eq!(others.ok()["total"], 8, "those of an account that is not limited");
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (0, vec![]));
+    refuse(&service, "account_months", false).await;
+    service.advance(6);
+    fire(&service, &mut leader).await;
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_another_counts_and_a_skipped_tick_does_not() {
+    let plan = Plan { jobs_per_month: Some(4), shortest_interval: None, ..free() };
+    let service = limited(plan.clone()).await;
+    let mut leader = leader(&service, vec![plan]);
+    let fields = json!({ "cronExpression": "*/5 * * * *", "overlapPolicy": "queue_one" });
+    let schedule = id(&service.create(fields).await);
+    fire(&service, &mut leader).await;
+    for _ in 0..6 {
+        service.advance(300);
+        fire(&service, &mut leader).await;
+    }
+    assert_eq!(jobs(&service).await, 2, "one that is active, and one that waits");
+    assert_eq!(skips(&service, &schedule).await, [("overlap".into(), 4)]);
+    assert_eq!(service.get("/v1/account").await.ok()["usage"]["quotaExhaustedAt"], Value::Null);
+}
+
+#[tokio::test]
+async fn ticks_wait_for_a_plan_that_is_not_configured() {
+    let service = limited(free()).await;
+    let every_five = json!({ "cronExpression": "*/5 * * * *" });
+    let schedule = id(&service.create(every_five).await);
+    let mut ignorant = leader(&service, Vec::new());
+    fire(&service, &mut ignorant).await;
+    for _ in 0..2 {
+        service.advance(300);
+        fire(&service, &mut ignorant).await;
+    }
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (0, vec![]));
+    let usage = service.get("/v1/account").await.ok()["usage"].clone();
+    assert_eq!((&usage["jobsThisMonth"], &usage["quotaExhaustedAt"]), (&json!(0), &Value::Null));
+    fire(&service, &mut leader(&service, vec![free()])).await;
+    assert_eq!(jobs(&service).await, 2, "a late one and a recent one");
+    assert_eq!(skips(&service, &schedule).await, []);
 }
 
 #[tokio::test]

@@ -113,6 +113,15 @@ fn an_account_has_a_plan() {
     run_with(&["account", "resume", "bob"]);
     assert_eq!(state(&run_with(&["account", "list"]), "bob"), ["active", "free"]);
 
+    let accounts = "[accounts]\nplan = \"free\"\n";
+    let plans = std::fs::read_to_string(path.join("p.toml")).expect("read");
+    std::fs::write(path.join("q.toml"), format!("{accounts}{plans}")).expect("written");
+    result(path, &["account", "create", "eve", "--config", "q.toml"]);
+    assert_eq!(state(&run_with(&["account", "list"]), "eve"), ["active", "free"]);
+    std::fs::write(path.join("q.toml"), accounts).expect("written");
+    let refused = complaint(path, &["account", "create", "carol", "--config", "q.toml"], 2);
+    assert!(refused.contains("must be unlimited or a plan"), "{refused}");
+
     // Without the file nobody knows what these accounts may.
     let ports = ["--http-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
     let refused = run(path, &[&["serve"][..], &ports].concat());

@@ -4,10 +4,11 @@ use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
     Account, Act, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, Joins,
-    MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, UserCreated, Write,
+    MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, Triggered, UserCreated, Write,
 };
 
 use super::accounts::new_key;
+use super::signing::new_secret;
 use super::users::{act, address, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
 
@@ -75,7 +76,7 @@ pub async fn every_change_is_entered_once(w: &World) {
     last_is(w, 4, Action::ScheduleTriggered, id).await;
     w.run(minute(2), job, End::Succeeded).await;
     let again = JobId::new(minute(3), 1);
-    w.store.retry_job(&w.write(minute(3)), job, again).await.expect("retry");
+    w.store.retry_job(&w.write(minute(3)), job, again, None).await.expect("retry");
     last_is(w, 5, Action::JobRetried, job).await;
     w.store.cancel_job(&w.write(minute(4)), again).await.expect("cancel");
     last_is(w, 6, Action::JobCancelled, again).await;
@@ -96,6 +97,9 @@ pub async fn every_change_is_entered_once(w: &World) {
     last_is(w, 13, Action::AccountSuspended, w.account).await;
     w.store.set_suspended(&w.write(minute(12)), false).await.expect("resume");
     last_is(w, 14, Action::AccountResumed, w.account).await;
+    let new = new_secret(1, minute(20));
+    w.store.rotate_signing_secret(&w.write(minute(13)), &new).await.expect("rotate");
+    last_is(w, 15, Action::SigningSecretRotated, new.id).await;
 }
 
 pub async fn who_belongs_to_an_account_is_entered(w: &World) {
@@ -172,8 +176,9 @@ pub async fn what_changes_nothing_is_not_entered(w: &World) {
     assert_eq!(changed, Changed::Stale);
     w.store.change_schedule(&write(), gone, &stale).await.expect("change");
     assert!(!w.store.delete_schedule(&write(), gone).await.expect("delete"));
-    assert_eq!(w.store.create_job(&write(), &new(gone)).await.expect("create"), None);
-    w.store.retry_job(&write(), missing, JobId::new(minute(1), 8)).await.expect("retry");
+    let made = w.store.create_job(&write(), &new(gone), None).await.expect("create");
+    assert_eq!(made, Triggered::NoSuchSchedule);
+    w.store.retry_job(&write(), missing, JobId::new(minute(1), 8), None).await.expect("retry");
     w.store.cancel_job(&write(), missing).await.expect("cancel");
     assert!(!w.store.revoke_key(&write(), new_key(1).id).await.expect("revoke"));
     w.store.create_schedules(&write(), &[], None).await.expect("create none");

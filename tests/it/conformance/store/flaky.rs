@@ -23,10 +23,11 @@ use punctual::store::{
     Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
-    JobStore, KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
-    SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey,
+    NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried,
+    Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
+    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreErrorKind, Triggered, Upkeep,
+    UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{DeletedAccount, Erased, LifeStore, SkipPlace, StoredSkip, StoredVersion};
 use punctual::store::{
@@ -85,10 +86,11 @@ fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -
 fn fired(lost: Fired, again: Fired) -> Fired {
     match (lost, again) {
         (
-            Fired::Done { tickets, advanced, stale, .. },
-            Fired::Done { tickets: more, advanced: further, busy, .. },
+            Fired::Done { tickets, held, advanced, stale, .. },
+            Fired::Done { tickets: more, held: waiting, advanced: further, busy, .. },
         ) => Fired::Done {
             tickets: each_once(tickets, more, |ticket| ticket.job),
+            held: each_once(held, waiting, |job| *job),
             advanced: each_once(advanced, further, |(schedule, _)| *schedule),
             stale,
             busy,
@@ -148,11 +150,13 @@ flaky! { AccountStore:
         });
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 flaky! { QuotaStore:
     // What was reserved by the call whose answer was lost is lost too.
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
 }
 
 flaky! { ScheduleStore:
@@ -177,12 +181,15 @@ flaky! { ScheduleStore:
 }
 
 flaky! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob) -> Option<Ticket>
+    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered
         // The schedule may have been deleted in between.
-        => |lost, again| done_once(lost, again, Option::is_some, |_, again| {
-            is_refused(again) || matches!(again, Ok(None))
-        });
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Retried
+        => |lost, again| {
+            let done = |made: &Triggered| matches!(made, Triggered::Created(_));
+            done_once(lost, again, done, |_, again| {
+                is_refused(again) || !matches!(again, Ok(Triggered::Created(_)))
+            })
+        };
+    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried
         => |lost, again| {
             let done = |retried: &Retried| matches!(retried, Retried::Created(_));
             done_once(lost, again, done, |_, again| is_refused(again))
@@ -216,7 +223,7 @@ flaky! { ClaimStore:
         => |lost, again| both(lost, again, claimed);
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
-    fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed
+    fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
@@ -235,6 +242,13 @@ flaky! { SecretStore:
         });
     fn forget_keys(&self) -> Vec<String>
         => |lost, again| both(lost, again, |lost, again| [lost, again].concat());
+}
+
+flaky! { SigningStore:
+    fn make_first_secrets(&self) -> ();
+    fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
+    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool
+        => |lost, again| done_once(lost, again, |rotated| *rotated, |_, again| is_refused(again));
 }
 
 flaky! { UpkeepStore:

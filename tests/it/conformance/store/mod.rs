@@ -27,6 +27,7 @@ mod schedule_lists;
 mod schedules;
 mod secrets;
 mod sessions;
+mod signing;
 mod skips;
 pub mod sqlite;
 mod tenancy;
@@ -73,6 +74,7 @@ macro_rules! every_case {
                 only_a_key_of_the_account_that_works_is_rotated,
                 rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
+                the_last_use_of_keys_is_kept,
             }
             plans {
                 a_plan_is_kept_and_can_change,
@@ -80,9 +82,13 @@ macro_rules! every_case {
                 a_batch_counts_whole,
                 an_account_has_ten_keys_at_most,
                 ticks_of_a_suspended_account_do_not_fire,
+                what_was_read_before_a_suspension_does_not_fire,
                 jobs_are_reserved_up_to_the_quota,
+                another_plan_counts_the_month_anew,
                 of_many_reservations_at_once_none_is_too_much,
                 a_month_begins_with_what_was_made_in_it,
+                a_job_by_hand_is_counted_if_it_is_made,
+                of_many_jobs_by_hand_none_is_too_much,
             }
             audit {
                 an_entry_says_who_did_what_from_where,
@@ -249,6 +255,12 @@ macro_rules! every_case {
                 a_reset_sets_the_password_once,
                 a_reset_expires_and_is_replaced,
                 what_has_expired_is_removed_in_small_batches,
+            }
+            signing {
+                an_account_has_one_from_the_beginning,
+                only_jobs_that_sign_are_given_secrets,
+                a_new_secret_and_the_one_before_overlap,
+                of_many_rotations_at_once_two_sign,
             }
             life {
                 a_deleted_account_is_unusable_at_once,
