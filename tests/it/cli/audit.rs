@@ -108,9 +108,10 @@ async fn every_changing_command_writes_exactly_one_entry() {
     result(path, &["account", "set-role", "alice", "bob@example.com", "--role", "member"]);
     result(path, &["account", "remove-user", "alice", "bob@example.com"]);
     result(path, &["user", "create", "cy@example.com", "--account", "alice", "--role", "viewer"]);
-    let url = ["--http-public-url", "https://punctual.example"];
+    let settings = "[http]\npublic_url = \"https://punctual.example\"\n";
+    std::fs::write(path.join("p.toml"), settings).expect("written");
     let invite = ["account", "invite", "alice", "dan@example.com", "--role", "member"];
-    result(path, &[&invite[..], &url].concat());
+    result(path, &[&invite[..], &["--config", "p.toml"]].concat());
     result(path, &["account", "list"]);
     let entries = entries(path).await;
     let told: Vec<_> =
