@@ -42,10 +42,7 @@ impl Sealer {
     }
 
     /// Whether secrets that were sealed with the proven key can be opened, or why not.
-    fn check(
-        &self,
-        KeyProof { id, proof }: &KeyProof,
-    ) -> std::result::Result<(), String> {
+    fn check(&self, KeyProof { id, proof }: &KeyProof) -> std::result::Result<(), String> {
         let restore = "give it back in secrets.keys or secrets.keys_file";
         if !self.knows(id) {
             return Err(format!(
