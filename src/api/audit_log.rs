@@ -41,7 +41,7 @@ pub(super) struct AuditRecord {
     #[schema(examples("key_01HF7YAT000000000000000007"))]
     actor: String,
     #[schema(schema_with = schemas::action)]
-    action: &'static str,
+    action: String,
     /// The id of what was changed.
     #[schema(examples("sch_01HF7YAT000000000000000007"))]
     object: String,
@@ -54,7 +54,7 @@ pub(super) struct AuditRecord {
 impl From<AuditEntry> for AuditRecord {
     fn from(entry: AuditEntry) -> Self {
         let AuditEntry { id, actor, action, object, origin } = entry;
-        Self { id, at: id.timestamp(), actor, action: action.as_str(), object, origin }
+        Self { id, at: id.timestamp(), actor, action, object, origin }
     }
 }
 

@@ -19,8 +19,8 @@ pub struct AuditEntry {
     pub id: AuditId,
     /// Who: the text of an [`Actor`](crate::domain::audit::Actor).
     pub actor: String,
-    /// What was done.
-    pub action: Action,
+    /// What was done: the text of an [`Action`], or of one that only newer releases know.
+    pub action: String,
     /// The id of the object that it was done to.
     pub object: String,
     /// From where: the text of an [`Origin`](crate::domain::audit::Origin).
