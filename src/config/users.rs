@@ -32,7 +32,9 @@ fn sign_up<T: FromStr>(raw: &Raw) -> Parsed<T> {
 fn one_of(plans: &Plans, name: String) -> Parsed<String> {
     match plans.named(&name) {
         Some(_) => Ok(name),
-        None => Err("must be unlimited or a plan of the configuration file, [plans.NAME]".to_owned()),
+        None => {
+            Err("must be unlimited or a plan of the configuration file, [plans.NAME]".to_owned())
+        }
     }
 }
 
