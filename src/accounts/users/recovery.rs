@@ -29,10 +29,11 @@ impl Users {
         new: &Password,
     ) -> Result<(), UserError> {
         let context = &self.0.context;
-        self.0.throttle.password(&session.email, context.clock.now()).await?;
         let present = Password::new(present).map_err(|_| UserError::WrongCredentials)?;
         let user = context.store.user(session.user).await?;
-        let user = self.verified(user, &present).await?.ok_or(UserError::WrongCredentials)?;
+        let now = context.clock.now();
+        let user = self.verified(&session.email, user, &present, now).await?;
+        let user = user.ok_or(UserError::WrongCredentials)?;
         let hash = self.0.passwords.hash(new).await?;
         let set = context.store.set_password(user.id, &hash, Some(session.id)).await?;
         if set { Ok(()) } else { Err(UserError::WrongCredentials) }

@@ -65,6 +65,10 @@ impl Queue for AwayQueue {
         away("count")
     }
 
+    async fn give_back(&self, _: &str, _: &[Window], _: Timestamp) -> Result<()> {
+        away("give_back")
+    }
+
     async fn ping(&self) -> Result<()> {
         away("ping")
     }
