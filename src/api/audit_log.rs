@@ -42,7 +42,7 @@ pub(super) struct AuditRecord {
     actor: String,
     #[schema(schema_with = schemas::action)]
     action: String,
-    /// The id of what was changed.
+    /// The id of what was changed; of a key that was rotated, its own and the new one's.
     #[schema(examples("sch_01HF7YAT000000000000000007"))]
     object: String,
     /// The address of the client, `host:` and the machine whose command line was used, or
