@@ -9,6 +9,8 @@ CREATE TABLE audit_log (
     origin     text NOT NULL
 );
 CREATE INDEX audit_log_account ON audit_log (account_id, id);
+CREATE INDEX audit_log_actor ON audit_log (account_id, actor, id);
+CREATE INDEX audit_log_action ON audit_log (account_id, action, id);
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the table % is append-only', TG_TABLE_NAME;

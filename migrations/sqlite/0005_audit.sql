@@ -9,6 +9,8 @@ CREATE TABLE audit_log (
     origin     TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX audit_log_account ON audit_log (account_id, id);
+CREATE INDEX audit_log_actor ON audit_log (account_id, actor, id);
+CREATE INDEX audit_log_action ON audit_log (account_id, action, id);
 CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
 BEGIN
     SELECT RAISE(ABORT, 'the audit log is append-only');
