@@ -8,6 +8,7 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
+use super::key_uses::{KeyUseWriter, KeyUses};
 use super::limiter::{Admission, RateLimiter, RateLimits, Windows};
 use crate::domain::key::{ApiKey, KeyDigest, Scope};
 use crate::domain::plan::{Plan, Plans};
@@ -81,6 +82,8 @@ struct Known {
     windows: Windows,
     asked_at: Timestamp,
     renewing: AtomicBool,
+    /// Whether a use was noted since then.
+    used: AtomicBool,
 }
 
 impl Known {
@@ -118,6 +121,7 @@ pub struct Authenticator {
     unknown: Cache<[u8; 32], Timestamp>,
     /// Client addresses that have made calls without a valid key, and when the last one was.
     failing: Cache<String, Timestamp>,
+    uses: KeyUses,
 }
 
 impl Authenticator {
@@ -125,7 +129,13 @@ impl Authenticator {
     /// account's plan, one of `plans`, allows.
     pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock, plans: Arc<Plans>) -> Self {
         let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
-        Self { store, limiter, clock, plans, known, unknown, failing: Cache::new(REMEMBERED) }
+        let (failing, uses) = (Cache::new(REMEMBERED), KeyUses::default());
+        Self { store, limiter, clock, plans, known, unknown, failing, uses }
+    }
+
+    /// Writes when keys were used last.
+    pub fn use_writer(&self) -> KeyUseWriter {
+        KeyUseWriter::new(self.store.clone(), self.uses.clone())
     }
 
     /// How many calls a key may make whose account is on this plan.
@@ -153,6 +163,9 @@ impl Authenticator {
             Ok((caller, known)) => {
                 let counted = self.limiter.count(&known.subject, &known.windows, now).await;
                 let Admission { allowed, standing } = counted;
+                if allowed && !known.used.swap(true, Ordering::Relaxed) {
+                    self.uses.note(caller.account, caller.key, now);
+                }
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
                 Decision { outcome, standing }
             }
@@ -238,9 +251,10 @@ impl Authenticator {
         let key = found
             .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
             .ok_or(Refusal::Invalid)?;
-        let (subject, renewing) = (format!("key:{id}"), AtomicBool::new(false));
+        let subject = format!("key:{id}");
+        let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
-        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing });
+        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing, used });
         self.known.insert(digest.0, known.clone());
         Ok(known)
     }

@@ -32,7 +32,7 @@ pub(super) struct AuditLog {
 /// A change that somebody made.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
-pub(super) struct AuditRecord {
+pub(in crate::api) struct AuditRecord {
     #[schema(value_type = String, examples("aud_01HF7YAT000000000000000007"))]
     id: AuditId,
     #[schema(schema_with = schemas::instant)]

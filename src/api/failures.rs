@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::ApiError;
+use super::guard::account_gone;
 use super::id::{no_such_job, no_such_schedule};
 use crate::accounts::AccountError;
 use crate::domain::plan::LimitExceeded;
@@ -46,7 +47,7 @@ impl From<CommandError> for ApiError {
                 "FORBIDDEN",
                 "The account is suspended: its schedules do not run, and it can only be read",
             ),
-            CommandError::NoSuchAccount => Self::internal("the account of a key is gone"),
+            CommandError::NoSuchAccount => account_gone(),
             CommandError::Contended => {
                 conflict("CONFLICT", "The schedule is being changed by others, try again")
             }

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::executor::Executor;
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{Context, Leader, Pruner, Sweeper};
+use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
 
 /// Keeps the clock in step with the store's time.
 pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
@@ -55,13 +55,15 @@ pub(super) fn start_executor(
     )
 }
 
-/// Starts firing ticks and pruning history.
-pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks) {
+/// Starts firing ticks, pruning history and removing what deleted accounts had.
+pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
-    run(tasks, TaskKind::Leader, context, hint, Leader::new(context.clone(), config.plans.clone()));
-    let pruner = Pruner::new(context.clone(), config.retention);
+    let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());
+    run(tasks, TaskKind::Leader, context, hint, leader);
+    let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
+    run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));
 }
 
 /// A shard that comes to this replica is led at once.

@@ -5,8 +5,9 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::damage::Kept;
 use super::idempotency::StoredKey;
+use super::signing::SealedSecret;
 use super::stored::timings_of;
-use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
+use super::{Account, AuditEntry, DeletedAccount, KnownKey, Receipt, SkipPage};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
@@ -14,7 +15,9 @@ use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
 };
-use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{
+    AccountId, AuditId, JobId, KeyId, ScheduleId, SigningSecretId, Timestamp, VersionId,
+};
 
 /// The columns of a whole job but for its response, and where they come from.
 macro_rules! job_columns {
@@ -78,7 +81,7 @@ pub(in crate::store) use row_that_holds;
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
     StoreRow: AccountId, Action, AuditId, CatchUpPolicy, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, String, Timestamp, Trigger, Vec<u8>, VersionId,
+    OverlapPolicy, ScheduleId, Scope, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
 }
 
@@ -136,6 +139,19 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
     }
 }
 
+impl<R: StoreRow> FromRow<'_, R> for DeletedAccount {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            name: row.read("name")?,
+            deleted_at: row.read("deleted_at")?,
+            actor: row.read("actor")?,
+            origin: row.read("origin")?,
+            gone_at: row.read("gone_at")?,
+        })
+    }
+}
+
 impl<R: StoreRow> FromRow<'_, R> for StoredKey {
     fn from_row(row: &R) -> sqlx::Result<Self> {
         let action: Option<Action> = row.read("action")?;
@@ -148,6 +164,17 @@ impl<R: StoreRow> FromRow<'_, R> for StoredKey {
             reserved_at: row.read("reserved_at")?,
             receipt: action.zip(objects).map(|(action, objects)| Receipt { action, objects }),
             answer: row.read("answer")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for SealedSecret {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            secret: row.read("secret")?,
+            created_at: row.read("created_at")?,
+            expires_at: row.read("expires_at")?,
         })
     }
 }
@@ -174,6 +201,7 @@ impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
             created_by: row.read("created_by")?,
             expires_at: row.read("expires_at")?,
             revoked_at: row.read("revoked_at")?,
+            last_used_at: row.read("last_used_at")?,
         })
     }
 }
@@ -360,6 +388,13 @@ impl<R: StoreRow> FromRow<'_, R> for ListedSkip {
             reason: row.read("reason")?,
         };
         Ok(Self { id: row.read("id")?, skip })
+    }
+}
+
+impl ListedSkip {
+    /// The skip, and where it is among those of an account.
+    pub(in crate::store) fn placed(self) -> ((Timestamp, i64), Skip) {
+        ((self.skip.first, self.id), self.skip)
     }
 }
 

@@ -65,17 +65,20 @@ pub enum SealedTable {
     Versions,
     /// Answers to calls that take effect once, which can show these.
     IdempotencyKeys,
+    /// The secrets that requests are signed with.
+    SigningSecrets,
 }
 
 impl SealedTable {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Versions, Self::IdempotencyKeys];
+    pub const ALL: [Self; 3] = [Self::Versions, Self::IdempotencyKeys, Self::SigningSecrets];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Versions => "schedule_versions",
             Self::IdempotencyKeys => "idempotency_keys",
+            Self::SigningSecrets => "signing_secrets",
         }
     }
 
@@ -84,6 +87,7 @@ impl SealedTable {
         match self {
             Self::Versions => &["body", "headers"],
             Self::IdempotencyKeys => &["answer"],
+            Self::SigningSecrets => &["secret"],
         }
     }
 

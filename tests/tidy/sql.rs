@@ -38,7 +38,7 @@ const BATCHES: [&str; 16] = [
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
 /// Single statements that name no account: the file, and how it is told from others there.
-const OTHERS: [(&str, &str); 16] = [
+const OTHERS: [(&str, &str); 19] = [
     // The rows of a page, by the ids that were found for the account.
     ("job_list", "WHERE j.id = unhex(e.value)"),
     ("job_list", "WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3"),
@@ -55,6 +55,11 @@ const OTHERS: [(&str, &str); 16] = [
     ("accounts", "FROM api_keys AS k"),
     ("user_rows", "WHERE m.user_id = $1 ORDER BY a.name"),
     ("user_rows", "WHERE digest = $1 AND expires_at > $2 AND email ="),
+    // Of the keys that were used, with the accounts that authentication has found.
+    ("accounts", "UPDATE api_keys SET last_used_at"),
+    ("accounts", "UPDATE api_keys AS k SET last_used_at"),
+    // Accounts that lack a secret.
+    ("signing", "FROM signing_secrets AS s WHERE s.account_id = a.id"),
     // The end of their time does not depend on whose they are.
     ("user_rows", "DELETE FROM invitations WHERE expires_at <= $1 AND id IN"),
     ("audit", "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE id <"),
@@ -96,6 +101,22 @@ fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Where it is named what goes with an account.
+const CLEARED_IN: &str = "src/store/life.rs";
+
+/// The tables of accounts whose rows would stay when the account is deleted.
+fn check_cleared(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.files.iter().find(|file| file.path == CLEARED_IN) else {
+        return Vec::new();
+    };
+    let tables: BTreeSet<String> =
+        STORES.iter().flat_map(|store| tables_of_accounts(tree, store)).collect();
+    let stays = |table: &String| !file.text.contains(&format!("\"{table}\""));
+    let what = |table| format!("rows of {table} stay when their account is deleted: name it");
+    let stay = tables.into_iter().filter(stays);
+    stay.map(|table| Finding::new(CLEARED_IN, what(table))).collect()
 }
 
 /// The tables of a store with a column `account_id`.
@@ -209,6 +230,16 @@ mod tests {
     #[test]
     fn repository() {
         assert_tidy(&check(&Tree::repository()));
+        assert_tidy(&check_cleared(&Tree::repository()));
+    }
+
+    #[test]
+    fn finds_what_would_outlive_its_account() {
+        let tree =
+            |text| Tree::of(&[("migrations/postgres/0001_tables.sql", TABLES), (CLEARED_IN, text)]);
+        assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
+        let expected = ["src/store/life.rs: rows of jobs stay"];
+        assert_finds(&check_cleared(&tree("// jobs")), &expected);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::net::IpAddr;
 
-use super::{SignUpMode, UserError, Users};
+use super::{SignUpMode, UserError, Users, Visit};
 use crate::accounts::operators::checked_name;
 use crate::accounts::passwords::{Password, Verdict};
+use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
-use crate::domain::{AccountId, SessionId, Timestamp, UserId};
+use crate::domain::{AccountId, AuditId, SessionId, Timestamp, UserId};
 use crate::store::{
-    Account, Ending, Joins, NewSession, NewUser, PasswordHash, Session, User, UserCreated,
+    Account, Act, Ending, Joins, NewSession, NewUser, PasswordHash, User, UserCreated,
 };
 
 /// What somebody types to become a user.
@@ -55,8 +56,9 @@ impl Users {
     /// Makes a user, who belongs to the account that the invitation is for, or to a new one. The
     /// user can sign in then.
     ///
-    /// That there is such a user already is told: nobody could sign up otherwise without a mail,
-    /// which not every installation can send. So it is counted, by client address.
+    /// That there is such a user already is told, to who is invited as that user or where everybody may
+    /// sign up: nobody could sign up otherwise without a mail, which not every installation can send. So it is
+    /// counted, by client address.
     ///
     /// # Errors
     /// If that is not allowed here, or what was typed cannot be used.
@@ -83,7 +85,10 @@ impl Users {
         let id = UserId::new(now, context.random.bits());
         let password = self.0.passwords.hash(sign_up.password).await?;
         let user = NewUser { id, email, password };
-        match context.store.create_user(now, &user, &joins).await? {
+        // The user who is made signs up, nobody else.
+        let author = Author { actor: Actor::User(id), origin: Origin::Client(sign_up.address) };
+        let act = Act { now, author, entry: AuditId::new(now, context.random.bits()) };
+        match context.store.create_user(&act, &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(UserError::EmailTaken),
             UserCreated::NameTaken => {
@@ -178,7 +183,7 @@ impl Users {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sign_out_everywhere(&self, session: &Session) -> Result<(), UserError> {
-        Ok(self.0.context.store.end_sessions(session.user, Ending::All).await?)
+    pub async fn sign_out_everywhere(&self, visit: &Visit) -> Result<(), UserError> {
+        Ok(self.0.context.store.end_sessions(visit.session.user, Ending::All).await?)
     }
 }

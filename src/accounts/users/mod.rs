@@ -32,6 +32,7 @@ pub use mode::SignUpMode;
 
 pub use entry::{SignIn, SignUp, SignedIn};
 pub use error::UserError;
+pub use sessions::Visit;
 
 use super::passwords::{HashCost, Passwords};
 use super::throttle::Throttle;

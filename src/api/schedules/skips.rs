@@ -34,7 +34,7 @@ pub(super) struct Skips {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Skip)]
-pub(super) struct SkipRecord {
+pub(in crate::api) struct SkipRecord {
     #[schema(schema_with = schemas::instant)]
     first_utc: Timestamp,
     #[schema(schema_with = schemas::instant)]

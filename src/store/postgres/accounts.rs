@@ -6,24 +6,28 @@ use sqlx::PgConnection;
 use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
-use super::{PostgresStore, Within};
+use super::{PostgresStore, Within, signing};
 use crate::domain::audit::Action;
 use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
+use crate::store::vault::Vault;
 use crate::store::{
-    Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, Usage, Write,
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
+    Write,
 };
 
 #[async_trait]
 impl AccountStore for PostgresStore {
     async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
+        let vault = self.vault.clone();
         self.api
             .run("create_account", Within::Transaction, move |connection| {
-                Box::pin(create_account(connection, write, name.clone(), plan.clone()))
+                let (vault, name, plan) = (vault.clone(), name.clone(), plan.clone());
+                Box::pin(create_account(connection, vault, write, name, plan))
             })
             .await
     }
@@ -101,8 +105,9 @@ impl AccountStore for PostgresStore {
             .run("keys", Within::Statement, move |connection| {
                 Box::pin(async move {
                     let query = "
-                        SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
-                        WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
+                        SELECT id, name, scope, created_at, created_by, expires_at, revoked_at,
+                               last_used_at
+                        FROM api_keys WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
                     Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
                 })
             })
@@ -140,10 +145,41 @@ impl AccountStore for PostgresStore {
             })
             .await
     }
+
+    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()> {
+        let uses = uses.to_vec();
+        self.api
+            .run("note_key_uses", Within::Statement, move |connection| {
+                Box::pin(note_uses(connection, uses.clone()))
+            })
+            .await
+    }
+}
+
+/// The rows are locked in the order of their ids: another replica may write the same ones.
+const USED: &str = "
+    WITH used AS MATERIALIZED (
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS u (id, account_id, at)
+    ), held AS MATERIALIZED (
+        SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE api_keys AS k SET last_used_at = u.at FROM used AS u
+    WHERE k.id = u.id AND k.account_id = u.account_id AND k.id IN (SELECT id FROM held)
+      AND (k.last_used_at IS NULL OR k.last_used_at < u.at)";
+
+async fn note_uses(connection: &mut PgConnection, uses: Vec<KeyUse>) -> Outcome<()> {
+    sqlx::query(USED)
+        .bind(uses.iter().map(|one| one.key).collect::<Vec<_>>())
+        .bind(uses.iter().map(|one| one.account).collect::<Vec<_>>())
+        .bind(uses.iter().map(|one| one.at).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn create_account(
     connection: &mut PgConnection,
+    vault: Vault,
     write: Write,
     name: String,
     plan: String,
@@ -161,6 +197,7 @@ async fn create_account(
     if made.rows_affected() == 0 {
         return Ok(false);
     }
+    signing::make_first(connection, &vault, &[(write.account, write.now)]).await?;
     audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
     Ok(true)
 }
@@ -204,10 +241,27 @@ async fn set_plan(connection: &mut PgConnection, write: Write, plan: String) -> 
         .execute(&mut *connection)
         .await?;
     if put.rows_affected() > 0 {
+        forget_month(connection, write).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     Ok(true)
 }
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted.
+async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()> {
+    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
+        .bind(write.account)
+        .bind(month_of(write.now))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
+const SUSPENSIONS: &str = "
+    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
+    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
 
 async fn set_suspended(
     connection: &mut PgConnection,
@@ -229,6 +283,7 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

@@ -91,6 +91,13 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
         (upkeep::OLD_JOBS, "_1 (id<?)"),
+        (upkeep::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
+        (
+            crate::store::upkeep::PRUNE_ACCOUNT_SKIPS,
+            "skips_account (account_id=? AND first_tick<?)",
+        ),
+        (crate::store::upkeep::PRUNE_ACCOUNT_LOG, "audit_log_account (account_id=? AND id<?)"),
+        (crate::store::upkeep::PRUNE_KEYS, "api_keys_over (<expr><?)"),
         (audit::PRUNE, "(id<?)"),
         (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
     ] {

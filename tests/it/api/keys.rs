@@ -12,7 +12,7 @@ use punctual::domain::key::ApiKey;
 use serde_json::json;
 
 use super::away_queue::AwayQueue;
-use super::harness::{Service, Setup, schedule_with};
+use super::harness::{Service, Setup, id, schedule_with};
 use punctual::accounts::RateLimits;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -140,7 +140,7 @@ async fn a_rotated_key_works_until_the_overlap_is_over() {
 #[tokio::test]
 async fn a_key_that_can_read_cannot_change() {
     let service = Service::start().await;
-    let schedule = super::harness::id(&service.create(json!({})).await);
+    let schedule = id(&service.create(json!({})).await);
     let key = service.read_key().await;
     let of = |rest: &str| format!("/v1/schedules/{schedule}{rest}");
     for (method, path) in [
@@ -244,4 +244,20 @@ async fn a_known_key_works_on_while_the_store_is_away_for_a_moment() {
     }
     service.advance(1);
     assert_eq!(service.get("/v1/nothing").await.status, 503);
+}
+
+#[tokio::test]
+async fn the_keys_of_a_deleted_account_open_nothing() {
+    let service = Service::start().await;
+    let path = format!("/v1/schedules/{}/trigger", id(&service.create(json!({})).await));
+    service.get("/v1/account").await.ok();
+    service.accounts.delete(Author::SERVICE, &service.account).await.expect("deleted");
+    // The key is remembered for a few seconds; what it opened is not there any more.
+    for (method, path) in [("GET", "/v1/account"), ("POST", "/v1/schedules"), ("POST", &*path)] {
+        let answer = service.call(method, path).json(&schedule_with(json!({}))).send().await;
+        answer.refused(401, "INVALID_API_KEY", "Invalid API key");
+    }
+    service.advance(5);
+    let gone = service.get("/v1/schedules").await;
+    gone.refused(401, "INVALID_API_KEY", "Invalid API key");
 }

@@ -1,6 +1,7 @@
 //! The service in this process, on ports of its own.
 
 use std::path::Path;
+use std::time::Duration;
 
 use punctual::accounts::KeyRequest;
 use punctual::app::{App, Ended};
@@ -74,6 +75,22 @@ impl Service {
             .expect("made")
             .reveal()
             .to_owned()
+    }
+
+    /// The secrets that requests of the usual account are signed with, newest first.
+    pub async fn signing_secrets(&self) -> Vec<String> {
+        let accounts = self.app().accounts();
+        let account = accounts.named("first").await.expect("the usual one");
+        let secrets = accounts.signing_secrets(&account).await.expect("listed");
+        secrets.into_iter().filter_map(|one| Some(one.secret?.reveal().to_string())).collect()
+    }
+
+    /// Gives the usual account a new one.
+    pub async fn rotate_signing_secret(&self, overlap: Duration) {
+        let accounts = self.app().accounts();
+        let account = accounts.named("first").await.expect("the usual one");
+        let rotated = accounts.rotate_signing_secret(Author::SERVICE, &account, overlap).await;
+        rotated.expect("rotated");
     }
 
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.

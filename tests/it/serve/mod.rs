@@ -2,6 +2,8 @@
 //! `tests/servers`. What they share in a test is a database, and a prefix in Redis and etcd.
 
 mod commands;
+mod deletion;
+mod exporting;
 mod idempotency;
 mod leaks;
 mod moving;

@@ -159,6 +159,8 @@ pub async fn several_late_ticks_find_their_places(w: &World) {
         let done = w.fire(soon(minute(3)), &[firing]).await;
         assert_eq!(done.tickets.len(), started, "{policy:?}");
         assert_eq!(done.tickets[0].job, jobs[0].id, "the oldest one starts");
+        let held: Vec<_> = jobs[1..].iter().map(|job| job.id).take(pending - started).collect();
+        assert_eq!(done.held, held, "{policy:?}");
         let made =
             futures_util::future::join_all(jobs.iter().map(|job| w.store.job(w.account, job.id)));
         let made = made.await.into_iter().filter(|job| matches!(job, Ok(Some(_)))).count();

@@ -132,7 +132,8 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
         proofs.into_iter().map(|proof| proof.id).collect::<Vec<_>>()
     };
     assert_eq!(keys(&both).await, ["new", "test"]);
-    assert_eq!(both.stale_secrets().await.expect("count"), 6);
+    // With what the two accounts sign with.
+    assert_eq!(both.stale_secrets().await.expect("count"), 8);
     assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "the old one is needed");
 
     let first = both.reseal(SealedTable::Versions, [0; 16], 2).await.expect("reseal");
@@ -144,6 +145,9 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "an answer needs it");
     let answers = both.reseal(SealedTable::IdempotencyKeys, [0; 16], 9).await.expect("reseal");
     assert_eq!((answers.sealed, answers.unreadable), (1, 0));
+    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "what signs needs it");
+    let signing = both.reseal(SealedTable::SigningSecrets, [0; 16], 9).await.expect("reseal");
+    assert_eq!((signing.sealed, signing.unreadable), (2, 0));
     assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
     assert_eq!(keys(&both).await, ["new"]);
 

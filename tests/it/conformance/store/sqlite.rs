@@ -9,16 +9,16 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    AccountStore, End, Fate, Fired, FiringStore, Result, ScheduleStore, SealedTable, SecretStore,
-    SharedStore, StoreErrorKind,
+    AccountStore, End, Fate, Fired, FiringStore, Locked, Result, ScheduleStore, SealedTable,
+    SecretStore, SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::time::timeout;
 
 use super::damage;
-use super::secrets;
 use super::world::{Home, World, answered, minute, soon, write};
+use super::{secrets, signing};
 use crate::harness::keys::{sealer, sealer_of};
 
 /// A migrated store in a folder of its own.
@@ -241,7 +241,7 @@ async fn a_full_store_says_so_and_recovers() {
         let job = world.manual_job(id, minute(1)).await;
         let claimed = world.claim(minute(1), &[job]).await.remove(0);
         let end = world.completion(&claimed, Some(answered(200, &body)), End::Succeeded);
-        match store.commit(minute(1), &[end]).await {
+        match store.commit(minute(1), &[end], Locked::Awaited).await {
             Ok(_) => kept += 1,
             Err(error) => {
                 assert_eq!(world.status(job).await, JobStatus::Running, "undone whole");
@@ -266,7 +266,7 @@ async fn a_full_store_says_so_and_recovers() {
         exchange: Some(answered(200, &body)),
         end: End::Succeeded,
     };
-    let committed = store.commit(minute(2), &[completion]).await.expect("commit");
+    let committed = store.commit(minute(2), &[completion], Locked::Awaited).await.expect("commit");
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success)]);
 }
 
@@ -292,7 +292,8 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
         world.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)
     };
     let batch = [end(0, b"good"), end(1, b"bad"), end(2, b"good")];
-    let error = world.store.commit(minute(2), &batch).await.expect_err("a bad row");
+    let error =
+        world.store.commit(minute(2), &batch, Locked::Awaited).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
     assert!(!error.is_transient());
     for job in &jobs {
@@ -301,7 +302,8 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     assert_eq!(world.read(id).await.last_run_at, None);
     let committed = world.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 2]);
-    let error = world.store.commit(minute(2), &batch[1..2]).await.expect_err("a bad row");
+    let error =
+        world.store.commit(minute(2), &batch[1..2], Locked::Awaited).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected);
 }
 
@@ -331,14 +333,15 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
 #[tokio::test]
 async fn secrets_open_at_their_own_places_only() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db", "d.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&world, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&world, spoil).await,
-            _ => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+            2 => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+            _ => signing::a_secret_signs_at_its_own_place_only(&world, spoil).await,
         }
     }
 }

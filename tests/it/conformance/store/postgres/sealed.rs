@@ -5,20 +5,21 @@ use std::sync::Arc;
 use punctual::store::SharedStore;
 use punctual::store::postgres::PostgresStore;
 
-use super::super::secrets;
+use super::super::{secrets, signing};
 use super::world;
 use crate::harness::database::{Database, run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_open_at_their_own_places_only() {
-    for case in 0..3 {
+    for case in 0..4 {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let spoil = async |sql| run(&mut database.beside().await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&w, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&w, spoil).await,
-            _ => secrets::plain_secrets_are_read_and_sealed(&w, spoil).await,
+            2 => secrets::plain_secrets_are_read_and_sealed(&w, spoil).await,
+            _ => signing::a_secret_signs_at_its_own_place_only(&w, spoil).await,
         }
     }
 }
