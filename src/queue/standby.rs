@@ -158,6 +158,10 @@ impl Queue for Standby {
         self.shared.count(subject, windows, now).await
     }
 
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        self.shared.give_back(subject, windows, now).await
+    }
+
     async fn ping(&self) -> Result<()> {
         self.shared.ping().await
     }

@@ -135,6 +135,10 @@ impl Queue for GatedQueue {
         gated!(self.count(subject, windows, now))
     }
 
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        gated!(self.give_back(subject, windows, now))
+    }
+
     async fn ping(&self) -> Result<()> {
         gated!(self.ping())
     }

@@ -123,6 +123,11 @@ impl Queue for MemoryQueue {
         Ok(lock(&self.counters).count(subject, windows, now))
     }
 
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        lock(&self.counters).give_back(subject, windows, now);
+        Ok(())
+    }
+
     async fn ping(&self) -> Result<()> {
         Ok(())
     }

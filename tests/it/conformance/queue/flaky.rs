@@ -84,6 +84,11 @@ impl Queue for FlakyQueue {
         self.faults.never_repeated("count", || self.inner.count(subject, windows, now)).await
     }
 
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        let given = || self.inner.give_back(subject, windows, now);
+        self.faults.never_repeated("give_back", given).await
+    }
+
     async fn ping(&self) -> Result<()> {
         repeatable!(self.ping())
     }

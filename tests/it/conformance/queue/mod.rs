@@ -68,6 +68,7 @@ macro_rules! every_case {
                 it_takes_writes,
                 requests_are_counted_in_all_windows_or_none,
                 a_window_without_room_counts_nothing,
+                a_request_is_given_back_while_its_window_lasts,
                 no_more_are_let_through_at_once_than_the_limit,
             }
         }
