@@ -20,6 +20,7 @@ mod dispatcher;
 mod renewer;
 mod request;
 mod running;
+mod shares;
 mod slots;
 
 use std::sync::Arc;
@@ -28,6 +29,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster::SharedCluster;
+use crate::domain::plan::Plans;
 use crate::domain::retry::RetryPolicy;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
@@ -39,6 +42,7 @@ use committer::Committer;
 use dispatcher::Dispatcher;
 use renewer::Renewer;
 use running::{Abort, Running};
+use shares::Shares;
 use slots::Slots;
 
 /// How much an executor does at once, and for how long it claims.
@@ -78,7 +82,28 @@ struct Shared {
     clock: Clock,
     random: Random,
     slots: Arc<Slots>,
+    shares: Shares,
     running: Arc<Running>,
+}
+
+/// What an executor works with.
+pub struct Parts {
+    /// Where jobs are.
+    pub store: SharedStore,
+    /// Where tickets are.
+    pub queue: SharedQueue,
+    /// Who else executes.
+    pub cluster: SharedCluster,
+    /// What the others call this replica.
+    pub replica: String,
+    /// What accounts may have under way.
+    pub plans: Arc<Plans>,
+    /// What sends requests.
+    pub client: Client,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where ids come from.
+    pub random: Random,
 }
 
 /// A running executor.
@@ -94,26 +119,20 @@ const WAITING_OUTCOMES: usize = 4_096;
 
 impl Executor {
     /// Starts the executor's tasks.
-    pub fn start(
-        settings: Settings,
-        store: SharedStore,
-        queue: SharedQueue,
-        client: Client,
-        clock: Clock,
-        random: Random,
-        tasks: &Tasks,
-    ) -> Self {
+    pub fn start(settings: Settings, parts: Parts, tasks: &Tasks) -> Self {
+        let Parts { store, queue, cluster, replica, plans, client, clock, random } = parts;
         EXECUTOR_SLOTS.set(settings.slots);
         let slots = Arc::new(Slots::new(&settings, queue.ticket_hint()));
         let shared = Arc::new(Shared {
             id: ExecutorId(random.bits()),
             settings,
-            store,
+            store: store.clone(),
             queue,
             client,
             clock,
             random,
             slots,
+            shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);

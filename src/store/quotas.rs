@@ -43,6 +43,9 @@ pub trait QuotaStore: Send + Sync {
         ahead: u32,
         wanted: &[Wanted],
     ) -> Result<Vec<Granted>>;
+
+    /// The names of the plans of accounts; those that are not there are left out.
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>>;
 }
 
 /// A number of jobs as a column holds it.

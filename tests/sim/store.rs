@@ -70,6 +70,7 @@ gated! { AccountStore:
 
 gated! { QuotaStore:
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 gated! { ScheduleStore:

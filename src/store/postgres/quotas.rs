@@ -64,6 +64,19 @@ impl QuotaStore for PostgresStore {
             })
             .await
     }
+
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>> {
+        let accounts: Arc<[AccountId]> = accounts.into();
+        self.executor
+            .run("plans_of", Within::Statement, move |connection| {
+                let accounts = accounts.clone();
+                Box::pin(async move {
+                    let query = "SELECT id, plan FROM accounts WHERE id = ANY ($1)";
+                    Ok(sqlx::query_as(query).bind(&*accounts).fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
 }
 
 async fn reserve(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use punctual::domain::plan::Plan;
 use serde_json::{Value, json};
 
 use crate::harness::app::Service;
@@ -54,6 +55,29 @@ async fn no_account_has_more_under_way_than_its_cap() {
         assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
     }
     assert_eq!(most_at_once(&service.target), 7);
+}
+
+#[tokio::test]
+async fn no_account_has_more_under_way_than_its_plan_allows() {
+    let plan = Plan { concurrent_attempts: Some(3), ..Plan::unlimited("three") };
+    let service = Service::on(&[], plan).await;
+    let slow = service.api.create(&service.target.url("/hang"), json!({})).await;
+    let jobs = trigger_often(&service.api, &slow, 20).await;
+    until("the plan is full", async || (service.target.count() == 3).then_some(())).await;
+    // Another account is not kept waiting by those that are put back.
+    let stranger = service.stranger("unlimited").await;
+    let other = Recorder::start().await;
+    let quick = stranger.create(&other.url("/slow/30"), json!({})).await;
+    for id in trigger_often(&stranger, &quick, 10).await {
+        assert_eq!(stranger.finished(&id).await["status"], "SUCCESS");
+    }
+    assert!(most_at_once(&other) > 3, "of an account without a limit");
+    assert_eq!(service.target.count(), 3);
+    service.target.release();
+    for id in jobs {
+        assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
+    }
+    assert_eq!(most_at_once(&service.target), 3);
 }
 
 #[tokio::test]
