@@ -61,10 +61,11 @@ pub(super) fn start_executor(
 }
 
 /// Starts firing ticks and pruning history.
-pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks) {
+pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
-    run(tasks, TaskKind::Leader, context, hint, Leader::new(context.clone(), config.plans.clone()));
+    let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());
+    run(tasks, TaskKind::Leader, context, hint, leader);
     let pruner = Pruner::new(context.clone(), config.retention);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
 }

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::attempt::Attempt;
+use super::ended::Ended;
 use super::slots::Slot;
 use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
@@ -31,7 +32,7 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 /// claim, the tickets of the next are taken.
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
-    outcomes: mpsc::Sender<Completion>,
+    outcomes: mpsc::Sender<Ended>,
     tasks: Tasks,
     /// The claim under way.
     claiming: Option<JoinHandle<Option<Claiming>>>,
@@ -42,7 +43,7 @@ pub(super) struct Dispatcher {
 /// A claim of some tickets' jobs, and what their attempts need.
 struct Start {
     shared: Arc<Shared>,
-    outcomes: mpsc::Sender<Completion>,
+    outcomes: mpsc::Sender<Ended>,
     tasks: Tasks,
     slots: HashMap<JobId, Slot>,
 }
@@ -51,11 +52,7 @@ struct Start {
 type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        outcomes: mpsc::Sender<Completion>,
-        tasks: Tasks,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::Sender<Ended>, tasks: Tasks) -> Self {
         Self { shared, outcomes, tasks, claiming: None, crowded: false }
     }
 
@@ -129,16 +126,18 @@ impl Start {
 }
 
 /// The end of an attempt that cannot be sent. No other would be different.
-fn fail(damaged: Unreadable, shared: &Shared) -> Completion {
+fn fail(damaged: Unreadable, shared: &Shared) -> Ended {
     let Unreadable { job, attempt, failure } = damaged;
-    Completion {
+    let (place, _) = shared.running.enter(job, attempt);
+    let completion = Completion {
         job,
         attempt,
         executor: shared.id,
         completed_at: shared.clock.now(),
         exchange: None,
         end: End::Failed(failure),
-    }
+    };
+    Ended { completion, place }
 }
 
 #[async_trait]

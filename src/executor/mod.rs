@@ -11,12 +11,15 @@
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
 //! from being committed: that job alone ends FAILED `INTERNAL`, and so does one whose request cannot
-//! be read. Rows that somebody else holds keep nobody waiting but their own jobs: claims are renewed
-//! and outcomes committed when they are free.
+//! be read. Rows that somebody else holds keep nobody waiting but their own jobs: their outcomes are
+//! set aside, and committed when they are free. A claim is renewed until its outcome is committed.
 
+mod aside;
 mod attempt;
+mod commit;
 mod committer;
 mod dispatcher;
+mod ended;
 mod renewer;
 mod request;
 mod running;
@@ -35,11 +38,12 @@ use crate::domain::retry::RetryPolicy;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
-use crate::store::{Completion, ExecutorId, SharedStore};
+use crate::store::{ExecutorId, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
 use committer::Committer;
 use dispatcher::Dispatcher;
+use ended::Ended;
 use renewer::Renewer;
 use running::{Abort, Running};
 use shares::Shares;
@@ -144,14 +148,14 @@ impl Executor {
         Self { shared, drained }
     }
 
-    /// How many attempts are under way.
+    /// How many attempts are under way, or have ended and are not committed yet.
     pub fn running(&self) -> usize {
         self.shared.running.len()
     }
 
-    /// Waits for the attempts under way after the first stage of a stop has begun, at most for
-    /// `grace`. What still runs then is aborted and recorded as lost, so that another executor
-    /// goes on with it (STOP-1). Returns whether all ended by themselves.
+    /// Waits for the attempts under way after the first stage of a stop has begun, and for their
+    /// commits, at most for `grace`. What still runs then is aborted and recorded as lost, so that
+    /// another executor goes on with it (STOP-1). Returns whether none was aborted.
     pub async fn stop(&self, grace: Duration) -> bool {
         let idle = async {
             self.drained.cancelled().await;
@@ -162,7 +166,7 @@ impl Executor {
             () = self.shared.clock.sleep(grace) => {
                 let left = self.shared.running.abort_all(Abort::Released);
                 tracing::warn!(left, "grace period over, releasing running attempts");
-                false
+                left == 0
             }
         }
     }
@@ -171,7 +175,7 @@ impl Executor {
 /// Starts the dispatcher; the token is set when it has ended.
 fn start_dispatcher(
     shared: &Arc<Shared>,
-    outcomes: mpsc::Sender<Completion>,
+    outcomes: mpsc::Sender<Ended>,
     tasks: &Tasks,
 ) -> CancellationToken {
     let mut dispatcher = Dispatcher::new(shared.clone(), outcomes, tasks.clone());

@@ -62,7 +62,7 @@ pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated,
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
-    Renewed, Unreadable,
+    Locked, Renewed, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};

@@ -18,10 +18,10 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery, JobStore,
-    KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed, Resealed,
-    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
-    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    KeyCreated, KeyProof, KnownKey, Locked, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
+    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
+    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
+    SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -29,18 +29,20 @@ use punctual::store::{
 };
 
 use crate::gate::Gate;
+use crate::outcomes::Rows;
 
 /// A store whose operations may meet faults.
 pub struct GatedStore {
     pub inner: SharedStore,
     pub gate: Arc<Gate>,
+    pub rows: Arc<Rows>,
 }
 
 /// Implements a part of the contract by passing each method through the gate.
 macro_rules! gated {
     ($contract:ident: $(
         fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $output:ty;
-    )*) => {
+    )* $({ $($more:tt)* })?) => {
         #[async_trait]
         impl $contract for GatedStore {
             $(async fn $name(&self $(, $argument: $type)*) -> Result<$output> {
@@ -49,6 +51,7 @@ macro_rules! gated {
                 };
                 self.gate.pass(stringify!($name), self.inner.$name($($argument),*), failed).await
             })*
+            $($($more)*)?
         }
     };
 }
@@ -104,9 +107,25 @@ gated! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
-    fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
+    {
+        async fn commit(
+            &self,
+            now: Timestamp,
+            completions: &[Completion],
+            locked: Locked,
+        ) -> Result<Committed> {
+            let commit = async {
+                match self.rows.meet(completions, locked).await {
+                    Some(committed) => Ok(committed),
+                    None => self.inner.commit(now, completions, locked).await,
+                }
+            };
+            let failed = |fault| StoreError::new("commit", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("commit", commit, failed).await
+        }
+    }
 }
 
 gated! { SecretStore:

@@ -23,6 +23,9 @@ use crate::target::Target;
 /// How long, in real time, the service may take to come to rest.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a shard rests at most that could not be served.
+pub const LONGEST_REST: Duration = Duration::from_secs(2);
+
 /// A run.
 pub struct World {
     pub seed: u64,
@@ -123,6 +126,12 @@ impl World {
             Some(ended) => self.has_led(ended),
             None => self.restart().await,
         }
+    }
+
+    /// Runs the leader when no shard rests any more that could not be served.
+    pub async fn lead_all(&mut self) {
+        self.clock.advance(LONGEST_REST);
+        self.lead().await;
     }
 
     /// Takes note of what came of a leader's turn.

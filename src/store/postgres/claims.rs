@@ -9,7 +9,6 @@ use sqlx::{FromRow, PgConnection, Row};
 
 use super::commit;
 use super::error::{Outcome, Remedy};
-use super::passing::Locked;
 use super::values::{bounds, number};
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
@@ -18,8 +17,8 @@ use crate::domain::{JobId, Timestamp};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
-    Unreadable,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
+    Result, Unreadable,
 };
 
 impl FromRow<'_, PgRow> for ExpiredClaim {
@@ -163,7 +162,12 @@ impl ClaimStore for PostgresStore {
             .await
     }
 
-    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
+    async fn commit(
+        &self,
+        now: Timestamp,
+        completions: &[Completion],
+        locked: Locked,
+    ) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
         }
@@ -175,8 +179,10 @@ impl ClaimStore for PostgresStore {
             });
             work.await
         };
-        let committed = match with(Locked::Awaited).await {
-            Err(fault) if fault.remedy == Remedy::PassOver => with(Locked::PassedOver).await,
+        let committed = match with(locked).await {
+            Err(fault) if locked == Locked::Awaited && fault.remedy == Remedy::PassOver => {
+                with(Locked::PassedOver).await
+            }
             committed => committed,
         };
         committed.map_err(failed_in("commit"))

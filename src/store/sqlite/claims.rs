@@ -19,8 +19,8 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Renewed, Result,
-    StoreErrorKind, Unreadable,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
+    Result, StoreErrorKind, Unreadable,
 };
 
 impl FromRow<'_, SqliteRow> for ExpiredClaim {
@@ -119,7 +119,13 @@ impl ClaimStore for SqliteStore {
         Ok(jobs.into_iter().map(|(job,)| job).collect())
     }
 
-    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
+    /// Writes take turns, so nobody else holds a row.
+    async fn commit(
+        &self,
+        now: Timestamp,
+        completions: &[Completion],
+        _: Locked,
+    ) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
         }

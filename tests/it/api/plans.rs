@@ -7,7 +7,7 @@ use punctual::accounts::RateLimits;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
-use punctual::runtime::{Pause, Worker};
+use punctual::runtime::{Pause, Random, Worker};
 use punctual::scheduler::{Context, Leader};
 use serde_json::{Value, json};
 
@@ -181,7 +181,7 @@ fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
         clock: service.clock.clone(),
         replica: "test".into(),
     };
-    Leader::new(context, Arc::new(Plans::new(plans)))
+    Leader::new(context, Arc::new(Plans::new(plans)), Random::seeded(5))
 }
 
 /// Fires all that is due.

@@ -23,8 +23,8 @@ use punctual::store::{
     Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
-    JobStore, KeyCreated, KeyProof, KnownKey, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
+    JobStore, KeyCreated, KeyProof, KnownKey, Locked, NewJob, NewKey, NewSchedule, QuotaStore,
+    Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
     ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
     SkipQuery, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
@@ -216,7 +216,7 @@ flaky! { ClaimStore:
         => |lost, again| both(lost, again, claimed);
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn cancelled(&self) -> Vec<JobId>;
-    fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed
+    fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual::domain::JobId;
-use punctual::store::{Cancelled, Change, Changed, End, Fired, StoreErrorKind};
+use punctual::store::{Cancelled, Change, Changed, End, Fired, Locked, StoreErrorKind};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
@@ -177,7 +177,8 @@ async fn nobody_waits_in_a_circle() {
             }
         };
         let fires = async { w.store.fire(w.fence, now, &firings).await.expect("fire") };
-        let commits = async { w.store.commit(now, &backwards).await.expect("commit") };
+        let commits =
+            async { w.store.commit(now, &backwards, Locked::Awaited).await.expect("commit") };
         tokio::join!(fires, commits, cancels, deletes);
     }
     let mut beside = database.beside().await;
