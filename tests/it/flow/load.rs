@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::app::Service;
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::{until, within};
+use crate::harness::wait::{live_for, until, within};
 
 /// The most requests that were under way at the same time.
 fn most_at_once(target: &Recorder) -> usize {
@@ -114,6 +114,8 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     service.api.call("PATCH", &path, Some(&itself)).await.expect("an answer").data();
     service.api.trigger(&schedule).await;
     let refused = until("one is refused", async || {
+        // So seldom that the limit of the key that looks is enough until patience ends.
+        live_for(Duration::from_millis(150)).await;
         service.api.get("/v1/jobs?status=FAILED").await.data()["jobs"].as_array()?.first().cloned()
     })
     .await;
