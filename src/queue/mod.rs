@@ -154,6 +154,11 @@ pub struct Verdict {
 /// The due index, the run queue, and counters that all replicas share.
 #[async_trait]
 pub trait Queue: Send + Sync {
+    /// Makes a shard's due index the epoch's, as it is: what it lacks, and what is wrong in it, is
+    /// for the caller to mend. `Foreign`, and nothing is changed, if there is none or it is of a
+    /// higher epoch.
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>>;
+
     /// Replaces a shard's due index by `entries` and makes it the epoch's. `Foreign`, and nothing
     /// is changed, if the index is of a higher epoch.
     async fn rebuild(

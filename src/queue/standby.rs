@@ -89,6 +89,10 @@ impl Standby {
 
 #[async_trait]
 impl Queue for Standby {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        self.shared.adopt(shard, epoch).await
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,

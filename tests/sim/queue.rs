@@ -69,6 +69,10 @@ macro_rules! gated {
 
 #[async_trait]
 impl Queue for GatedQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        gated!(self.adopt(shard, epoch))
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,

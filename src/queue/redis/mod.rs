@@ -99,6 +99,10 @@ pub async fn ask(settings: &Settings) -> Result<()> {
 
 #[async_trait]
 impl Queue for RedisQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        self.indexes.adopt(&self.server, &self.keys, (shard, epoch)).await
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,

@@ -28,6 +28,10 @@ fn away<T>(operation: &'static str) -> Result<T> {
 
 #[async_trait]
 impl Queue for AwayQueue {
+    async fn adopt(&self, _: ShardId, _: Epoch) -> Result<Index<()>> {
+        away("adopt")
+    }
+
     async fn rebuild(
         &self,
         _: ShardId,

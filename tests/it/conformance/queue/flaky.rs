@@ -25,6 +25,10 @@ macro_rules! repeatable {
 
 #[async_trait]
 impl Queue for FlakyQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        repeatable!(self.adopt(shard, epoch))
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,
