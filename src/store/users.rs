@@ -61,6 +61,16 @@ pub enum Joins {
     Invited(TokenDigest),
 }
 
+impl Joins {
+    /// The account that is made with the user, and when.
+    pub(in crate::store) fn new_account(&self) -> Option<(AccountId, Timestamp)> {
+        match self {
+            Self::New(account) => Some((account.id, account.created_at)),
+            _ => None,
+        }
+    }
+}
+
 /// What became of making a user. All but `Created` change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserCreated {

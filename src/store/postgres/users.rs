@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, Within, user_changes};
+use super::{PostgresStore, Within, signing, user_changes};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
@@ -19,9 +19,18 @@ use crate::store::{
 impl UserStore for PostgresStore {
     async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
         let (act, user, joins) = (*act, user.clone(), joins.clone());
+        let vault = self.vault.clone();
         self.api
             .run("create_user", Within::Transaction, move |connection| {
-                Box::pin(user_changes::create_user(connection, act, user.clone(), joins.clone()))
+                let (vault, user, joins) = (vault.clone(), user.clone(), joins.clone());
+                Box::pin(async move {
+                    let account = joins.new_account();
+                    let created = user_changes::create_user(connection, act, user, joins).await?;
+                    if let (UserCreated::Created, Some(account)) = (created, account) {
+                        signing::make_first(connection, &vault, &[account]).await?;
+                    }
+                    Ok(created)
+                })
             })
             .await
     }

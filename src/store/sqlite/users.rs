@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{SqliteStore, failed_in, user_changes};
+use super::{SqliteStore, failed_in, signing, user_changes};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
@@ -19,8 +19,15 @@ use crate::store::{
 impl UserStore for SqliteStore {
     async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
         let (act, user, joins) = (*act, user.clone(), joins.clone());
+        let (vault, account) = (self.vault.clone(), joins.new_account());
         self.write("create_user", move |connection| {
-            Box::pin(user_changes::create_user(connection, act, user, joins))
+            Box::pin(async move {
+                let created = user_changes::create_user(connection, act, user, joins).await?;
+                if let (UserCreated::Created, Some((id, at))) = (created, account) {
+                    signing::make_first(connection, &vault, id, at).await?;
+                }
+                Ok(created)
+            })
         })
         .await
     }
