@@ -2,9 +2,13 @@ use punctual::domain::audit::Action;
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::Definition;
 use punctual::domain::signing::SigningSecret;
-use punctual::domain::{AccountId, JobId, ScheduleId, SigningSecretId, Timestamp};
-use punctual::store::{AuditQuery, Claims, KnownSecret, NewJob, NewSecret, Triggered};
+use punctual::domain::{AccountId, JobId, ScheduleId, SigningSecretId, Timestamp, UserId};
+use punctual::store::{
+    Account, AuditQuery, Claims, Joins, KnownSecret, NewJob, NewSecret, NewUser, Triggered,
+    UserCreated,
+};
 
+use super::users::{act, address, hash};
 use super::world::{World, definition, minute};
 
 fn secret(byte: u8) -> SigningSecret {
@@ -64,6 +68,13 @@ pub async fn an_account_has_one_from_the_beginning(w: &World) {
     w.store.make_first_secrets().await.expect("nothing to do");
     assert_eq!(first(w, w.account).await, own);
     assert_eq!(secrets(w, AccountId::new(minute(0), 77)).await, []);
+    // Of those who sign up too.
+    let account = Account::new(AccountId::new(minute(4), 8), "dans", minute(4));
+    let id = account.id;
+    let dan = NewUser { id: UserId::new(minute(4), 8), email: address("dan"), password: hash("x") };
+    let made = w.store.create_user(&act(w, minute(4)), &dan, &Joins::New(account)).await;
+    assert_eq!(made.expect("create"), UserCreated::Created);
+    first(w, id).await;
 }
 
 pub async fn only_jobs_that_sign_are_given_secrets(w: &World) {
