@@ -100,13 +100,21 @@ struct KeyLine {
     created_by: Option<String>,
     expires_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
 }
 
 impl From<KeyRecord> for KeyLine {
     fn from(key: KeyRecord) -> Self {
-        let KeyRecord { id, name, scope, created_at, created_by, expires_at, revoked_at } = key;
-        let (id, scope) = (id.to_string(), scope.as_str());
-        Self { id, name, scope, created_at, created_by, expires_at, revoked_at }
+        Self {
+            id: key.id.to_string(),
+            name: key.name,
+            scope: key.scope.as_str(),
+            created_at: key.created_at,
+            created_by: key.created_by,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            last_used_at: key.last_used_at,
+        }
     }
 }
 
