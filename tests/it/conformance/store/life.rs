@@ -32,6 +32,7 @@ pub async fn fill(w: &World) -> (Claimed, JobId) {
     let invitation = new_invitation(1, "cy");
     assert!(w.store.create_invitation(&w.write(minute(3)), &invitation).await.expect("invite"));
     let wanted = Wanted { account: w.account, quota: 100, jobs: 1 };
+    w.store.begin_months(minute(3), &[w.account]).await.expect("begin");
     w.store.reserve_jobs(minute(3), 0, &[wanted]).await.expect("reserve");
     let once = Once { key: OnceKey([7; 16]), holder: 8 };
     let reservation = Reservation { once, request: [9; 32] };
@@ -48,7 +49,8 @@ pub async fn fill_foreign(w: &World) -> NewSchedule {
     for n in [1, 2] {
         let job = NewJob { id: JobId::new(minute(2), n), schedule: new.id };
         let write = w.write_for(w.foreign, minute(2));
-        w.store.create_job(&write, &job).await.expect("create").expect("a ticket");
+        let made = w.store.create_job(&write, &job, None).await.expect("create");
+        made.ticket().expect("a ticket");
     }
     let done = JobId::new(minute(2), 1);
     w.run(minute(2), done, End::Retry(failure(), minute(3))).await;

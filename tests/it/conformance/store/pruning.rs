@@ -88,7 +88,7 @@ pub async fn a_shorter_history_goes_row_by_row(w: &World) {
         .create_schedules(&w.write_for(w.foreign, minute(1)), &[other], None)
         .await
         .expect("create");
-    w.store.create_job(&w.write_for(w.foreign, minute(2)), &job).await.expect("create");
+    w.store.create_job(&w.write_for(w.foreign, minute(2)), &job, None).await.expect("create");
     w.run(minute(2), theirs, End::Succeeded).await;
 
     let mut rounds = Vec::new();
