@@ -9,7 +9,9 @@
 //! - A revoked key is refused on every replica within 5 s: what is known of a key is used for 4 s
 //!   at most, counted from before the store was asked.
 //! - A text with a wrong checksum never reaches the store. A well-formed key that this replica
-//!   has not seen working reaches it only while its client address has failed seldom enough.
+//!   has not seen working reaches it only while its client address has failed seldom enough, once
+//!   this replica has seen it fail.
+//! - A call asks the shared counters once, unless an address that has failed shows a key that works.
 //! - A refused call is counted nowhere.
 //! - When a key was used last is told by what is noted in passing ([`KeyUseWriter`]): no call waits
 //!   for it to be written.

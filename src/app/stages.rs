@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use super::StartError;
 use super::time::TimeKeeper;
 use crate::config::Config;
-use crate::executor::Executor;
+use crate::executor::{self, Executor};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
 use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
@@ -46,11 +46,16 @@ pub(super) fn start_executor(
 ) -> Executor {
     Executor::start(
         config.executor.clone(),
-        context.store.clone(),
-        context.queue.clone(),
-        client.clone(),
-        context.clock.clone(),
-        random.clone(),
+        executor::Parts {
+            store: context.store.clone(),
+            queue: context.queue.clone(),
+            cluster: context.cluster.clone(),
+            replica: context.replica.clone(),
+            plans: config.plans.clone(),
+            client: client.clone(),
+            clock: context.clock.clone(),
+            random: random.clone(),
+        },
         tasks,
     )
 }

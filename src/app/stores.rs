@@ -29,6 +29,8 @@ pub(super) struct Ready {
     pub(super) shards: u16,
     /// Tells the store from all others.
     pub(super) installation: u32,
+    /// The names of the plans that accounts are on.
+    pub(super) plans: Vec<String>,
 }
 
 impl OpenStore {
@@ -165,7 +167,8 @@ impl OpenStore {
         let installation = store.installation(proposed).await?;
         keeper.ask().await?;
         store.prepare(clock.now()).await?;
-        Ok(Ready { shards, installation })
+        let plans = store.plans_in_use().await?;
+        Ok(Ready { shards, installation, plans })
     }
 }
 

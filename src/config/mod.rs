@@ -28,6 +28,7 @@ pub use document::{Setting, settings};
 pub use effective::Loaded;
 pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
+pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
 pub use work::Rate;

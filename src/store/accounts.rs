@@ -66,7 +66,7 @@ pub enum KeyCreated {
 }
 
 /// A key to be stored in the place of another one, with its name and scope, and as much time to
-/// live as that one had.
+/// live as that one was made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// The key that it replaces.
@@ -77,6 +77,18 @@ pub struct Rotation {
     pub new: KeyId,
     /// The hash of the whole new key.
     pub digest: KeyDigest,
+}
+
+impl Rotation {
+    /// How many keys, of those that work, it ends at once.
+    pub(in crate::store) fn ended_by(&self, now: Timestamp) -> u64 {
+        u64::from(self.old_expires_at <= now)
+    }
+
+    /// What the audit log says of it: the old key and the new one.
+    pub(in crate::store) fn objects(&self) -> String {
+        format!("{} {}", self.old, self.new)
+    }
 }
 
 /// What became of a rotation.

@@ -22,6 +22,7 @@ pub(super) const API_KEYS: &[(&str, Form)] = &[
     ("digest", Bytes),
     ("created_at", Plain),
     ("created_by", Plain),
+    ("life_ms", Plain),
     ("expires_at", Plain),
     ("revoked_at", Plain),
     ("last_used_at", Plain),

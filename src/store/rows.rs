@@ -13,8 +13,7 @@ use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::{
-    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
-    UnreadableFields,
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
 };
 use crate::domain::{
     AccountId, AuditId, JobId, KeyId, ScheduleId, SigningSecretId, Timestamp, VersionId,
@@ -81,9 +80,16 @@ pub(in crate::store) use row_that_holds;
 
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
-    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, SigningSecretId, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
+    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, HttpMethod, JobId, JobStatus, KeyId,
+    OverlapPolicy, ScheduleId, Scope, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
+}
+
+/// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one
+/// such row among others must not be unreadable.
+fn error_code<R: StoreRow>(row: &R) -> sqlx::Result<Option<ErrorCode>> {
+    let name: Option<String> = row.read("error_code")?;
+    Ok(name.map(|name| name.parse().unwrap_or(ErrorCode::Internal)))
 }
 
 /// A number that is stored as an `S`.
@@ -283,7 +289,7 @@ impl<R: StoreRow> FromRow<'_, R> for Job {
             started_at: row.read("started_at")?,
             completed_at: row.read("completed_at")?,
             duration_ms: some_number::<i64, _>(row, "duration_ms")?,
-            error_code: row.read("error_code")?,
+            error_code: error_code(row)?,
             error_message: row.read("error_message")?,
             created_at: row.read("created_at")?,
             updated_at: row.read("updated_at")?,
@@ -300,7 +306,7 @@ impl<R: StoreRow> FromRow<'_, R> for Attempt {
             completed_at: row.read("completed_at")?,
             duration_ms: some_number::<i64, _>(row, "duration_ms")?,
             status_code: some_number::<i32, _>(row, "status_code")?,
-            error_code: row.read("error_code")?,
+            error_code: error_code(row)?,
             error_message: row.read("error_message")?,
             timings: timings_of(timings.as_deref()),
         })

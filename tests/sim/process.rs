@@ -8,7 +8,7 @@ use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
-use punctual::executor::{Executor, Settings};
+use punctual::executor::{self, Executor, Settings};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Context, Leader, Sweeper};
@@ -85,11 +85,16 @@ impl Process {
         let client = client.expect("sound settings");
         let executor = Executor::start(
             Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
-            store.clone(),
-            queue.clone(),
-            client.clone(),
-            clock.clone(),
-            random.clone(),
+            executor::Parts {
+                store: store.clone(),
+                queue: queue.clone(),
+                cluster: context.cluster.clone(),
+                replica: context.replica.clone(),
+                plans: Arc::default(),
+                client: client.clone(),
+                clock: clock.clone(),
+                random: random.clone(),
+            },
             &tasks,
         );
         let (commands, clock) = (tasks.clone(), clock.clone());

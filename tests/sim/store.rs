@@ -77,6 +77,7 @@ gated! { AccountStore:
 gated! { QuotaStore:
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
+    fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 gated! { ScheduleStore:

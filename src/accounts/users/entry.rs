@@ -107,13 +107,11 @@ impl Users {
         let now = self.0.context.clock.now();
         let typed = sign_in.email.parse::<EmailAddress>().ok();
         let typed = typed.zip(Password::new(sign_in.password).ok());
-        let Some((email, password)) = typed else {
-            self.0.throttle.sign_in_from(sign_in.address, now).await?;
-            return Err(UserError::WrongCredentials);
-        };
-        self.0.throttle.sign_in(&email, sign_in.address, now).await?;
+        self.0.throttle.sign_in(sign_in.address, now).await?;
+        let (email, password) = typed.ok_or(UserError::WrongCredentials)?;
         let user = self.0.context.store.user_named(&email).await?;
-        let user = self.verified(user, &password).await?.ok_or(UserError::WrongCredentials)?;
+        let user = self.verified(&email, user, &password, now).await?;
+        let user = user.ok_or(UserError::WrongCredentials)?;
         let signed_in = self.begin_session(&user, now).await?;
         if let Some(previous) = sign_in.previous {
             self.sign_out(previous).await?;
@@ -121,13 +119,17 @@ impl Users {
         Ok(signed_in)
     }
 
-    /// The user, if it is the password and the user is not disabled; whose hash is made anew if it
-    /// was too little work.
+    /// The user with this address, if it is the password and the user is not disabled; whose hash is
+    /// made anew if it was too little work.
     pub(super) async fn verified(
         &self,
+        email: &EmailAddress,
         user: Option<User>,
         password: &Password,
+        now: Timestamp,
     ) -> Result<Option<User>, UserError> {
+        let version = user.as_ref().map_or(0, |user| user.password_version);
+        self.0.throttle.password(email, version, now).await?;
         let hash: Option<&PasswordHash> = user.as_ref().map(|user| &user.password);
         let verdict = self.0.passwords.verify(password, hash).await?;
         let Some(user) = user.filter(|user| user.disabled_at.is_none()) else { return Ok(None) };
@@ -140,6 +142,7 @@ impl Users {
                 store.rehash_password(user.id, user.password_version, &hash).await?;
             }
         }
+        self.0.throttle.was_right(email, version, now).await;
         Ok(Some(user))
     }
 

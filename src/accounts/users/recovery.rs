@@ -29,10 +29,11 @@ impl Users {
         new: &Password,
     ) -> Result<(), UserError> {
         let (context, session) = (&self.0.context, &visit.session);
-        self.0.throttle.password(&session.email, context.clock.now()).await?;
         let present = Password::new(present).map_err(|_| UserError::WrongCredentials)?;
         let user = context.store.user(session.user).await?;
-        let user = self.verified(user, &present).await?.ok_or(UserError::WrongCredentials)?;
+        let now = context.clock.now();
+        let user = self.verified(&session.email, user, &present, now).await?;
+        let user = user.ok_or(UserError::WrongCredentials)?;
         let hash = self.0.passwords.hash(new).await?;
         // Only the password that was verified: another change may have come first.
         let (version, keep) = (Some(user.password_version), Some(session.id));

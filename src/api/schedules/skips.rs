@@ -42,13 +42,13 @@ pub(in crate::api) struct SkipRecord {
     /// Exact to 10,000.
     count: u32,
     #[schema(schema_with = schemas::skip_reason)]
-    reason: &'static str,
+    reason: String,
 }
 
 impl From<Skip> for SkipRecord {
     fn from(skip: Skip) -> Self {
         let Skip { first, last, count, reason } = skip;
-        Self { first_utc: first, last_utc: last, count, reason: reason.as_str() }
+        Self { first_utc: first, last_utc: last, count, reason }
     }
 }
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::account_lock::lock;
 use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
@@ -290,13 +291,6 @@ async fn set_suspended(
     Ok(true)
 }
 
-/// Locks an account, so that what it has can be counted and added to by one at a time. A statement
-/// of its own: the next one sees what the others have added before. `false` if there is none.
-pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcome<bool> {
-    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE");
-    Ok(query.bind(id).fetch_optional(connection).await?.is_some())
-}
-
 /// How many keys of the account work.
 async fn working_keys(connection: &mut PgConnection, write: Write) -> Outcome<u64> {
     let working = sqlx::query_scalar(
@@ -322,8 +316,9 @@ async fn create_key(
         return Ok(KeyCreated::TooMany);
     }
     sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
+                               life_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $7::bigint - $6)",
     )
     .bind(key.id)
     .bind(write.account)
@@ -346,16 +341,26 @@ async fn rotate_key(
     rotation: Rotation,
 ) -> Outcome<Rotated> {
     lock(connection, write.account).await?;
-    if working_keys(connection, write).await? >= MOST_KEYS {
+    let works: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2
+             AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3))",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if !works {
+        return Ok(Rotated::NotFound);
+    }
+    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
         return Ok(Rotated::TooMany);
     }
-    let made = sqlx::query(
+    sqlx::query(
         "INSERT INTO api_keys
-             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         SELECT $3, account_id, name, scope, $4, $5, $5 + (expires_at - created_at), $6
-         FROM api_keys
-         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL
-           AND (expires_at IS NULL OR expires_at > $5)",
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by, life_ms)
+         SELECT $3, account_id, name, scope, $4, $5, $5 + life_ms, $6, life_ms
+         FROM api_keys WHERE id = $1 AND account_id = $2",
     )
     .bind(rotation.old)
     .bind(write.account)
@@ -365,9 +370,6 @@ async fn rotate_key(
     .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
-    if made.rows_affected() == 0 {
-        return Ok(Rotated::NotFound);
-    }
     sqlx::query(
         "UPDATE api_keys SET expires_at = least(coalesce(expires_at, $3), $3)
          WHERE id = $1 AND account_id = $2",
@@ -377,7 +379,7 @@ async fn rotate_key(
     .bind(rotation.old_expires_at)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
     Ok(Rotated::Done)
 }
 

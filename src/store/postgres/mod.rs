@@ -49,6 +49,7 @@
 //! requests); a server that does not even say that time is up is given up after eight. When it is
 //! back, so is the store.
 
+mod account_lock;
 mod accounts;
 mod audit;
 mod batch;

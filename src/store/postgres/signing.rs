@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::accounts::lock;
+use super::account_lock::lock;
 use super::audit;
 use super::error::Outcome;
 use super::{PostgresStore, Within};

@@ -225,8 +225,9 @@ async fn create_key(
         return Ok(KeyCreated::TooMany);
     }
     let made = sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8 FROM accounts WHERE id = ?2",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
+                               life_ms)
+         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8, ?7 - ?6 FROM accounts WHERE id = ?2",
     )
     .bind(key.id)
     .bind(write.account)
@@ -251,16 +252,26 @@ async fn rotate_key(
     write: Write,
     rotation: Rotation,
 ) -> Outcome<Rotated> {
-    if working_keys(connection, write).await? >= MOST_KEYS {
+    let works: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2
+             AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3))",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if !works {
+        return Ok(Rotated::NotFound);
+    }
+    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
         return Ok(Rotated::TooMany);
     }
-    let made = sqlx::query(
+    sqlx::query(
         "INSERT INTO api_keys
-             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + (expires_at - created_at), ?6
-         FROM api_keys
-         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL
-           AND (expires_at IS NULL OR expires_at > ?5)",
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by, life_ms)
+         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + life_ms, ?6, life_ms
+         FROM api_keys WHERE id = ?1 AND account_id = ?2",
     )
     .bind(rotation.old)
     .bind(write.account)
@@ -270,9 +281,6 @@ async fn rotate_key(
     .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
-    if made.rows_affected() == 0 {
-        return Ok(Rotated::NotFound);
-    }
     sqlx::query(
         "UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?3), ?3)
          WHERE id = ?1 AND account_id = ?2",
@@ -282,7 +290,7 @@ async fn rotate_key(
     .bind(rotation.old_expires_at)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
     Ok(Rotated::Done)
 }
 

@@ -38,7 +38,7 @@ async fn hand_out(store: SharedStore) -> Vec<String> {
     w.users.complete_reset(&used, &password("another horse"), HOME).await.expect("set");
     let session = w.sign_in("ann", "another horse").await.expect("signed in").token;
     w.context.clock.advance(Duration::from_secs(1_800));
-    let ann = w.users.session(&session).await.expect("a session");
+    let ann = w.users.visit(&session, HOME).await.expect("a session");
     let account = w.users.memberships(&ann).await.expect("listed")[0].account;
     w.users.request_reset("bob@example.com", HOME).await.expect("asked");
     let mut tokens = vec![session.reveal().to_owned()];

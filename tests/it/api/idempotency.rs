@@ -4,8 +4,7 @@ use punctual::domain::AccountId;
 use punctual::domain::audit::Author;
 use punctual::domain::call::OnceKey;
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
+use sqlx::{Connection, Executor};
 
 use super::harness::{Answer, Service, id, schedule_with};
 use crate::harness::wait::until;
@@ -22,12 +21,6 @@ async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer 
 async fn schedules(service: &Service) -> u64 {
     let list = service.get("/v1/schedules").await;
     list.body["pagination"]["total"].as_u64().expect("a number")
-}
-
-/// Works on the service's store beside it.
-async fn beside(service: &Service) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
-    options.connect().await.expect("opened")
 }
 
 #[track_caller]
@@ -142,7 +135,7 @@ async fn two_calls_at_once_take_effect_once() {
 async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
     let service = Service::start().await;
     let many = json!(vec![schedule_with(json!({})); 500]);
-    let mut store = beside(&service).await;
+    let mut store = service.beside().await;
     {
         let mut call = Box::pin(post(&service, "/v1/schedules/bulk", "k", &many));
         let is_reserved = async {
@@ -183,7 +176,7 @@ async fn what_took_effect_before_its_process_died_is_answered_from_its_receipt()
     for (path, body) in &calls {
         answers.push(post(&service, path, "k", body).await);
     }
-    let mut store = beside(&service).await;
+    let mut store = service.beside().await;
     store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
     store.close().await.expect("closed");
     let before = entries(&service).await;
@@ -237,7 +230,7 @@ async fn what_passes_is_not_kept() {
     let service = Service::start().await;
     let schedule = id(&service.create(json!({})).await);
     let trigger = format!("/v1/schedules/{schedule}/trigger");
-    let mut store = beside(&service).await;
+    let mut store = service.beside().await;
     store.execute("ALTER TABLE jobs RENAME TO gone").await.expect("broken");
     let failed = post(&service, &trigger, "k", &json!({})).await;
     assert_eq!(failed.status, 500, "{}", failed.text);

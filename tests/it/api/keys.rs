@@ -1,12 +1,17 @@
 //! Authentication: every way to show, or not to show, a key.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use punctual::accounts::{Authenticator, Presented, RateLimiter};
 use punctual::domain::KeyId;
 use punctual::domain::audit::Author;
 use punctual::domain::key::ApiKey;
 use serde_json::json;
 
+use super::away_queue::AwayQueue;
 use super::harness::{Service, Setup, id, schedule_with};
 use punctual::accounts::RateLimits;
 
@@ -176,6 +181,42 @@ async fn an_address_that_shows_many_wrong_keys_is_stopped_before_any_look_up() {
     answer.refused(429, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded");
     let elsewhere = service.bare("GET", "/v1/jobs").key(&unknown(4)).from(9).send().await;
     assert_eq!(elsewhere.status, 503, "another address still reaches the store");
+}
+
+/// One that is far away, as Redis can be.
+#[tokio::test]
+async fn a_call_asks_the_shared_counters_once() {
+    let service = Service::start().await;
+    let queue = Arc::new(AwayQueue::default());
+    let limiter = RateLimiter::new(queue.clone(), RateLimits { per_minute: 4, per_hour: 100 });
+    let (store, clock) = (service.store.clone(), service.clock.clone());
+    let authenticator = Authenticator::new(store, limiter, clock, Arc::default());
+    let unknown = ApiKey::new(KeyId::new(super::harness::START, 1), |bytes| bytes.fill(1));
+    let mistaken = ApiKey::new(KeyId::new(super::harness::START, 2), |bytes| bytes.fill(2));
+    let address = IpAddr::from([192, 0, 2, 1]);
+    // New, known, of nobody, of nobody as is known, of nobody at an address that is known.
+    for text in
+        [&service.key, &service.key, "x", unknown.reveal(), unknown.reveal(), mistaken.reveal()]
+    {
+        queue.asked.store(0, Ordering::Relaxed);
+        authenticator.admit(Presented::Text(text), address).await;
+        assert_eq!(queue.asked.load(Ordering::Relaxed), 1, "{text}");
+    }
+    // What a key at such an address has taken is given back.
+    let other = service.stranger().await;
+    for key in [&other, &service.read_key().await] {
+        let decision = authenticator.admit(Presented::Text(key), address).await;
+        assert!(decision.outcome.is_err(), "the address has used up its four");
+    }
+    service.advance(60);
+    for key in [&other, &service.read_key().await, &service.read_key().await] {
+        let decision = authenticator.admit(Presented::Text(key), address).await;
+        assert!(decision.outcome.is_ok(), "{:?}", decision.outcome);
+    }
+    for left in (0..4).rev() {
+        let decision = authenticator.admit(Presented::Nothing, address).await;
+        assert_eq!(decision.standing.expect("counted").remaining, left);
+    }
 }
 
 #[tokio::test]

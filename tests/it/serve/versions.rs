@@ -21,6 +21,10 @@ const EXPANDING: &str = "
     ALTER TABLE api_keys ADD COLUMN used_at bigint;
     ALTER TABLE skips ADD COLUMN note text;
     CREATE TABLE channels (id uuid PRIMARY KEY);
+    INSERT INTO audit_log (id, account_id, actor, action, object, origin)
+    SELECT gen_random_uuid(), id, 'service', 'thing.done', 'thing_1', 'service' FROM accounts;
+    INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
+    SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules;
     INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
     VALUES (9999, 'later', TRUE, '', 0);";
 
@@ -41,6 +45,8 @@ async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     let path = format!("/v1/schedules/{schedule}");
     assert_eq!(api.get(&path).await.status, 200);
     assert_eq!(api.get("/v1/schedules").await.status, 200);
+    assert_eq!(api.get(&format!("{path}/skips")).await.data()["skips"][0]["reason"], "weather");
+    assert_eq!(api.get("/v1/audit-log").await.status, 200);
     assert_eq!(api.job(&warm).await["status"], "SUCCESS");
     let changed = api.call("PATCH", &path, Some(&json!({ "isEnabled": false }))).await;
     changed.expect("an answer").data();

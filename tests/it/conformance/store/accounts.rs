@@ -99,6 +99,39 @@ pub async fn a_rotated_key_and_its_successor_overlap(w: &World) {
     assert!(known.digest.matches(&KeyDigest([8; 32])));
 }
 
+/// A key that is only left until the overlap is over is rotated again: by somebody who has lost what
+/// took its place.
+pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &World) {
+    let long = NewKey { expires_at: Some(minute(1_000)), ..new_key(2) };
+    for key in [new_key(1), long] {
+        w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
+    }
+    let write = w.write(minute(30));
+    for (old, new) in [(1, 3), (1, 4), (2, 5), (2, 6)] {
+        let rotated = w.store.rotate_key(&write, &rotation(old, new)).await.expect("rotate");
+        assert_eq!(rotated, Rotated::Done);
+    }
+    let keys = w.store.keys(w.account).await.expect("list");
+    let of = |number| keys.iter().find(|key| key.id == new_key(number).id).expect("a key");
+    assert_eq!((of(3).expires_at, of(4).expires_at), (None, None));
+    assert_eq!((of(5).expires_at, of(6).expires_at), (Some(minute(1_030)), Some(minute(1_030))));
+}
+
+/// As many keys as there may be: one can take another one's place at once, and no further one.
+pub async fn a_full_account_rotates_what_ends_at_once(w: &World) {
+    for number in 1..=10 {
+        w.store.create_key(&w.write(minute(0)), &new_key(number)).await.expect("create");
+    }
+    let rotate =
+        async |rotation| w.store.rotate_key(&w.write(minute(30)), &rotation).await.expect("rotate");
+    assert_eq!(rotate(rotation(1, 11)).await, Rotated::TooMany);
+    assert_eq!(rotate(rotation(99, 12)).await, Rotated::NotFound);
+    let at_once = |old, new| Rotation { old_expires_at: minute(30), ..rotation(old, new) };
+    assert_eq!(rotate(at_once(1, 13)).await, Rotated::Done);
+    assert_eq!(rotate(at_once(1, 14)).await, Rotated::NotFound, "it works no longer");
+    assert_eq!(w.store.usage(w.account, minute(30)).await.expect("read").keys, 10);
+}
+
 pub async fn only_a_key_of_the_account_that_works_is_rotated(w: &World) {
     let expired = NewKey { expires_at: Some(minute(30)), ..new_key(1) };
     w.store.create_key(&w.write(minute(0)), &expired).await.expect("create");

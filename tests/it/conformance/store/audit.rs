@@ -27,7 +27,7 @@ async fn entries(w: &World) -> Vec<AuditEntry> {
 async fn last_is(w: &World, count: usize, action: Action, object: impl ToString) {
     let entries = entries(w).await;
     let last = entries.last().expect("an entry");
-    assert_eq!((entries.len(), last.action), (count, action), "{entries:?}");
+    assert_eq!((entries.len(), &*last.action), (count, action.as_str()), "{entries:?}");
     assert_eq!(last.object, object.to_string());
 }
 
@@ -51,7 +51,8 @@ pub async fn an_entry_says_who_did_what_from_where(w: &World) {
         .iter()
         .map(|entry| {
             let AuditEntry { id, actor, action, object, origin } = entry;
-            (id.timestamp(), actor.as_str(), *action, object.clone(), origin.as_str())
+            let action: Action = action.parse().expect("an action");
+            (id.timestamp(), actor.as_str(), action, object.clone(), origin.as_str())
         })
         .collect();
     let key = key.to_string();
@@ -135,7 +136,8 @@ pub async fn who_belongs_to_an_account_is_entered(w: &World) {
 pub async fn who_joins_is_entered_once(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     // In the same instant as the account.
-    let told = entries(w).await.into_iter().find(|entry| entry.action == Action::MemberAdded);
+    let told =
+        entries(w).await.into_iter().find(|entry| entry.action == Action::MemberAdded.as_str());
     assert_eq!(told.expect("an entry").object, ann.to_string());
     let [bobs, cys] = [(1, "bob"), (2, "cy")].map(|(n, name)| new_invitation(n, name));
     for invitation in [&bobs, &cys] {
@@ -161,7 +163,7 @@ pub async fn who_joins_is_entered_once(w: &World) {
     w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
     let page = w.store.audit_log(id, &everything()).await.expect("list");
     let told: Vec<_> = page.entries.iter().map(|one| (one.action, one.object.clone())).collect();
-    assert_eq!(told, [(Action::AccountCreated, id.to_string())]);
+    assert_eq!(told, [(Action::AccountCreated.as_str().to_owned(), id.to_string())]);
 }
 
 pub async fn what_changes_nothing_is_not_entered(w: &World) {
@@ -197,9 +199,9 @@ pub async fn what_changes_nothing_is_not_entered(w: &World) {
     for _ in 0..2 {
         assert!(w.store.revoke_key(&write(), new_key(2).id).await.expect("revoke"));
     }
-    let actions: Vec<_> = entries(w).await.iter().map(|entry| entry.action).collect();
-    assert_eq!(actions[BEFORE], Action::ScheduleTriggered);
-    let count = |action| actions.iter().filter(|one| **one == action).count();
+    let actions: Vec<_> = entries(w).await.iter().map(|entry| entry.action.clone()).collect();
+    assert_eq!(actions[BEFORE], Action::ScheduleTriggered.as_str());
+    let count = |action: Action| actions.iter().filter(|one| *one == action.as_str()).count();
     assert_eq!((count(Action::JobCancelled), count(Action::KeyRevoked)), (1, 1), "{actions:?}");
 }
 

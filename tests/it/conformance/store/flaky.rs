@@ -157,6 +157,7 @@ flaky! { QuotaStore:
     // What was reserved by the call whose answer was lost is lost too.
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
+    fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 flaky! { ScheduleStore:

@@ -5,8 +5,9 @@ use punctual::domain::schedule::SkipReason;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
-    Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, MemberChange, MemberChanged,
-    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Wanted, Write,
+    Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, Locked, MemberChange,
+    MemberChanged, NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered,
+    Wanted, Write,
 };
 
 use super::accounts::new_key;
@@ -50,7 +51,7 @@ pub async fn fill_foreign(w: &World) -> NewSchedule {
         let job = NewJob { id: JobId::new(minute(2), n), schedule: new.id };
         let write = w.write_for(w.foreign, minute(2));
         let made = w.store.create_job(&write, &job, None).await.expect("create");
-        made.ticket().expect("a ticket");
+        assert!(matches!(made, Triggered::Created(_)), "{made:?}");
     }
     let done = JobId::new(minute(2), 1);
     w.run(minute(2), done, End::Retry(failure(), minute(3))).await;
@@ -112,7 +113,7 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!(w.store.late(minute(9), None, 100).await.expect("read"), []);
     // An attempt that was under way ends as it ends.
     let ended = w.completion(&running, None, End::Succeeded);
-    let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
+    let committed = w.store.commit(minute(5), &[ended], Locked::Awaited).await.expect("commit");
     assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
 }
 
@@ -134,7 +135,7 @@ pub async fn what_it_had_goes_in_small_batches(w: &World) {
     assert_eq!(w.store.job(w.account, running.job).await.expect("read"), None);
     // The executor that still runs one learns that it has lost it.
     let ended = w.completion(&running, None, End::Succeeded);
-    let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
+    let committed = w.store.commit(minute(5), &[ended], Locked::Awaited).await.expect("commit");
     assert_eq!(committed.fates, [Fate::Lost]);
 }
 

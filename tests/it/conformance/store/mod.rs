@@ -71,6 +71,8 @@ macro_rules! every_case {
                 a_key_needs_an_account,
                 revoking_is_for_good,
                 a_rotated_key_and_its_successor_overlap,
+                a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as,
+                a_full_account_rotates_what_ends_at_once,
                 only_a_key_of_the_account_that_works_is_rotated,
                 rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,

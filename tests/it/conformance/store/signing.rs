@@ -3,7 +3,7 @@ use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::Definition;
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, JobId, ScheduleId, SigningSecretId, Timestamp};
-use punctual::store::{AuditQuery, Claims, KnownSecret, NewJob, NewSecret};
+use punctual::store::{AuditQuery, Claims, KnownSecret, NewJob, NewSecret, Triggered};
 
 use super::world::{World, definition, minute};
 
@@ -12,7 +12,8 @@ fn secret(byte: u8) -> SigningSecret {
 }
 
 pub fn new_secret(byte: u8, old_expires_at: Timestamp) -> NewSecret {
-    let id = SigningSecretId::new(minute(0), byte.into());
+    // Not of the instant of the accounts: their ids are those of their first secrets.
+    let id = SigningSecretId::new(minute(1), byte.into());
     NewSecret { id, secret: secret(byte), old_expires_at }
 }
 
@@ -39,8 +40,9 @@ async fn schedule(w: &World, account: AccountId, sign_requests: bool) -> Schedul
 
 async fn job(w: &World, account: AccountId, schedule: ScheduleId, at: Timestamp) -> JobId {
     let new = NewJob { id: JobId::new(at, w.random.bits()), schedule };
-    let made = w.store.create_job(&w.write_for(account, at), &new).await;
-    made.expect("create").expect("a schedule").job
+    let made = w.store.create_job(&w.write_for(account, at), &new, None).await;
+    assert!(matches!(made, Ok(Triggered::Created(_))), "{made:?}");
+    new.id
 }
 
 /// What signs a job of the world's account that is claimed at an instant.

@@ -79,7 +79,8 @@ async fn a_call_that_takes_effect_just_now_is_running() {
         Reservation { once, request: [1; 32] }
     };
     let reserve = async |holder| {
-        let reserved = w.store.reserve(w.account, minute(1), &asks(holder));
+        let asked = asks(holder);
+        let reserved = w.store.reserve(w.account, minute(1), &asked);
         timeout(AT_ONCE, reserved).await.expect("at once").expect("reserve")
     };
     assert_eq!(reserve(1).await, Reserved::Yours);

@@ -193,7 +193,7 @@ async fn nobody_waits_in_a_circle() {
     for round in 1..=12 {
         let mut ids = Vec::new();
         for _ in 0..6 {
-            let policy = punctual::domain::schedule::OverlapPolicy::QueueOne;
+            let policy = OverlapPolicy::QueueOne;
             ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
         }
         let (mut jobs, mut firings) = (Vec::new(), Vec::new());
