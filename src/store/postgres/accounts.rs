@@ -260,7 +260,7 @@ async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()
 }
 
 /// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
-const SUSPENSIONS: &str = "
+pub(super) const SUSPENSIONS: &str = "
     WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
     UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
 

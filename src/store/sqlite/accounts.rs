@@ -188,15 +188,15 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
-        // What leaders have read before does not fire.
-        sqlx::query("UPDATE shards SET suspensions = suspensions + 1")
-            .execute(&mut *connection)
-            .await?;
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }
     is_there(connection, write.account).await
 }
+
+/// What leaders have read before does not fire.
+pub(super) const SUSPENSIONS: &str = "UPDATE shards SET suspensions = suspensions + 1";
 
 async fn is_there(connection: &mut SqliteConnection, id: AccountId) -> Outcome<bool> {
     let known = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)");
