@@ -28,7 +28,13 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     assert_eq!(key.plan, "free");
     let found = w.store.candidates(SHARD, &[id]).await.expect("read");
     assert_eq!(found[0].plan.as_deref(), Some("free"));
-    assert_eq!(w.store.plans_in_use().await.expect("read"), ["free", UNLIMITED]);
+    let beside = async |known: &[&str]| {
+        let known: Vec<_> = known.iter().map(ToString::to_string).collect();
+        w.store.plans_beside(&known).await.expect("read")
+    };
+    assert_eq!(beside(&[]).await, ["free", UNLIMITED]);
+    assert_eq!(beside(&[UNLIMITED, "large"]).await, ["free"]);
+    assert!(beside(&[UNLIMITED, "free"]).await.is_empty());
     let nobody = w.write_for(AccountId::new(minute(0), 99), minute(1));
     assert!(!w.store.set_plan(&nobody, "free").await.expect("set"));
     assert!(!w.store.set_suspended(&nobody, true).await.expect("set"));
