@@ -248,6 +248,7 @@ pub async fn candidates_are_what_can_fire(w: &World) {
     let found = w.store.candidates(SHARD, &[disabled, id, elsewhere, missing]).await.expect("read");
     let read = w.read(id).await;
     let expected = Candidate {
+        suspensions: 0,
         schedule: id,
         account: w.account,
         plan: None,

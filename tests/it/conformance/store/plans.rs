@@ -262,6 +262,26 @@ pub async fn a_job_by_hand_is_counted_if_it_is_made(w: &World) {
     assert_eq!(usage.quota_exhausted_at, Some(minute(1)));
 }
 
+pub async fn another_plan_comes_before_or_after_what_it_limits(w: &World) {
+    let schedule = w.schedule().await;
+    for round in 1..=ROUNDS {
+        let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule };
+        let (store, write) = (w.steady.clone(), w.write(minute(1)));
+        let made =
+            w.spawn(async move { store.create_job(&write, &new, Some(99)).await.expect("create") });
+        let (store, write, new) = (w.steady.clone(), w.write(minute(1)), w.new_schedule());
+        let created = w.spawn(async move {
+            store.create_schedules(&write, &[new], Some(round + 1)).await.expect("create")
+        });
+        let plan = if round % 2 == 0 { "even" } else { "odd" };
+        assert!(w.steady.set_plan(&w.write(minute(1)), plan).await.expect("set"));
+        assert!(made.await.ticket().is_some());
+        assert_eq!(created.await, Created::All);
+    }
+    w.store.set_plan(&w.write(minute(1)), "last").await.expect("set");
+    assert_eq!(reserve(w, minute(1), ROUNDS + 1, 0, 9).await, (1, true), "all are counted");
+}
+
 pub async fn of_many_jobs_by_hand_none_is_too_much(w: &World) {
     let schedule = w.schedule().await;
     let triggers = (0..12).map(|_| {
