@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::guard::Reader;
+use super::guard::{Reader, account_gone};
 use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};
@@ -136,7 +136,7 @@ pub(super) async fn get_account(
     Reader(account): Reader,
 ) -> Result<Data<AccountRecord>, ApiError> {
     let overview = api.accounts.overview(account).await?;
-    let overview = overview.ok_or_else(|| ApiError::internal("the account of a key is gone"))?;
+    let overview = overview.ok_or_else(account_gone)?;
     let rates = api.authenticator.rates(&overview.plan);
     Ok(Data::of(AccountRecord::new(overview, rates)))
 }

@@ -138,7 +138,7 @@ impl App {
         let executor =
             executor.then(|| stages::start_executor(config, &context, tasks, &client, &random));
         if config.roles.scheduler {
-            stages::start_scheduler(config, &context, tasks);
+            stages::start_scheduler(config, &context, tasks, &random);
         }
 
         let tasks = tasks.clone();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
+use super::ended::Ended;
 use super::request::build;
 use super::running::{Abort, Place};
 use super::slots::Slot;
@@ -31,7 +32,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Sends the request and hands in what came of it. The slot is freed before the commit, so
     /// that a slow one does not keep other attempts from starting, unless far too many wait.
-    pub(super) async fn run(mut self, outcomes: mpsc::Sender<Completion>) {
+    pub(super) async fn run(mut self, outcomes: mpsc::Sender<Ended>) {
         let _held = ATTEMPTS_RUNNING.hold();
         let ended = self.send().await;
         Point::AfterSend.reach();
@@ -40,9 +41,8 @@ impl Attempt {
         drop(self.slot);
         // The committer outlives the attempts; if it is gone all the same, the sweep takes over.
         if let Ok(room) = room {
-            room.send(completion);
+            room.send(Ended { completion, place: self.place });
         }
-        drop(self.place);
     }
 
     async fn send(&mut self) -> Result<Exchange, Abort> {
@@ -53,7 +53,7 @@ impl Attempt {
             return Err(Abort::Released);
         }
         let timeout = Duration::from_secs(u64::from(self.claimed.definition.timeout_seconds));
-        let request = match build(&self.claimed) {
+        let request = match build(&self.claimed, shared.clock.now()) {
             Ok(request) => request,
             Err(failure) => return Ok(unsent(failure)),
         };

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::Shared;
 use super::attempt::Attempt;
+use super::ended::Ended;
 use super::slots::Slot;
 use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
@@ -31,7 +32,7 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 /// claim, the tickets of the next are taken.
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
-    outcomes: mpsc::Sender<Completion>,
+    outcomes: mpsc::Sender<Ended>,
     tasks: Tasks,
     /// The claim under way.
     claiming: Option<JoinHandle<Option<Claiming>>>,
@@ -42,7 +43,7 @@ pub(super) struct Dispatcher {
 /// A claim of some tickets' jobs, and what their attempts need.
 struct Start {
     shared: Arc<Shared>,
-    outcomes: mpsc::Sender<Completion>,
+    outcomes: mpsc::Sender<Ended>,
     tasks: Tasks,
     slots: HashMap<JobId, Slot>,
 }
@@ -51,12 +52,20 @@ struct Start {
 type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        outcomes: mpsc::Sender<Completion>,
-        tasks: Tasks,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::Sender<Ended>, tasks: Tasks) -> Self {
         Self { shared, outcomes, tasks, claiming: None, crowded: false }
+    }
+
+    /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
+    /// it is not known what they may, the sweep finds the jobs again.
+    async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
+        let Shared { shares, slots, queue, clock, .. } = &*self.shared;
+        let shares = shares.of(&tickets, clock.monotonic()).await?;
+        let (tickets, beyond) = slots.within(&shares, tickets, clock.monotonic());
+        if !beyond.is_empty() {
+            queue.push(&beyond).await?;
+        }
+        Ok(tickets)
     }
 
     /// Starts what the tickets are for. Their slots are held from here on.
@@ -117,16 +126,18 @@ impl Start {
 }
 
 /// The end of an attempt that cannot be sent. No other would be different.
-fn fail(damaged: Unreadable, shared: &Shared) -> Completion {
+fn fail(damaged: Unreadable, shared: &Shared) -> Ended {
     let Unreadable { job, attempt, failure } = damaged;
-    Completion {
+    let (place, _) = shared.running.enter(job, attempt);
+    let completion = Completion {
         job,
         attempt,
         executor: shared.id,
         completed_at: shared.clock.now(),
         exchange: None,
         end: End::Failed(failure),
-    }
+    };
+    Ended { completion, place }
 }
 
 #[async_trait]
@@ -143,13 +154,14 @@ impl Worker for Dispatcher {
         }
         // Before the room is looked at: a slot freed in between is then not missed.
         self.shared.slots.want_more();
-        let mut room = self.shared.slots.room();
+        let mut room = self.shared.slots.room(self.shared.clock.monotonic());
         room.total = room.total.min(BATCH);
         if room.total == 0 {
             self.crowded = true;
             return Ok(Pause::For(LONGEST_REST));
         }
         let (tickets, next) = self.shared.queue.take(now, &room).await?;
+        let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
             self.settle().await?;
             let rest = now.plus(LONGEST_REST);

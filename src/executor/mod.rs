@@ -11,15 +11,19 @@
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
 //! from being committed: that job alone ends FAILED `INTERNAL`, and so does one whose request cannot
-//! be read. Rows that somebody else holds keep nobody waiting but their own jobs: claims are renewed
-//! and outcomes committed when they are free.
+//! be read. Rows that somebody else holds keep nobody waiting but their own jobs: their outcomes are
+//! set aside, and committed when they are free. A claim is renewed until its outcome is committed.
 
+mod aside;
 mod attempt;
+mod commit;
 mod committer;
 mod dispatcher;
+mod ended;
 mod renewer;
 mod request;
 mod running;
+mod shares;
 mod slots;
 
 use std::sync::Arc;
@@ -28,17 +32,21 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster::SharedCluster;
+use crate::domain::plan::Plans;
 use crate::domain::retry::RetryPolicy;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
-use crate::store::{Completion, ExecutorId, SharedStore};
+use crate::store::{ExecutorId, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
 use committer::Committer;
 use dispatcher::Dispatcher;
+use ended::Ended;
 use renewer::Renewer;
 use running::{Abort, Running};
+use shares::Shares;
 use slots::Slots;
 
 /// How much an executor does at once, and for how long it claims.
@@ -78,7 +86,28 @@ struct Shared {
     clock: Clock,
     random: Random,
     slots: Arc<Slots>,
+    shares: Shares,
     running: Arc<Running>,
+}
+
+/// What an executor works with.
+pub struct Parts {
+    /// Where jobs are.
+    pub store: SharedStore,
+    /// Where tickets are.
+    pub queue: SharedQueue,
+    /// Who else executes.
+    pub cluster: SharedCluster,
+    /// What the others call this replica.
+    pub replica: String,
+    /// What accounts may have under way.
+    pub plans: Arc<Plans>,
+    /// What sends requests.
+    pub client: Client,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where ids come from.
+    pub random: Random,
 }
 
 /// A running executor.
@@ -94,26 +123,20 @@ const WAITING_OUTCOMES: usize = 4_096;
 
 impl Executor {
     /// Starts the executor's tasks.
-    pub fn start(
-        settings: Settings,
-        store: SharedStore,
-        queue: SharedQueue,
-        client: Client,
-        clock: Clock,
-        random: Random,
-        tasks: &Tasks,
-    ) -> Self {
+    pub fn start(settings: Settings, parts: Parts, tasks: &Tasks) -> Self {
+        let Parts { store, queue, cluster, replica, plans, client, clock, random } = parts;
         EXECUTOR_SLOTS.set(settings.slots);
         let slots = Arc::new(Slots::new(&settings, queue.ticket_hint()));
         let shared = Arc::new(Shared {
             id: ExecutorId(random.bits()),
             settings,
-            store,
+            store: store.clone(),
             queue,
             client,
             clock,
             random,
             slots,
+            shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
@@ -125,14 +148,14 @@ impl Executor {
         Self { shared, drained }
     }
 
-    /// How many attempts are under way.
+    /// How many attempts are under way, or have ended and are not committed yet.
     pub fn running(&self) -> usize {
         self.shared.running.len()
     }
 
-    /// Waits for the attempts under way after the first stage of a stop has begun, at most for
-    /// `grace`. What still runs then is aborted and recorded as lost, so that another executor
-    /// goes on with it (STOP-1). Returns whether all ended by themselves.
+    /// Waits for the attempts under way after the first stage of a stop has begun, and for their
+    /// commits, at most for `grace`. What still runs then is aborted and recorded as lost, so that
+    /// another executor goes on with it (STOP-1). Returns whether none was aborted.
     pub async fn stop(&self, grace: Duration) -> bool {
         let idle = async {
             self.drained.cancelled().await;
@@ -143,7 +166,7 @@ impl Executor {
             () = self.shared.clock.sleep(grace) => {
                 let left = self.shared.running.abort_all(Abort::Released);
                 tracing::warn!(left, "grace period over, releasing running attempts");
-                false
+                left == 0
             }
         }
     }
@@ -152,7 +175,7 @@ impl Executor {
 /// Starts the dispatcher; the token is set when it has ended.
 fn start_dispatcher(
     shared: &Arc<Shared>,
-    outcomes: mpsc::Sender<Completion>,
+    outcomes: mpsc::Sender<Ended>,
     tasks: &Tasks,
 ) -> CancellationToken {
     let mut dispatcher = Dispatcher::new(shared.clone(), outcomes, tasks.clone());

@@ -1,6 +1,6 @@
-//! The attempts under way.
+//! The attempts under way: from their claims until their outcomes are committed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
@@ -16,7 +16,7 @@ pub(super) enum Abort {
     Released,
 }
 
-/// The attempts under way, by job.
+/// The attempts under way.
 #[derive(Default)]
 pub(super) struct Running {
     attempts: Mutex<Attempts>,
@@ -25,14 +25,11 @@ pub(super) struct Running {
 
 #[derive(Default)]
 struct Attempts {
-    by_job: HashMap<JobId, Entry>,
+    /// How each can be aborted, unless it has been. After a claim was lost, the next attempt of the
+    /// same job may be here beside it.
+    entries: BTreeMap<(JobId, u8), Option<oneshot::Sender<Abort>>>,
     /// Set when all were aborted: what enters after that is, too.
     closed: Option<Abort>,
-}
-
-struct Entry {
-    attempt: u8,
-    abort: Option<oneshot::Sender<Abort>>,
 }
 
 /// An attempt's place among those under way; dropping it takes it out, however it ended.
@@ -55,39 +52,43 @@ impl Running {
             Some(why) => abort.send(why).map_or(None, |()| None),
             None => Some(abort),
         };
-        attempts.by_job.insert(job, Entry { attempt, abort });
+        attempts.entries.insert((job, attempt), abort);
         (Place { running: self.clone(), job, attempt }, aborted)
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.lock().by_job.len()
+        self.lock().entries.len()
     }
 
-    /// All jobs, with their attempts.
+    /// Their jobs and numbers.
     pub(super) fn all(&self) -> Vec<(JobId, u8)> {
-        self.lock().by_job.iter().map(|(job, entry)| (*job, entry.attempt)).collect()
+        self.lock().entries.keys().copied().collect()
     }
 
-    /// Aborts those of the jobs that run here; says how many.
+    /// Aborts the attempts of these jobs; says how many were sending.
     pub(super) fn abort(&self, jobs: &[JobId], why: Abort) -> usize {
         let mut attempts = self.lock();
-        let entries = jobs.iter().filter_map(|job| attempts.by_job.get_mut(job)?.abort.take());
-        entries.filter_map(|abort| abort.send(why).ok()).count()
+        let of_job = |job: &JobId| {
+            let own = attempts.entries.range_mut((*job, u8::MIN)..=(*job, u8::MAX));
+            own.filter_map(|(_, abort)| abort.take()?.send(why).ok()).count()
+        };
+        jobs.iter().map(of_job).sum()
     }
 
-    /// Aborts all, those too that are yet to enter; says how many there are.
+    /// Aborts all, those too that are yet to enter; says how many were sending.
     pub(super) fn abort_all(&self, why: Abort) -> usize {
-        self.lock().closed = Some(why);
-        let jobs: Vec<_> = self.all().into_iter().map(|(job, _)| job).collect();
-        self.abort(&jobs, why)
+        let mut attempts = self.lock();
+        attempts.closed = Some(why);
+        let all = attempts.entries.values_mut();
+        all.filter_map(|abort| abort.take()?.send(why).ok()).count()
     }
 
     /// Waits until there are none.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
-            if self.lock().by_job.is_empty() {
+            if self.lock().entries.is_empty() {
                 return;
             }
             notified.await;
@@ -102,11 +103,8 @@ impl Running {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut attempts = self.running.lock();
-        // After a claim was lost the next attempt of the same job may be here already.
-        if attempts.by_job.get(&self.job).is_some_and(|entry| entry.attempt == self.attempt) {
-            attempts.by_job.remove(&self.job);
-        }
-        if attempts.by_job.is_empty() {
+        attempts.entries.remove(&(self.job, self.attempt));
+        if attempts.entries.is_empty() {
             self.running.idle.notify_waiters();
         }
     }
@@ -122,15 +120,18 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_ends_late_leaves_the_next_one_alone() {
+    fn two_attempts_of_a_job_are_two() {
         let running = Arc::new(Running::default());
-        let (first, _) = running.enter(job(), 1);
+        let (first, mut late) = running.enter(job(), 1);
         let (second, mut aborted) = running.enter(job(), 2);
-        drop(first);
-        assert_eq!(running.all(), [(job(), 2)], "it is still renewed");
-        assert_eq!(running.abort(&[job()], Abort::Cancelled), 1);
-        assert_eq!(aborted.try_recv(), Ok(Abort::Cancelled));
+        assert_eq!(running.all(), [(job(), 1), (job(), 2)], "both are renewed");
         drop(second);
+        assert_eq!(running.all(), [(job(), 1)], "the first one still is");
+        assert!(aborted.try_recv().is_err());
+        assert_eq!(running.abort(&[job()], Abort::Cancelled), 1);
+        assert_eq!(late.try_recv(), Ok(Abort::Cancelled));
+        assert_eq!(running.abort_all(Abort::Released), 0, "it has been told");
+        drop(first);
         assert_eq!(running.len(), 0);
     }
 

@@ -74,17 +74,25 @@ pub(super) struct Comparison {
     after: Option<ScheduleId>,
     /// Whether it goes on without a pause until it is through.
     is_urgent: bool,
+    /// Whether it is then to be gone through once more.
+    again: bool,
 }
 
 impl Comparison {
-    /// One that has nothing to find: the index has just been built.
-    pub(super) fn rested(now: Timestamp) -> Self {
-        Self { at: now.plus(COMPARE_EVERY), after: None, is_urgent: false }
+    /// One that makes no pause.
+    pub(super) fn urgent(now: Timestamp) -> Self {
+        Self { at: now, after: None, is_urgent: true, again: false }
     }
 
-    /// Begins anew and makes no pause: hints may have been lost, of any schedule.
+    /// Makes no pause from now on, and goes through all: hints may have been lost, of any schedule.
+    /// If it makes none already, it comes to its end first: or it never would, if it was urged again
+    /// and again.
     pub(super) fn urge(&mut self, now: Timestamp) {
-        *self = Self { at: now, after: None, is_urgent: true };
+        if self.is_urgent {
+            self.again = true;
+        } else {
+            *self = Self::urgent(now);
+        }
     }
 
     /// Whether it goes on at once.
@@ -113,7 +121,7 @@ impl Comparison {
         }
         let more = page.len() == PAGE as usize && index == Index::Own(());
         self.after = page.last().filter(|_| more).map(|entry| entry.schedule);
-        self.is_urgent &= more;
+        self.is_urgent &= more || std::mem::take(&mut self.again);
         self.at = if self.is_urgent { now } else { now.plus(COMPARE_EVERY) };
         Ok(())
     }

@@ -14,23 +14,29 @@
 //! - At once, by its hint. One that the queue does not take is kept by the replica that made the
 //!   change, and left within a second of the queue's return; one that the leader has taken and
 //!   could not follow is left again.
-//! - If the leader has met an error of the queue, which may have taken hints along, or is told that
-//!   hints were dropped: after a comparison of the whole index with the store, which makes no pause
+//! - If the leader has just taken the shard over or built its index anew, so that one before it may
+//!   have been told; or has met an error of the queue, which may have taken hints along; or is told
+//!   that hints were dropped: after a comparison of the whole index with the store, which makes no pause
 //!   and reads a few pages of 1,000 between two looks at what is due.
 //! - If nobody knows that the hint is lost, because the replica died between the change and its
 //!   hint, or the queue's server lost what it had taken: by the comparison of one page in 10 s, so
 //!   within 10 s for each 1,000 schedules of the shard; 160 s with a million of them in 64 shards.
 //!
-//! On failure a run ends with an error and is tried again, ever slower up to two seconds.
+//! On failure a run ends with an error and is tried again, ever slower up to two seconds. A shard
+//! that cannot be served, or takes long, does so by itself: the others fire on.
 
 mod decide;
+mod erase;
 mod fire;
 mod index;
 mod leader;
+mod led;
 mod prune;
 mod quotas;
+mod round;
 mod sweep;
 
+pub use erase::Eraser;
 pub use leader::Leader;
 pub use prune::{Pruner, PrunerSettings};
 pub use sweep::Sweeper;

@@ -15,7 +15,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
-use crate::store::{Completion, End, ExpiredClaim, Fate};
+use crate::store::{Completion, End, ExpiredClaim, Fate, Locked};
 use crate::telemetry::metrics::{FinalStatus, JOBS_FINISHED, SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
@@ -108,7 +108,7 @@ impl Sweeper {
             return Ok(false);
         }
         let ends: Vec<_> = expired.iter().map(|claim| self.close(claim, now)).collect();
-        let committed = self.context.store.commit(now, &ends).await?;
+        let committed = self.context.store.commit(now, &ends, Locked::Awaited).await?;
         let ended = expired.iter().zip(&committed.fates);
         let busy = ended.filter(|(_, fate)| **fate == Fate::Busy);
         self.overdue.extend(busy.map(|(claim, _)| ((claim.job, claim.attempt), monotonic)));

@@ -22,6 +22,20 @@ impl Parts {
         }
         Ok(self.plans.of(&found.plan))
     }
+
+    /// Since when the account's plan keeps what is over, if it says so; what is older may be there
+    /// for a while, and is not shown.
+    pub(super) async fn kept_since(
+        &self,
+        account: AccountId,
+    ) -> Result<Option<Timestamp>, CommandError> {
+        if self.plans.longest_history().is_none() {
+            return Ok(None);
+        }
+        let found = self.store.account(account).await?.ok_or(CommandError::NoSuchAccount)?;
+        let history = self.plans.of(&found.plan).history();
+        Ok(history.map(|history| self.clock.now().minus(history)))
+    }
 }
 
 /// How many jobs a plan allows in a month, if it limits them.

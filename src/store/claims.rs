@@ -6,6 +6,7 @@ use super::Result;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{Exchange, Failure};
 use crate::domain::schedule::Definition;
+use crate::domain::signing::SigningSecret;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 
@@ -46,6 +47,9 @@ pub struct Claimed {
     pub started_at: Timestamp,
     /// What to send.
     pub definition: Definition,
+    /// What to sign it with, newest first: the account's secrets that sign at the instant of the
+    /// claim. Empty unless requests of the definition are signed.
+    pub signing_secrets: Vec<SigningSecret>,
 }
 
 /// A claimed job whose attempt cannot be sent, because what is stored of it cannot be read. Its
@@ -119,6 +123,16 @@ pub struct Completion {
     pub end: End,
 }
 
+/// What a commit does about rows that somebody else holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// It waits for them for as long as others of the service may need them, and then goes past
+    /// those that are still held.
+    Awaited,
+    /// It goes past them at once.
+    PassedOver,
+}
+
 /// What became of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -178,7 +192,12 @@ pub trait ClaimStore: Send + Sync {
     /// status, streak, active and held job). A run that began before the last one known does not
     /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
     /// one that somebody else holds is passed over, together with all it is to be written with.
-    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
+    async fn commit(
+        &self,
+        now: Timestamp,
+        completions: &[Completion],
+        locked: Locked,
+    ) -> Result<Committed>;
 
     /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
     /// id, beginning after those of `after`; at most `limit`. Rows that are held by somebody or

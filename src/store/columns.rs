@@ -22,8 +22,10 @@ pub(super) const API_KEYS: &[(&str, Form)] = &[
     ("digest", Bytes),
     ("created_at", Plain),
     ("created_by", Plain),
+    ("life_ms", Plain),
     ("expires_at", Plain),
     ("revoked_at", Plain),
+    ("last_used_at", Plain),
 ];
 
 pub(super) const ATTEMPTS: &[(&str, Form)] = &[
@@ -55,17 +57,6 @@ pub(super) const AUDIT_LOG: &[(&str, Form)] = &[
     ("action", Plain),
     ("object", Plain),
     ("origin", Plain),
-];
-
-pub(super) const IDEMPOTENCY_KEYS: &[(&str, Form)] = &[
-    ("id", Id),
-    ("account_id", Id),
-    ("request", Bytes),
-    ("holder", Bytes),
-    ("reserved_at", Plain),
-    ("action", Plain),
-    ("objects", Plain),
-    ("answer", Plain),
 ];
 
 pub(super) const SCHEDULES: &[(&str, Form)] = &[
@@ -142,4 +133,13 @@ pub(super) const JOBS: &[(&str, Form)] = &[
     ("response_truncated", Plain),
     ("response_headers", Plain),
     ("response", Plain),
+];
+
+pub(super) const DELETED_ACCOUNTS: &[(&str, Form)] = &[
+    ("id", Id),
+    ("name", Plain),
+    ("deleted_at", Plain),
+    ("actor", Plain),
+    ("origin", Plain),
+    ("gone_at", Plain),
 ];

@@ -13,7 +13,7 @@
 use sqlx::FromRow;
 
 pub(in crate::store) use super::form::Form;
-use super::{columns, user_rows};
+use super::{columns, idempotency, signing, user_rows};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
 
@@ -57,11 +57,15 @@ pub enum Table {
     AuditLog,
     /// Calls that take effect once.
     IdempotencyKeys,
+    /// What requests are signed with.
+    SigningSecrets,
+    /// Accounts that were deleted.
+    DeletedAccounts,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
@@ -78,6 +82,8 @@ impl Table {
         Self::Resets,
         Self::AuditLog,
         Self::IdempotencyKeys,
+        Self::SigningSecrets,
+        Self::DeletedAccounts,
     ];
 
     /// Its name, in either kind of store.
@@ -99,6 +105,8 @@ impl Table {
             Self::Resets => "password_resets",
             Self::AuditLog => "audit_log",
             Self::IdempotencyKeys => "idempotency_keys",
+            Self::SigningSecrets => "signing_secrets",
+            Self::DeletedAccounts => "deleted_accounts",
         }
     }
 
@@ -140,7 +148,9 @@ impl Table {
             Self::Sessions => user_rows::SESSIONS_COPIED,
             Self::Resets => user_rows::RESETS_COPIED,
             Self::AuditLog => columns::AUDIT_LOG,
-            Self::IdempotencyKeys => columns::IDEMPOTENCY_KEYS,
+            Self::IdempotencyKeys => idempotency::COPIED,
+            Self::SigningSecrets => signing::COPIED,
+            Self::DeletedAccounts => columns::DELETED_ACCOUNTS,
         }
     }
 }

@@ -68,6 +68,9 @@ pub trait QuotaStore: Send + Sync {
     /// Makes the counters of the month that are not there yet, with the jobs that the accounts have
     /// made in it before. May take seconds for one with millions of them.
     async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()>;
+
+    /// The names of the plans of accounts; those that are not there are left out.
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>>;
 }
 
 /// A number of jobs as a column holds it.

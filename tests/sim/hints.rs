@@ -7,11 +7,13 @@ use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{ScheduleId, Timestamp, VersionId};
 use punctual::queue::{Changes, Queue};
+use punctual::runtime::Worker;
 use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
-use crate::world::World;
+use crate::process::{SHARDS, run};
+use crate::world::{LONGEST_REST, World};
 
 /// The shard whose leader comes to the gate first.
 const SHARD: ShardId = ShardId(0);
@@ -29,8 +31,8 @@ enum Cause {
     Mark,
 }
 
-/// Schedule `n` of the shard, in the order of the comparison.
-fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
+/// Schedule `n` of a shard, in the order of the comparison.
+pub fn schedule(shard: ShardId, n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     let definition = Definition {
         cron_expression: "* * * * *".into(),
         timezone: "UTC".into(),
@@ -45,7 +47,7 @@ fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     };
     NewSchedule {
         id: ScheduleId::new(now, n),
-        shard: SHARD,
+        shard,
         name: format!("schedule {n}"),
         description: None,
         version: NewVersion { id: VersionId::new(now, n), definition, host: HostKey(1) },
@@ -56,22 +58,28 @@ fn schedule(n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     }
 }
 
-/// Whether a schedule fires at its first tick that stands behind many others and nobody was told
-/// of.
-async fn fires(cause: Cause) -> bool {
+/// A world with a schedule that is due at its tick, stands behind many others, and that nobody was
+/// told of.
+async fn unheard() -> (World, ScheduleId, Timestamp) {
     let mut world = World::new(7).await;
     let now = world.clock.now();
     let sqlite = world.process().sqlite.clone();
     let tomorrow = now.plus(Duration::from_secs(86_400));
-    let others: Vec<_> = (0..MANY).map(|n| schedule(n, now, tomorrow)).collect();
+    let others: Vec<_> = (0..MANY).map(|n| schedule(SHARD, n, now, tomorrow)).collect();
     for some in others.chunks(500) {
         sqlite.create_schedules(&world.write(), some, None).await.expect("created");
     }
     world.lead().await;
     let tick = now.plus(to_next_minute(now));
-    let unheard = schedule(MANY, now, tick);
+    let unheard = schedule(SHARD, MANY, now, tick);
     let id = unheard.id;
     sqlite.create_schedules(&world.write(), &[unheard], None).await.expect("created");
+    (world, id, tick)
+}
+
+/// Whether that schedule fires.
+async fn fires(cause: Cause) -> bool {
+    let (mut world, id, tick) = unheard().await;
     match cause {
         Cause::None => {}
         Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),
@@ -82,8 +90,8 @@ async fn fires(cause: Cause) -> bool {
     }
     // The first may fail; by the second one all is compared.
     world.lead().await;
-    world.lead().await;
-    world.clock.advance(to_next_minute(now));
+    world.lead_all().await;
+    world.clock.advance(to_next_minute(world.clock.now()));
     world.lead().await;
     world.next_tick(id).await > Some(tick)
 }
@@ -96,15 +104,45 @@ async fn after_an_error_of_the_queue_all_is_compared_at_once() {
 }
 
 #[tokio::test]
+async fn a_queue_that_fails_again_and_again_does_not_keep_the_comparison_from_its_end() {
+    let (mut world, id, tick) = unheard().await;
+    let clock = world.clock.clone();
+    clock.advance(to_next_minute(clock.now()));
+    for failing in [true, false].repeat(10) {
+        if failing {
+            world.process().gate.arm_at("set_due", Fault::Refused);
+        }
+        let leader = world.process().leader.as_mut().expect("here");
+        leader.run_once(clock.now()).await.expect("not all shards have failed");
+        clock.advance(LONGEST_REST);
+    }
+    assert!(world.next_tick(id).await > Some(tick), "it has been found");
+}
+
+/// A world so shortly before the next minute that no page is compared in between.
+async fn before_the_minute(seed: u64) -> World {
+    let mut world = World::new(seed).await;
+    world.clock.advance(to_next_minute(world.clock.now()) - Duration::from_secs(5));
+    world.lead().await;
+    world
+}
+
+/// By a leader; and by one that has been replaced and does not know it, while its successor knows
+/// of no loss.
+#[tokio::test]
 async fn hints_that_cannot_be_followed_are_taken_again() {
-    for failing in ["candidates", "set_due"] {
-        let mut world = World::new(8).await;
-        // So shortly before the tick that no page is compared in between.
-        world.clock.advance(to_next_minute(world.clock.now()) - Duration::from_secs(5));
-        world.lead().await;
+    for (failing, is_replaced) in [("candidates", false), ("set_due", true)] {
+        let mut world = before_the_minute(8).await;
+        if is_replaced {
+            world.process().elect();
+            world.lead().await;
+        }
         world.create_every_minute().await;
         world.process().gate.arm_at(failing, Fault::Refused);
-        world.lead().await;
+        match world.process().zombies.pop() {
+            Some(mut zombie) => run(&mut zombie, &world.clock).await.expect("not all fail"),
+            None => world.lead().await,
+        }
         let id = world.history.alive()[0];
         let tick = world.next_tick(id).await;
         for _ in 0..2 {
@@ -112,5 +150,43 @@ async fn hints_that_cannot_be_followed_are_taken_again() {
             world.lead().await;
         }
         assert!(world.next_tick(id).await > tick, "{failing}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_leader_before_is_told_while_the_index_is_built_is_not_lost() {
+    let mut world = before_the_minute(11).await;
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    world.process().elect();
+    let mut old = world.process().zombies.pop().expect("it has led");
+    let mut new = world.process().leader.take().expect("elected");
+    gate.arm_at("adopt", Fault::Refused);
+    gate.hold("rebuild");
+    let building = {
+        let clock = clock.clone();
+        tokio::spawn(async move {
+            run(&mut new, &clock).await.expect("no fault is armed");
+            new
+        })
+    };
+    gate.reached().await;
+    let now = clock.now();
+    let tick = now.plus(to_next_minute(now));
+    let (sqlite, queue) = (world.process().sqlite.clone(), world.process().queue.clone());
+    let mut schedules = Vec::new();
+    for shard in (0..SHARDS).map(ShardId) {
+        let new = schedule(shard, shard.0.into(), now, tick);
+        schedules.push(new.id);
+        let told = Changes { all: false, schedules: vec![new.id] };
+        sqlite.create_schedules(&world.write(), &[new], None).await.expect("created");
+        queue.hint(shard, &told).await.expect("told");
+    }
+    run(&mut old, &clock).await.expect("no fault is armed");
+    gate.release();
+    world.process().leader = Some(building.await.expect("it does not panic"));
+    clock.advance(to_next_minute(now));
+    world.lead().await;
+    for id in schedules {
+        assert!(world.next_tick(id).await > Some(tick), "it is in the index");
     }
 }

@@ -11,7 +11,8 @@
 //! on real sockets beside each other, so two runs of one seed draw the same steps but may differ
 //! in the order in which answers come; what must hold, holds in any order.
 //!
-//! Beside the seeds there are cases that none of them would draw often: `elections`, `hints`.
+//! Beside the seeds there are cases that none of them would draw often: `elections`, `hints`,
+//! `outcomes`, `shards`.
 //!
 //! `SIM_SEED=7 cargo test --test sim` runs one seed; a failure prints its seed and what happened.
 //! `SIM_RUNS=100` draws that many new seeds.
@@ -29,9 +30,11 @@ mod gate;
 mod hints;
 mod history;
 mod oracle;
+mod outcomes;
 mod process;
 mod queue;
 mod races;
+mod shards;
 mod steps;
 mod store;
 mod target;

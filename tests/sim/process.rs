@@ -8,7 +8,7 @@ use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
-use punctual::executor::{Executor, Settings};
+use punctual::executor::{self, Executor, Settings};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Context, Leader, Sweeper};
@@ -17,6 +17,7 @@ use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};
 
 use crate::gate::Gate;
+use crate::outcomes::Rows;
 use crate::queue::GatedQueue;
 use crate::store::GatedStore;
 
@@ -31,6 +32,7 @@ pub struct Process {
     /// The store without faults, for those who check.
     pub sqlite: Arc<SqliteStore>,
     pub gate: Arc<Gate>,
+    pub rows: Arc<Rows>,
     pub queue: Arc<GatedQueue>,
     pub executor: Executor,
     pub schedules: Schedules,
@@ -43,6 +45,7 @@ pub struct Process {
     pub zombies: Vec<Leader>,
     pub tasks: Tasks,
     context: Context,
+    random: Random,
     _lock: ServerLock,
 }
 
@@ -57,8 +60,10 @@ impl Process {
         let lock = sqlite.lock().expect("nobody else serves the file");
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());
+        let rows = Arc::<Rows>::default();
         let inner: SharedStore = sqlite.clone();
-        let store: SharedStore = Arc::new(GatedStore { inner, gate: gate.clone() });
+        let store: SharedStore =
+            Arc::new(GatedStore { inner, gate: gate.clone(), rows: rows.clone() });
         let queue = Arc::new(GatedQueue::new(gate.clone()));
         let shards = store.set_up_shards(SHARDS).await.expect("set up");
         let context = Context {
@@ -80,11 +85,16 @@ impl Process {
         let client = client.expect("sound settings");
         let executor = Executor::start(
             Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
-            store.clone(),
-            queue.clone(),
-            client.clone(),
-            clock.clone(),
-            random.clone(),
+            executor::Parts {
+                store: store.clone(),
+                queue: queue.clone(),
+                cluster: context.cluster.clone(),
+                replica: context.replica.clone(),
+                plans: Arc::default(),
+                client: client.clone(),
+                clock: clock.clone(),
+                random: random.clone(),
+            },
             &tasks,
         );
         let (commands, clock) = (tasks.clone(), clock.clone());
@@ -98,11 +108,12 @@ impl Process {
             shards,
             plans: Arc::default(),
         });
-        let leader = Some(Leader::new(context.clone(), Arc::default()));
+        let leader = Some(Leader::new(context.clone(), Arc::default(), random.clone()));
         let zombies = Vec::new();
         Self {
             sqlite,
             gate,
+            rows,
             queue,
             executor,
             schedules,
@@ -112,6 +123,7 @@ impl Process {
             zombies,
             tasks,
             context,
+            random: random.clone(),
             _lock: lock,
         }
     }
@@ -119,7 +131,7 @@ impl Process {
     /// A leader of the shards that `cluster` gives it.
     pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
         let context = Context { cluster, replica: replica.to_owned(), ..self.context.clone() };
-        Leader::new(context, Arc::default())
+        Leader::new(context, Arc::default(), self.random.clone())
     }
 
     /// Elects a new leader; the old one is not told.

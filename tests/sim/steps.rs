@@ -117,7 +117,7 @@ impl World {
     async fn zombie(&mut self) {
         self.process().gate.disarm();
         // The new leader takes over for certain.
-        self.lead().await;
+        self.lead_all().await;
         if self.process().zombies.is_empty() {
             return;
         }
@@ -189,7 +189,7 @@ impl World {
         self.process().zombies.clear();
         self.note("heals");
         self.settle().await;
-        self.lead().await;
+        self.lead_all().await;
         self.none_is_due().await;
         // A lost hint is made good by the leader's comparison, a lost queue by a new one.
         self.create_unheard().await;

@@ -10,7 +10,6 @@ use sqlx::PgConnection;
 use super::ending::read;
 use super::error::Outcome;
 use super::overlap;
-use super::passing::Locked;
 use super::runs::count_runs;
 use super::tickets::tickets;
 use crate::domain::outcome::{Exchange, Response};
@@ -18,7 +17,7 @@ use crate::domain::{JobId, Timestamp};
 use crate::store::ending::{Ended, Ending};
 use crate::store::response::{headers_text, without_nul};
 use crate::store::stored::timings_text;
-use crate::store::{Committed, Completion, End, Fate};
+use crate::store::{Committed, Completion, End, Fate, Locked};
 
 /// The responses that one statement takes have about this many bytes.
 const ROUND_BYTES: usize = 4_194_304;

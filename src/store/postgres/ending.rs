@@ -6,10 +6,10 @@ use sqlx::PgConnection;
 
 use super::batch::{Rows, STATES, running};
 use super::error::{Fault, Outcome};
-use super::passing::{Busy, Locked, lock_followers, lock_free};
+use super::passing::{Busy, lock_followers, lock_free};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::ending::{Ending, Running};
-use crate::store::{Completion, StoreErrorKind};
+use crate::store::{Completion, Locked, StoreErrorKind};
 
 /// What becomes of the jobs, and the places of those that have to wait for others. Those whose
 /// claim was lost are left out, and so is the second end of an attempt.

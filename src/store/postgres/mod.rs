@@ -21,7 +21,8 @@
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//! 6. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
+//! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks
+//!    above.
 //! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the
 //!    schedule and before the job. Leaders take those of several accounts, and nothing else, in the
 //!    order of their accounts; they pass over those that are held.
@@ -48,6 +49,7 @@
 //! requests); a server that does not even say that time is up is given up after eight. When it is
 //! back, so is the store.
 
+mod account_lock;
 mod accounts;
 mod audit;
 mod batch;
@@ -57,6 +59,7 @@ mod commit;
 mod copy;
 mod definition;
 mod ending;
+mod erase;
 mod error;
 mod fire;
 mod firing;
@@ -75,6 +78,7 @@ mod runs;
 mod schedule_list;
 mod schedules;
 mod secrets;
+mod signing;
 mod skips;
 mod tickets;
 mod upkeep;

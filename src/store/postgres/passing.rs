@@ -19,15 +19,6 @@ use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::ending::{Ending, Running};
 
-/// What a batch does about rows that somebody else holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Locked {
-    /// It waits for them, as long as its connection does for a lock.
-    Awaited,
-    /// It goes past them.
-    PassedOver,
-}
-
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
 static ALL_STATES: LazyLock<String> =
     LazyLock::new(|| STATES.replace("FOR NO KEY UPDATE OF st", ""));

@@ -95,6 +95,19 @@ impl QuotaStore for PostgresStore {
         });
         begun.await.map_err(|fault| fault.of("begin_months"))
     }
+
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>> {
+        let accounts: Arc<[AccountId]> = accounts.into();
+        self.executor
+            .run("plans_of", Within::Statement, move |connection| {
+                let accounts = accounts.clone();
+                Box::pin(async move {
+                    let query = "SELECT id, plan FROM accounts WHERE id = ANY ($1)";
+                    Ok(sqlx::query_as(query).bind(&*accounts).fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
 }
 
 /// Takes one job of the month, in the transaction that makes it; says so if there is none left.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use super::error::{Fault, Outcome};
-use super::values::key_from;
+use super::values::{json_ids, key_from};
 use super::{SqliteStore, failed_in};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
@@ -59,6 +59,14 @@ impl QuotaStore for SqliteStore {
             .await?;
         }
         Ok(())
+    }
+
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>> {
+        let query = sqlx::query_as(
+            "SELECT id, plan FROM accounts
+             WHERE id IN (SELECT unhex(value) FROM json_each(?1))",
+        );
+        self.readers.all(query.bind(json_ids(accounts))).await.map_err(failed_in("plans_of"))
     }
 }
 

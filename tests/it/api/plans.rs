@@ -7,8 +7,8 @@ use punctual::accounts::RateLimits;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
-use punctual::runtime::{Pause, Worker};
-use punctual::scheduler::{Context, Leader};
+use punctual::runtime::{Pause, Random, Worker};
+use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings};
 use serde_json::{Value, json};
 
 use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
@@ -193,16 +193,20 @@ async fn triggers_and_retries_end_with_the_quota() {
     assert_eq!(service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"], 1);
 }
 
-/// A leader of all shards of a service.
-fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
-    let context = Context {
+/// What the scheduler's loops of a service work with.
+fn context(service: &Service) -> Context {
+    Context {
         store: service.store.clone(),
         queue: service.queue.clone(),
         cluster: Arc::new(SingleNode::new("test", SHARDS)),
         clock: service.clock.clone(),
         replica: "test".into(),
-    };
-    Leader::new(context, Arc::new(Plans::new(plans)))
+    }
+}
+
+/// A leader of all shards of a service.
+fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
+    Leader::new(context(service), Arc::new(Plans::new(plans)), Random::seeded(5))
 }
 
 /// Fires all that is due.
@@ -289,7 +293,8 @@ async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
     let stranger = service.stranger().await;
     for _ in 0..8 {
         let call = service.call("POST", "/v1/schedules").key(&stranger);
-        call.json(&schedule_with(every_five.clone())).send().await.ok();
+        let made = call.json(&schedule_with(every_five.clone())).send().await;
+        assert_eq!(made.status, 201);
     }
     fire(&service, &mut leader).await;
     service.advance(300);
@@ -385,4 +390,40 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
     assert_eq!(jobs(&service).await, 2, "what has become due since then");
     assert_eq!(skips(&service, &schedule).await, [("suspended".into(), 5)]);
     service.patch(&path, &json!({ "name": "new" })).await.ok();
+}
+
+#[tokio::test]
+async fn history_ends_when_the_plan_says() {
+    let plan = Plan { history_days: Some(7), ..Plan::unlimited("free") };
+    let service = limited(plan.clone()).await;
+    let (schedule, old) = service.job().await;
+    let path = format!("/v1/jobs/{old}");
+    service.call("POST", &format!("{path}/cancel")).send().await.ok();
+    assert_eq!(jobs(&service).await, 1);
+    service.advance(8 * 86_400);
+    service.call("POST", &format!("/v1/schedules/{schedule}/trigger")).send().await.ok();
+    let actions = async || {
+        let log = service.get("/v1/audit-log").await.ok()["entries"].clone();
+        let actions = log.as_array().expect("entries").iter().map(|one| one["action"].clone());
+        actions.collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(&service).await, 1, "the young one");
+    service.get(&path).await.refused(404, "NOT_FOUND", "Job not found");
+    assert_eq!(actions().await, ["schedule.triggered"]);
+
+    // What is not shown is there for a while, and then removed.
+    set_plan(&service, "unlimited").await;
+    assert_eq!(jobs(&service).await, 2);
+    service.get(&path).await.ok();
+    set_plan(&service, "free").await;
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let keep = PrunerSettings { history: days(35), audit_log: days(365) };
+    let mut pruner = Pruner::new(context(&service), keep, Arc::new(Plans::new([plan])));
+    pruner.run_once(service.clock.now()).await.expect("pruned");
+    set_plan(&service, "unlimited").await;
+    assert_eq!(jobs(&service).await, 1);
+    let set = "account.plan_set";
+    let mut left = actions().await;
+    left.sort_by_key(ToString::to_string);
+    assert_eq!(left, [set, set, set, "schedule.triggered"]);
 }

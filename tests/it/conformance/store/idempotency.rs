@@ -96,9 +96,9 @@ pub async fn who_has_lost_the_key_has_no_effect(w: &World) {
     let counted = async || w.store.usage(w.account, minute(1)).await.expect("count").jobs_reserved;
     let error =
         w.store.retry_job(&write(w, 1), finished, again, Some(9)).await.expect_err("taken over");
-    assert_eq!(error.kind(), StoreErrorKind::Locked);
+    assert_eq!(error.kind(), StoreErrorKind::TakenOver);
     let error = w.store.create_schedules(&write(w, 1), &[w.new_schedule()], None).await;
-    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::Locked);
+    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::TakenOver);
     assert_eq!(w.store.job(w.account, again).await.expect("read"), None);
     assert_eq!(counted().await, Some(1), "the finished one");
     let retried = w.store.retry_job(&write(w, 2), finished, again, Some(9)).await.expect("retry");

@@ -14,7 +14,11 @@ pub async fn with_policy(w: &World, policy: OverlapPolicy) -> ScheduleId {
 /// How many ticks were skipped because of overlap.
 pub async fn overlaps(w: &World, id: ScheduleId) -> u32 {
     let skips = w.skips(id).await;
-    skips.iter().filter(|skip| skip.reason == SkipReason::Overlap).map(|skip| skip.count).sum()
+    skips
+        .iter()
+        .filter(|skip| skip.reason == SkipReason::Overlap.as_str())
+        .map(|skip| skip.count)
+        .sum()
 }
 
 pub async fn skip_lets_one_run(w: &World) {

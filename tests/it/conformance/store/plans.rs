@@ -36,6 +36,10 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     assert_eq!(beside(&[UNLIMITED, "large"]).await, ["free"]);
     assert!(beside(&[UNLIMITED, "free"]).await.is_empty());
     let nobody = w.write_for(AccountId::new(minute(0), 99), minute(1));
+    let of = w.store.plans_of(&[w.account, nobody.account, w.foreign]).await;
+    let (of, named) = (of.expect("read"), |account, plan: &str| (account, plan.to_owned()));
+    assert!(of.contains(&named(w.account, "free")) && of.contains(&named(w.foreign, UNLIMITED)));
+    assert_eq!((of.len(), w.store.plans_of(&[]).await.expect("read")), (2, Vec::new()));
     assert!(!w.store.set_plan(&nobody, "free").await.expect("set"));
     assert!(!w.store.set_suspended(&nobody, true).await.expect("set"));
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{Claimed, End, Fate, Fired, Firing, Renewed, TickRange, Wanted};
+use punctual::store::{
+    Claimed, End, Fate, Fired, Firing, Renewed, Reservation, Reserved, TickRange, Wanted,
+};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::time::timeout;
@@ -65,6 +68,27 @@ async fn others_are_renewed_and_the_held_one_is_not_lost() {
     hold.rollback().await.expect("roll back");
     let renewed = w.store.renew(&renewal, &all).await.expect("renew");
     assert_eq!((renewed.held.len(), renewed.busy.len()), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_takes_effect_just_now_is_running() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let asks = |holder| {
+        let once = Once { key: OnceKey([5; 16]), holder };
+        Reservation { once, request: [1; 32] }
+    };
+    let reserve = async |holder| {
+        let asked = asks(holder);
+        let reserved = w.store.reserve(w.account, minute(1), &asked);
+        timeout(AT_ONCE, reserved).await.expect("at once").expect("reserve")
+    };
+    assert_eq!(reserve(1).await, Reserved::Yours);
+    let mut other = database.beside().await;
+    let hold = hold(&mut other, "idempotency_keys").await;
+    assert_eq!(reserve(2).await, Reserved::Running);
+    hold.rollback().await.expect("roll back");
+    assert_eq!(reserve(2).await, Reserved::Running);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
-use punctual::store::{Cancelled, Change, Changed, End, Fired, StoreErrorKind};
+use punctual::store::{Cancelled, Change, Changed, End, Fired, Locked, StoreErrorKind};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
@@ -193,7 +193,7 @@ async fn nobody_waits_in_a_circle() {
     for round in 1..=12 {
         let mut ids = Vec::new();
         for _ in 0..6 {
-            let policy = punctual::domain::schedule::OverlapPolicy::QueueOne;
+            let policy = OverlapPolicy::QueueOne;
             ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
         }
         let (mut jobs, mut firings) = (Vec::new(), Vec::new());
@@ -217,7 +217,8 @@ async fn nobody_waits_in_a_circle() {
             }
         };
         let fires = async { w.store.fire(w.fence, now, &firings).await.expect("fire") };
-        let commits = async { w.store.commit(now, &backwards).await.expect("commit") };
+        let commits =
+            async { w.store.commit(now, &backwards, Locked::Awaited).await.expect("commit") };
         tokio::join!(fires, commits, cancels, deletes);
     }
     let mut beside = database.beside().await;

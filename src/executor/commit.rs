@@ -1,0 +1,143 @@
+//! The commit of one batch of outcomes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Shared;
+use super::ended::{Batch, Ended};
+use crate::domain::job::JobStatus;
+use crate::domain::outcome::{ErrorCode, Failure};
+use crate::runtime::faults::Point;
+use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreErrorKind};
+use crate::telemetry::metrics::{
+    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, FinalStatus, JOBS_FINISHED, RETRIES,
+};
+
+/// How often a commit is tried that fails for a reason that time does not mend.
+const HOPELESS_TRIES: u32 = 3;
+/// How soon what could not be committed is tried again.
+pub(super) const FASTEST_RETRY: Duration = Duration::from_millis(50);
+/// The longest pause between two tries, of which each is twice as long as the one before.
+pub(super) const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+
+/// Commits batches.
+#[derive(Clone)]
+pub(super) struct Commit(pub(super) Arc<Shared>);
+
+impl Commit {
+    /// Commits a batch, splitting it as long as the store refuses a row of it. Returns what was
+    /// passed over because somebody else holds its rows.
+    pub(super) async fn run<P>(&self, batch: Batch<P>, locked: Locked) -> Vec<Ended<P>> {
+        let (mut parts, mut held) = (vec![batch], Vec::new());
+        while let Some(mut part) = parts.pop() {
+            match self.try_commit(part.completions(), locked).await {
+                Ok(committed) => {
+                    log(part.completions(), &committed);
+                    let fates = part.into_ended().zip(&committed.fates);
+                    let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
+                    held.extend(busy.map(|(ended, _)| ended));
+                    self.announce(committed).await;
+                }
+                Err(()) if part.len() > 1 => {
+                    let rest = part.split();
+                    parts.push(rest);
+                    parts.push(part);
+                }
+                Err(()) => {
+                    let replaced = part.into_ended().filter_map(replace);
+                    parts.extend(replaced.map(|ended| Batch::from_iter([ended])));
+                }
+            }
+        }
+        held
+    }
+
+    /// Commits a part, again and again while the store is away. `Err` if a row is refused, or makes
+    /// the store fail each time. Claims that end in the meantime make the commit a no-op: the sweep
+    /// has closed their attempts.
+    async fn try_commit(&self, part: &[Completion], locked: Locked) -> Result<Committed, ()> {
+        let shared = &self.0;
+        let mut pause = FASTEST_RETRY;
+        let mut hopeless = 0;
+        loop {
+            let began = shared.clock.monotonic();
+            match shared.store.commit(shared.clock.now(), part, locked).await {
+                Ok(committed) => {
+                    let took = shared.clock.monotonic().saturating_sub(began);
+                    COMMIT_BATCH_SECONDS.record_span(took);
+                    COMMIT_BATCH_SIZE.record_count(part.len());
+                    return Ok(committed);
+                }
+                Err(error)
+                    if error.kind() == StoreErrorKind::Rejected || hopeless == HOPELESS_TRIES =>
+                {
+                    tracing::warn!(%error, rows = part.len(), "store refused outcomes");
+                    return Err(());
+                }
+                Err(error) => {
+                    hopeless += u32::from(is_hopeless(&error));
+                    tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
+                    shared.clock.sleep(pause).await;
+                    pause = (pause * 2).min(SLOWEST_RETRY);
+                }
+            }
+        }
+    }
+
+    async fn announce(&self, committed: Committed) {
+        let count = |wanted: Fate| committed.fates.iter().filter(|fate| **fate == wanted).count();
+        let statuses =
+            [(JobStatus::Success, FinalStatus::Success), (JobStatus::Failed, FinalStatus::Failed)];
+        for (status, label) in statuses {
+            JOBS_FINISHED.with(label).add(count(Fate::Applied(status)) as u64);
+        }
+        RETRIES.add(count(Fate::Applied(JobStatus::Pending)) as u64);
+        CLAIMS_LOST.add(count(Fate::Lost) as u64);
+        if committed.tickets.is_empty() {
+            return;
+        }
+        Point::AfterCommit.reach();
+        if let Err(error) = self.0.queue.push(&committed.tickets).await {
+            tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
+        }
+    }
+}
+
+/// What to commit for a job whose outcome the store refuses.
+fn replace<P>(Ended { completion: mut refused, place }: Ended<P>) -> Option<Ended<P>> {
+    let message = "the outcome of the attempt could not be stored".to_owned();
+    let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
+    if refused.end == end && refused.exchange.is_none() {
+        tracing::error!(job = %refused.job, "store refuses even the failure of a job");
+        return None;
+    }
+    refused.exchange = None;
+    refused.end = end;
+    Some(Ended { completion: refused, place })
+}
+
+/// Whether a row may be the cause, and not the state that the store is in.
+fn is_hopeless(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
+}
+
+fn log(part: &[Completion], committed: &Committed) {
+    for (completion, fate) in part.iter().zip(&committed.fates) {
+        let (job, attempt) = (&completion.job, completion.attempt);
+        let exchange = completion.exchange.as_ref();
+        let duration_ms = exchange.map(|exchange| exchange.duration_ms);
+        let answered = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        let status_code = answered.map(|response| response.status);
+        let error_code = match &completion.end {
+            End::Succeeded => None,
+            End::Failed(failure) | End::Retry(failure, _) => Some(failure.code.as_str()),
+        };
+        match fate {
+            Fate::Applied(status) => {
+                tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, "attempt ended");
+            }
+            Fate::Lost => tracing::debug!(%job, attempt, "attempt ended after its claim was lost"),
+            Fate::Busy => tracing::debug!(%job, attempt, "attempt ended while its job was locked"),
+        }
+    }
+}

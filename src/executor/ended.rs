@@ -1,0 +1,47 @@
+//! Attempts that have ended and are not committed yet.
+
+use super::running::Place;
+use crate::store::Completion;
+
+/// An attempt that has ended, and what keeps its claim renewed until its outcome is committed: what
+/// has been sent is not lost because the store is slow.
+pub(super) struct Ended<P = Place> {
+    pub(super) completion: Completion,
+    pub(super) place: P,
+}
+
+/// Some of them, to be committed at once.
+pub(super) struct Batch<P> {
+    completions: Vec<Completion>,
+    places: Vec<P>,
+}
+
+impl<P> Batch<P> {
+    pub(super) fn len(&self) -> usize {
+        self.completions.len()
+    }
+
+    pub(super) fn completions(&self) -> &[Completion] {
+        &self.completions
+    }
+
+    /// Takes the later half away.
+    pub(super) fn split(&mut self) -> Self {
+        let half = self.len() / 2;
+        let (completions, places) = (self.completions.split_off(half), self.places.split_off(half));
+        Self { completions, places }
+    }
+
+    pub(super) fn into_ended(self) -> impl Iterator<Item = Ended<P>> {
+        let pairs = self.completions.into_iter().zip(self.places);
+        pairs.map(|(completion, place)| Ended { completion, place })
+    }
+}
+
+impl<P> FromIterator<Ended<P>> for Batch<P> {
+    fn from_iter<I: IntoIterator<Item = Ended<P>>>(ended: I) -> Self {
+        let pairs = ended.into_iter().map(|Ended { completion, place }| (completion, place));
+        let (completions, places) = pairs.unzip();
+        Self { completions, places }
+    }
+}

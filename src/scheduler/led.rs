@@ -1,0 +1,244 @@
+//! A shard that is this replica's to lead: taking it over, keeping its index, firing what is due.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::watch;
+
+use super::Context;
+use super::fire::{Rules, fire_batch};
+use super::index::{BATCH, Comparison, apply_hints, rebuild};
+use crate::cluster::{Term, Terms};
+use crate::domain::Timestamp;
+use crate::domain::shard::ShardId;
+use crate::queue::{Index, QueueError};
+use crate::runtime::faults::Point;
+use crate::runtime::{Random, RunError};
+use crate::store::Fence;
+
+/// How long a shard rests in which nothing is due soon; bounds how late a lost hint is noticed.
+const LONGEST_REST: Duration = Duration::from_secs(5);
+/// How soon it is noticed that a term is renewed.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a shard rests that could not be served, at most, the first time; each time it is twice
+/// as long.
+const FASTEST_RETRY: Duration = Duration::from_millis(200);
+/// The longest such rest.
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+
+/// A shard that is this replica's to lead.
+pub(super) struct Led {
+    pub(super) shard: ShardId,
+    pub(super) term: Term,
+    hold: Hold,
+    comparison: Comparison,
+    /// When it is to be served again, if no hint comes first.
+    pub(super) next: Timestamp,
+    /// How often in a row it could not be served. It rests then, whatever hints come.
+    failures: u32,
+}
+
+/// What a leader may do in a shard.
+#[derive(Clone, Copy)]
+enum Hold {
+    /// Nothing yet: it has to raise the epoch first.
+    Coming,
+    /// All there is to do.
+    Taken(Fence),
+    /// Nothing any more: a newer leader has the shard, or has raised the epoch by a term that had
+    /// ended. It says until when the own term was trusted then: whose term is renewed after that
+    /// leads by right, and takes the shard back.
+    Overtaken(Option<Duration>),
+}
+
+/// What all shards of a leader share.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) context: &'a Context,
+    pub(super) rules: &'a Rules,
+    pub(super) terms: &'a watch::Receiver<Terms>,
+    pub(super) random: &'a Random,
+}
+
+impl Parts<'_> {
+    fn is_trusted(&self, term: Term) -> bool {
+        let monotonic = self.context.clock.monotonic();
+        term.trusted_until.is_none_or(|until| monotonic < until)
+    }
+
+    /// Whether a term is still there, and trusted: serving shards takes a while, in which they can
+    /// go to others, and who raises an epoch then would put out the one who leads.
+    fn is_held(&self, shard: ShardId, term: Term) -> bool {
+        let held = self.terms.borrow().get(&shard).copied();
+        held.is_some_and(|held| held.number == term.number && self.is_trusted(held))
+    }
+}
+
+impl Led {
+    /// A shard of a new term.
+    pub(super) fn new(shard: ShardId, term: Term, now: Timestamp) -> Self {
+        let comparison = Comparison::urgent(now);
+        Self { shard, term, hold: Hold::Coming, comparison, next: now, failures: 0 }
+    }
+
+    /// Whether this replica leads it by now.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self.hold, Hold::Taken(_))
+    }
+
+    /// Whether it rests because it could not be served.
+    pub(super) fn rests(&self, now: Timestamp) -> bool {
+        self.failures > 0 && now < self.next
+    }
+
+    /// Does what is to be done. `has_turn`: it may do what can wait too. If that cannot be done, or
+    /// panics, the shard rests. When the queue has failed, hints may have been lost with its answers,
+    /// or with itself.
+    pub(super) async fn serve(
+        &mut self,
+        parts: Parts<'_>,
+        now: Timestamp,
+        has_turn: bool,
+    ) -> Result<(), RunError> {
+        let served = AssertUnwindSafe(self.take_over_or_fire(parts, now, has_turn));
+        let served = served.catch_unwind().await;
+        let longest = now.plus(LONGEST_REST);
+        match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
+            Ok(next) => {
+                self.failures = 0;
+                self.next = next.map_or(longest, |next| next.min(longest));
+                Ok(())
+            }
+            Err(error) => {
+                if error.is::<QueueError>() {
+                    self.comparison.urge(now);
+                }
+                let rest = rest(self.failures, parts.random.unit());
+                self.failures = self.failures.saturating_add(1);
+                self.next = parts.context.clock.now().plus(rest);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the shard over if that is to be done, or fires what is due in it; says when the next
+    /// tick is due.
+    async fn take_over_or_fire(
+        &mut self,
+        parts: Parts<'_>,
+        now: Timestamp,
+        has_turn: bool,
+    ) -> Result<Option<Timestamp>, RunError> {
+        // As it is by now: it may have been renewed, or have ended, while others were served.
+        if !parts.is_held(self.shard, self.term) || !parts.context.clock.is_believed() {
+            return Ok(Some(now.plus(LOOK_AGAIN)));
+        }
+        match self.hold {
+            Hold::Overtaken(until) if until >= self.term.trusted_until => {
+                Ok(Some(now.plus(LOOK_AGAIN)))
+            }
+            Hold::Coming | Hold::Overtaken(_) => self.take_over(parts, now).await,
+            Hold::Taken(fence) => self.fire(parts, fence, now, has_turn).await,
+        }
+    }
+
+    /// Leads the shard from now on, unless another one has begun to in the same moment.
+    async fn take_over(
+        &mut self,
+        parts: Parts<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, RunError> {
+        let (shard, context) = (self.shard, parts.context);
+        if !parts.is_held(shard, self.term) {
+            return Ok(Some(now.plus(LOOK_AGAIN)));
+        }
+        Point::BeforeRaise.reach();
+        let epoch = context.store.raise_epoch(shard, &context.replica, now).await?;
+        Point::AfterRaise.reach();
+        let fence = Fence { shard, epoch };
+        self.hold = Hold::Taken(fence);
+        tracing::debug!(%shard, epoch = epoch.0, "leading shard");
+        // What the leader before has kept serves until it has been compared with the store, page
+        // after page: ticks do not wait until a large index is built.
+        match context.queue.adopt(shard, epoch).await {
+            Ok(Index::Own(())) => self.comparison = Comparison::urgent(now),
+            _ => self.rebuild(context, fence, now).await?,
+        }
+        Ok(Some(now))
+    }
+
+    /// Builds the index anew. What a user changes while the ticks are read may be told to the leader
+    /// before, who still has the index: so it is compared with the store then.
+    async fn rebuild(
+        &mut self,
+        context: &Context,
+        fence: Fence,
+        now: Timestamp,
+    ) -> Result<(), RunError> {
+        match rebuild(context, fence).await? {
+            Index::Own(()) => self.comparison = Comparison::urgent(now),
+            Index::Foreign => self.step_down(fence),
+        }
+        Ok(())
+    }
+
+    fn step_down(&mut self, fence: Fence) {
+        let (shard, epoch) = (fence.shard, fence.epoch.0);
+        tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
+        self.hold = Hold::Overtaken(self.term.trusted_until);
+    }
+
+    async fn fire(
+        &mut self,
+        parts: Parts<'_>,
+        fence: Fence,
+        now: Timestamp,
+        has_turn: bool,
+    ) -> Result<Option<Timestamp>, RunError> {
+        let (shard, context) = (self.shard, parts.context);
+        if apply_hints(context, fence).await? {
+            self.comparison.urge(now);
+        }
+        if self.comparison.is_due(now) && (has_turn || !self.comparison.is_urgent()) {
+            self.comparison.go_on(context, fence, now).await?;
+        }
+        let due = match context.queue.due(shard, fence.epoch, now, BATCH).await? {
+            Index::Own(due) => due,
+            Index::Foreign => {
+                tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
+                self.rebuild(context, fence, now).await?;
+                return Ok(Some(now));
+            }
+        };
+        if due.schedules.is_empty() {
+            return Ok(if self.comparison.is_urgent() { Some(now) } else { due.next });
+        }
+        let ids: Vec<_> = due.schedules.iter().map(|(schedule, _)| *schedule).collect();
+        if !fire_batch(context, parts.rules, fence, now, &ids).await? {
+            self.step_down(fence);
+        }
+        // Whatever else is due by now, the advanced schedules included, is seen at once.
+        Ok(Some(now))
+    }
+}
+
+/// How long a shard rests after it could not be served, when it had failed so often before. No two
+/// shards that fail together are tried together for long; `chance` is from 0 to 1.
+fn rest(failures: u32, chance: f64) -> Duration {
+    let longest = FASTEST_RETRY.saturating_mul(1 << failures.min(10)).min(SLOWEST_RETRY);
+    longest.mul_f64(0.5 + chance / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_up_to_a_bound_and_differ() {
+        let ms = |failures, chance| rest(failures, chance).as_millis();
+        assert_eq!([ms(0, 0.0), ms(0, 1.0)], [100, 200]);
+        assert_eq!([ms(1, 1.0), ms(3, 1.0), ms(4, 1.0)], [400, 1_600, 2_000]);
+        assert_eq!([ms(u32::MAX, 0.0), ms(u32::MAX, 1.0)], [1_000, 2_000]);
+    }
+}

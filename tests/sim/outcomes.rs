@@ -1,0 +1,131 @@
+//! Outcomes that cannot be committed for a while, because the store is slow or somebody else holds
+//! their rows.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use punctual::runtime::Clock;
+use punctual::store::{ClaimStore, Committed, Completion, Fate, Locked};
+use tokio::time::timeout;
+
+use crate::oracle;
+use crate::process::CLAIM_TIME;
+use crate::world::World;
+
+/// How long a commit waits for rows that somebody holds, in real time.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
+/// Jobs whose outcomes come one by one.
+const JOBS: usize = 15;
+
+/// Rows that somebody holds who is not of the service: as SQLite never has them, and other stores.
+#[derive(Default)]
+pub struct Rows {
+    are_held: AtomicBool,
+    /// Commits that have met them and are under way, and how many there were at most.
+    commits: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Rows {
+    /// What a commit says while they are held.
+    pub async fn meet(&self, completions: &[Completion], locked: Locked) -> Option<Committed> {
+        if !self.are_held.load(Ordering::SeqCst) {
+            return None;
+        }
+        let commits = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(commits, Ordering::SeqCst);
+        match locked {
+            Locked::Awaited => tokio::time::sleep(LOCK_TIMEOUT).await,
+            Locked::PassedOver => tokio::task::yield_now().await,
+        }
+        self.commits.fetch_sub(1, Ordering::SeqCst);
+        Some(Committed { fates: vec![Fate::Busy; completions.len()], tickets: Vec::new() })
+    }
+}
+
+/// Lets time pass as it does: in small steps, in which the service can do something.
+async fn pass(clock: &Clock, span: Duration) {
+    let steps = 25;
+    for _ in 0..steps {
+        clock.advance(span / steps);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Time passes until all claims are renewed, several times.
+async fn are_renewed(world: &mut World) {
+    let (clock, sqlite) = (world.clock.clone(), world.process().sqlite.clone());
+    for _ in 0..4 {
+        clock.advance(CLAIM_TIME / 3);
+        let renewed = async {
+            let soon = || clock.now().plus(CLAIM_TIME / 2);
+            while !sqlite.expired(soon(), 99).await.expect("read").is_empty() {
+                pass(&clock, Duration::from_secs(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), renewed).await.expect("they are renewed");
+    }
+}
+
+/// A world whose schedules are never due.
+async fn world() -> World {
+    let mut world = World::new(9).await;
+    world.create_every_minute().await;
+    world
+}
+
+/// All is as it should be in the end.
+async fn holds(mut world: World) {
+    world.heal().await;
+    oracle::judge(&mut world).await;
+    assert!(world.broken.is_empty(), "{}\n{}", world.trace.join("\n"), world.broken.join("\n"));
+}
+
+#[tokio::test]
+async fn outcomes_whose_rows_are_held_are_the_work_of_one_task() {
+    let mut world = world().await;
+    let (clock, rows) = (world.clock.clone(), world.process().rows.clone());
+    rows.are_held.store(true, Ordering::SeqCst);
+    for _ in 0..JOBS {
+        world.trigger().await;
+        pass(&clock, Duration::from_millis(100)).await;
+    }
+    are_renewed(&mut world).await;
+    let held = world.process().executor.running().saturating_sub(world.target.open());
+    assert!(held >= JOBS / 2, "{held} are set aside, others not answered");
+    // Two for what comes, one for what waits.
+    let most = rows.most.load(Ordering::SeqCst);
+    assert!(most <= 3, "{most} commits at once");
+    rows.are_held.store(false, Ordering::SeqCst);
+    holds(world).await;
+}
+
+#[tokio::test]
+async fn the_claim_of_an_outcome_is_renewed_until_it_is_committed() {
+    let mut world = world().await;
+    let gate = world.process().gate.clone();
+    gate.hold("commit");
+    world.trigger().await;
+    gate.reached().await;
+    are_renewed(&mut world).await;
+    gate.release();
+    holds(world).await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_commits() {
+    let mut world = world().await;
+    let gate = world.process().gate.clone();
+    gate.hold("commit");
+    world.trigger().await;
+    gate.reached().await;
+    let process = world.process();
+    process.tasks.begin_stop();
+    let grace = Duration::from_secs(3_600);
+    let mut stop = Box::pin(process.executor.stop(grace));
+    assert!(timeout(Duration::from_millis(50), &mut stop).await.is_err(), "it is not over");
+    gate.release();
+    let stopped = timeout(Duration::from_secs(20), stop).await;
+    assert!(stopped.expect("it ends"), "by itself");
+    assert_eq!(process.executor.running(), 0);
+}

@@ -1,0 +1,72 @@
+//! Shards that fail or take long, and the others beside them.
+
+use std::time::Duration;
+
+use punctual::domain::ScheduleId;
+use punctual::domain::shard::ShardId;
+use punctual::store::ScheduleStore;
+use tokio::time::timeout;
+
+use crate::calendar::to_next_minute;
+use crate::gate::Fault;
+use crate::hints::schedule;
+use crate::process::{SHARDS, run};
+use crate::world::World;
+
+/// A world with a schedule in each shard, that are due now.
+async fn world() -> (World, Vec<ScheduleId>) {
+    let mut world = World::new(10).await;
+    let now = world.clock.now();
+    let tick = now.plus(to_next_minute(now));
+    let one = |shard: u16| schedule(ShardId(shard), shard.into(), now, tick);
+    let schedules: Vec<_> = (0..SHARDS).map(one).collect();
+    let sqlite = world.process().sqlite.clone();
+    sqlite.create_schedules(&world.write(), &schedules, None).await.expect("created");
+    world.lead().await;
+    world.clock.advance(to_next_minute(now));
+    (world, schedules.iter().map(|schedule| schedule.id).collect())
+}
+
+/// How many schedules have fired whatever was due.
+async fn fired(world: &mut World, schedules: &[ScheduleId]) -> usize {
+    let mut fired = 0;
+    for id in schedules {
+        let next = world.next_tick(*id).await.expect("enabled");
+        fired += usize::from(next > world.clock.now());
+    }
+    fired
+}
+
+#[tokio::test]
+async fn a_shard_that_fails_rests_and_holds_up_no_other() {
+    let (mut world, schedules) = world().await;
+    world.process().gate.arm_at("due", Fault::Refused);
+    for _ in 0..2 {
+        world.lead().await;
+        assert_eq!(fired(&mut world, &schedules).await, schedules.len() - 1);
+    }
+    world.lead_all().await;
+    assert_eq!(fired(&mut world, &schedules).await, schedules.len());
+}
+
+#[tokio::test]
+async fn a_shard_that_takes_long_holds_up_no_other() {
+    let (mut world, schedules) = world().await;
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    let mut leader = world.process().leader.take().expect("here");
+    gate.hold("fire");
+    let leading = tokio::spawn(async move { run(&mut leader, &clock).await });
+    gate.reached().await;
+    for _ in 0..3 {
+        let others = async {
+            while fired(&mut world, &schedules).await < schedules.len() - 1 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), others).await.expect("the others fire");
+        world.clock.advance(Duration::from_secs(60));
+    }
+    gate.release();
+    leading.await.expect("no panic").expect("no fault is armed");
+    assert_eq!(fired(&mut world, &schedules).await, schedules.len());
+}
