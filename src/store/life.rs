@@ -50,6 +50,19 @@ pub struct Erased {
     pub gone: bool,
 }
 
+impl<R: StoreRow> FromRow<'_, R> for DeletedAccount {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            name: row.read("name")?,
+            deleted_at: row.read("deleted_at")?,
+            actor: row.read("actor")?,
+            origin: row.read("origin")?,
+            gone_at: row.read("gone_at")?,
+        })
+    }
+}
+
 /// A version as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredVersion {

@@ -7,7 +7,7 @@ use super::damage::Kept;
 use super::idempotency::StoredKey;
 use super::signing::SealedSecret;
 use super::stored::timings_of;
-use super::{Account, AuditEntry, DeletedAccount, KnownKey, Receipt, SkipPage};
+use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
@@ -135,19 +135,6 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
             created_at: row.read("created_at")?,
             plan: row.read("plan")?,
             suspended_at: row.read("suspended_at")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for DeletedAccount {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            name: row.read("name")?,
-            deleted_at: row.read("deleted_at")?,
-            actor: row.read("actor")?,
-            origin: row.read("origin")?,
-            gone_at: row.read("gone_at")?,
         })
     }
 }

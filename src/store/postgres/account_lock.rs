@@ -11,3 +11,8 @@ pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcom
     let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE");
     Ok(query.bind(id).fetch_optional(connection).await?.is_some())
 }
+
+/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
+pub(super) const SUSPENSIONS: &str = "
+    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
+    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::account_lock::lock;
+use super::account_lock::{SUSPENSIONS, lock};
 use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
@@ -272,11 +272,6 @@ async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()
         .await?;
     Ok(())
 }
-
-/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
-pub(super) const SUSPENSIONS: &str = "
-    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
-    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
 
 async fn set_suspended(
     connection: &mut PgConnection,

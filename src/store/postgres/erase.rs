@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::accounts::SUSPENSIONS;
+use super::account_lock::SUSPENSIONS;
 use super::error::Outcome;
 use super::prune::remove_jobs;
 use super::values::count;
