@@ -9,7 +9,7 @@ use super::{folder, result};
 
 /// The commands that change no data of an account that stays. Who has deleted one is kept apart from
 /// the log, which goes with it: `account list --deleted`.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 25] = [
     "dev",
     "serve",
     "migrate",
@@ -28,6 +28,8 @@ const OTHERS: [&str; 23] = [
     "key list",
     "secrets generate",
     "secrets rotate",
+    "signing list",
+    "signing show",
     "cron",
     "openapi",
     "healthcheck",
@@ -36,7 +38,7 @@ const OTHERS: [&str; 23] = [
 ];
 
 /// The changing ones.
-const CHANGING: [&str; 12] = [
+const CHANGING: [&str; 13] = [
     "account create",
     "account set-plan",
     "account suspend",
@@ -49,6 +51,7 @@ const CHANGING: [&str; 12] = [
     "key create",
     "key rotate",
     "key revoke",
+    "signing rotate",
 ];
 
 type Entry = (String, String, String, String);
@@ -103,6 +106,8 @@ async fn every_changing_command_writes_exactly_one_entry() {
     }
     result(path, &["account", "suspend", "alice"]);
     result(path, &["account", "resume", "alice"]);
+    let rotated = result(path, &["signing", "rotate", "--account", "alice"]);
+    let secret = rotated.split_whitespace().next().expect("an id");
     for user in ["ann@example.com", "bob@example.com"] {
         result(path, &["user", "create", user]);
     }
@@ -132,6 +137,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
         ("key.revoked", &*key),
         ("account.suspended", account),
         ("account.resumed", account),
+        ("signing_secret.rotated", secret),
         ("member.added", ann),
         ("member.added", bob),
         ("member.role_set", bob),

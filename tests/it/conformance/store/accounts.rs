@@ -106,8 +106,8 @@ pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &
     for key in [new_key(1), long] {
         w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
     }
-    let write = w.write(minute(30));
     for (old, new) in [(1, 3), (1, 4), (2, 5), (2, 6)] {
+        let write = w.write(minute(30));
         let rotated = w.store.rotate_key(&write, &rotation(old, new)).await.expect("rotate");
         assert_eq!(rotated, Rotated::Done);
     }
