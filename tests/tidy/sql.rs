@@ -87,7 +87,8 @@ fn check(tree: &Tree) -> Vec<Finding> {
                 continue;
             }
             for (line, statement) in statements(file) {
-                let is_any = ["FROM {", "UPDATE {", "INTO {"].iter().any(|any| statement.contains(any));
+                let is_any =
+                    ["FROM {", "UPDATE {", "INTO {"].iter().any(|any| statement.contains(any));
                 if is_any && !compares(&statement) {
                     let what = "a statement does not say which table it is on";
                     findings.push(Finding::at(file, line, what.to_owned()));
