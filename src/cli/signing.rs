@@ -9,7 +9,6 @@ use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
 use super::{CliError, output};
 use crate::domain::Timestamp;
-use crate::runtime::Clock;
 use crate::store::KnownSecret;
 
 /// What to do with signing secrets.
@@ -43,20 +42,24 @@ pub struct OfAccount {
 }
 
 impl OfAccount {
-    async fn secrets(&self) -> Result<Vec<KnownSecret>, CliError> {
+    /// The secrets, and what time it is for them.
+    async fn secrets(&self) -> Result<(Vec<KnownSecret>, Timestamp), CliError> {
         let accounts = accounts(&self.settings).await?;
         let account = accounts.named(&self.name).await.map_err(refused)?;
-        accounts.signing_secrets(&account).await.map_err(refused)
+        let secrets = accounts.signing_secrets(&account).await.map_err(refused)?;
+        Ok((secrets, accounts.now()))
     }
 }
 
 pub(super) async fn run(command: &SigningCommand) -> Result<(), CliError> {
     match command {
         SigningCommand::List(account) => {
-            output::print(&table(&account.secrets().await?, Clock::system().now()))
+            let (secrets, now) = account.secrets().await?;
+            output::print(&table(&secrets, now))
         }
         SigningCommand::Show(account) => {
-            output::print(&revealed(&account.secrets().await?, Clock::system().now())?)
+            let (secrets, now) = account.secrets().await?;
+            output::print(&revealed(&secrets, now)?)
         }
         SigningCommand::Rotate { account: OfAccount { name, settings }, overlap } => {
             let accounts = accounts(settings).await?;
