@@ -49,6 +49,13 @@ pub struct Process {
     _lock: ServerLock,
 }
 
+/// A client that may call the targets of the simulation.
+fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
+    let allow = vec!["127.0.0.0/8".parse().expect("a network")];
+    let settings = outbound::Settings { allow, ..outbound::Settings::default() };
+    outbound::Client::new(settings, clock.clone(), tasks).expect("sound settings")
+}
+
 impl Process {
     /// Starts on the store's file, as the service does: what an earlier life left is closed before
     /// anything new begins.
@@ -76,13 +83,7 @@ impl Process {
         let mut sweeper = Sweeper::new(context.clone(), RETRY, random.clone(), true);
         run(&mut sweeper, clock).await.expect("swept");
         let tasks = Tasks::new();
-        let allow = vec!["127.0.0.0/8".parse().expect("a network")];
-        let client = outbound::Client::new(
-            outbound::Settings { allow, ..outbound::Settings::default() },
-            clock.clone(),
-            &tasks,
-        );
-        let client = client.expect("sound settings");
+        let client = client(clock, &tasks);
         let executor = Executor::start(
             Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
             executor::Parts {
