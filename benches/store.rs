@@ -171,6 +171,7 @@ impl Bench {
                     schedule: candidate.schedule,
                     version: candidate.version,
                     tick: candidate.tick,
+                    suspensions: candidate.suspensions,
                     overlap_policy: candidate.overlap_policy,
                     next_tick: Some(next_tick),
                     jobs: vec![TickJob {

@@ -9,6 +9,8 @@ CREATE TABLE audit_log (
     origin     text NOT NULL
 );
 CREATE INDEX audit_log_account ON audit_log (account_id, id);
+CREATE INDEX audit_log_actor ON audit_log (account_id, actor, id);
+CREATE INDEX audit_log_action ON audit_log (account_id, action, id);
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the table % is append-only', TG_TABLE_NAME;
@@ -32,3 +34,8 @@ CREATE INDEX idempotency_keys_age ON idempotency_keys (reserved_at);
 
 -- Who made a key: as in the audit log. Unknown of keys that are older than that.
 ALTER TABLE api_keys ADD COLUMN created_by text;
+
+-- How long a key was made to work; for ever if that is not said. What takes its place works as long,
+-- even if the key itself is only left until the overlap is over.
+ALTER TABLE api_keys ADD COLUMN life_ms bigint;
+UPDATE api_keys SET life_ms = expires_at - created_at;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
+use super::key_uses::{KeyUseWriter, KeyUses};
 use super::limiter::{Admission, RateLimiter, RateLimits, Windows};
 use crate::domain::key::{ApiKey, KeyDigest, Scope};
 use crate::domain::plan::{Plan, Plans};
@@ -22,8 +23,10 @@ const FRESH: Duration = Duration::from_secs(4);
 const RENEW: Duration = Duration::from_secs(3);
 /// How long an expired key is told apart from one that never was.
 const EXPIRED_SHOWN: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// How many keys of each kind are remembered.
+/// How many keys of each kind, and addresses, are remembered.
 const REMEMBERED: usize = 10_000;
+/// For how long an address is known for calls without a valid key: the longest window.
+const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
 
 /// What a request shows as its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,8 @@ struct Known {
     windows: Windows,
     asked_at: Timestamp,
     renewing: AtomicBool,
+    /// Whether a use was noted since then.
+    used: AtomicBool,
 }
 
 impl Known {
@@ -93,6 +98,19 @@ impl Known {
     }
 }
 
+/// A call that is not let through.
+struct Refused {
+    why: Refusal,
+    /// What its client address was told, if it was counted for that already.
+    counted: Option<Admission>,
+}
+
+impl Refused {
+    fn uncounted(why: Refusal) -> Self {
+        Self { why, counted: None }
+    }
+}
+
 /// Lets calls through, or not.
 pub struct Authenticator {
     store: SharedStore,
@@ -101,6 +119,9 @@ pub struct Authenticator {
     plans: Arc<Plans>,
     known: Cache<[u8; 32], Arc<Known>>,
     unknown: Cache<[u8; 32], Timestamp>,
+    /// Client addresses that have made calls without a valid key, and when the last one was.
+    failing: Cache<String, Timestamp>,
+    uses: KeyUses,
 }
 
 impl Authenticator {
@@ -108,7 +129,13 @@ impl Authenticator {
     /// account's plan, one of `plans`, allows.
     pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock, plans: Arc<Plans>) -> Self {
         let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
-        Self { store, limiter, clock, plans, known, unknown }
+        let (failing, uses) = (Cache::new(REMEMBERED), KeyUses::default());
+        Self { store, limiter, clock, plans, known, unknown, failing, uses }
+    }
+
+    /// Writes when keys were used last.
+    pub fn use_writer(&self) -> KeyUseWriter {
+        KeyUseWriter::new(self.store.clone(), self.uses.clone())
     }
 
     /// How many calls a key may make whose account is on this plan.
@@ -127,21 +154,27 @@ impl Authenticator {
         };
         let digest = KeyDigest(Sha256::digest(text.as_bytes()).into());
         let known = match self.known.get(&digest.0) {
-            Some(known) => self.renewed(known, digest, now).await,
+            Some(known) => self.renewed(known, digest, now).await.map_err(Refused::uncounted),
             None => self.first_seen(text, digest, address, now).await,
         };
-        match known.and_then(|known| Ok((known.caller(now)?, known))) {
+        let judged =
+            known.and_then(|known| Ok((known.caller(now).map_err(Refused::uncounted)?, known)));
+        match judged {
             Ok((caller, known)) => {
                 let counted = self.limiter.count(&known.subject, &known.windows, now).await;
                 let Admission { allowed, standing } = counted;
+                if allowed && !known.used.swap(true, Ordering::Relaxed) {
+                    self.uses.note(caller.account, caller.key, now);
+                }
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
                 Decision { outcome, standing }
             }
-            Err(refusal @ (Refusal::Store(_) | Refusal::TooMany)) => {
+            Err(Refused { why, counted: Some(counted) }) => decide(why, counted),
+            Err(Refused { why: why @ Refusal::Store(_), .. }) => {
                 let standing = self.limiter.peek_subject(&subject(address), now).await.standing;
-                Decision { outcome: Err(refusal), standing }
+                Decision { outcome: Err(why), standing }
             }
-            Err(refusal) => self.refuse(refusal, address, now).await,
+            Err(Refused { why, .. }) => self.refuse(why, address, now).await,
         }
     }
 
@@ -166,28 +199,45 @@ impl Authenticator {
         }
     }
 
-    /// A key that has not worked here, or not lately: it may only be looked up while its address
-    /// has not shown too many that did not work.
+    /// A key that has not worked here, or not lately. It is looked up at once if its address is not
+    /// known here for keys that did not work; else it is taken for another one of these first, and
+    /// looked up while there have not been too many.
     async fn first_seen(
         &self,
         text: &str,
         digest: KeyDigest,
         address: IpAddr,
         now: Timestamp,
-    ) -> Result<Arc<Known>, Refusal> {
-        let key: ApiKey = text.parse().map_err(|_| Refusal::Invalid)?;
+    ) -> Result<Arc<Known>, Refused> {
+        let key: ApiKey = text.parse().map_err(|_| Refused::uncounted(Refusal::Invalid))?;
         let refused_at = self.unknown.get(&digest.0);
         if refused_at.is_some_and(|refused_at| now.since(refused_at) < FRESH) {
-            return Err(Refusal::Invalid);
+            return Err(Refused::uncounted(Refusal::Invalid));
         }
-        if !self.limiter.peek_subject(&subject(address), now).await.allowed {
-            return Err(Refusal::TooMany);
-        }
+        let address = subject(address);
+        let failed_at = self.failing.get(&address);
+        let counted = match failed_at {
+            Some(at) if now.since(at) < REMEMBERED_FOR => {
+                let counted = self.limiter.count_subject(&address, now).await;
+                if !counted.allowed {
+                    return Err(Refused { why: Refusal::TooMany, counted: Some(counted) });
+                }
+                Some(counted)
+            }
+            _ => None,
+        };
         let found = self.look_up(key.id(), digest, now).await;
         if matches!(found, Err(Refusal::Invalid)) {
             self.unknown.insert(digest.0, now);
+            if counted.is_some() {
+                self.failing.insert(address, now);
+            }
+            return found.map_err(|why| Refused { why, counted });
         }
-        found
+        if counted.is_some() {
+            self.limiter.give_back(&address, now).await;
+        }
+        found.map_err(Refused::uncounted)
     }
 
     /// Asks the store; remembers what it says of a key that is not refused for good.
@@ -201,20 +251,26 @@ impl Authenticator {
         let key = found
             .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
             .ok_or(Refusal::Invalid)?;
-        let (subject, renewing) = (format!("key:{id}"), AtomicBool::new(false));
+        let subject = format!("key:{id}");
+        let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
-        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing });
+        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing, used });
         self.known.insert(digest.0, known.clone());
         Ok(known)
     }
 
     /// Counts a call that has no valid key.
     async fn refuse(&self, refusal: Refusal, address: IpAddr, now: Timestamp) -> Decision {
-        let counted = self.limiter.count_subject(&subject(address), now).await;
-        let Admission { allowed, standing } = counted;
-        let refusal = if allowed { refusal } else { Refusal::TooMany };
-        Decision { outcome: Err(refusal), standing }
+        let address = subject(address);
+        let counted = self.limiter.count_subject(&address, now).await;
+        self.failing.insert(address, now);
+        decide(refusal, counted)
     }
+}
+
+/// What becomes of a call that has no valid key and was counted.
+fn decide(why: Refusal, Admission { allowed, standing }: Admission) -> Decision {
+    Decision { outcome: Err(if allowed { why } else { Refusal::TooMany }), standing }
 }
 
 /// What the calls of a client address are counted under. A client on IPv6 has at least a /64 to

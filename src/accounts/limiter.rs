@@ -83,6 +83,13 @@ impl RateLimiter {
         self.count(subject, &self.windows, now).await
     }
 
+    /// Takes back a call of a subject that was counted. One that cannot be taken back stays counted.
+    pub(super) async fn give_back(&self, subject: &str, now: Timestamp) {
+        if self.queue.give_back(subject, &self.windows.0, now).await.is_err() {
+            self.local.give_back(subject, &self.windows.0, now);
+        }
+    }
+
     /// Whether a call without a valid key could be made from a client address, without counting
     /// one.
     pub(super) async fn peek_subject(&self, address: &str, now: Timestamp) -> Admission {

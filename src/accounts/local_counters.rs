@@ -42,6 +42,15 @@ impl LocalCounters {
         }
         Verdict { standings, allowed }
     }
+
+    /// Takes back a call that was counted, in the windows that have not begun anew since.
+    pub(super) fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) {
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        for window in windows {
+            let (_, span) = present(&mut spans, *window, now);
+            span.give_back(subject);
+        }
+    }
 }
 
 impl Span {
@@ -52,6 +61,12 @@ impl Span {
 
     fn used(&self, subject: &str) -> u32 {
         self.counts.get(self.name(subject)).copied().unwrap_or(0)
+    }
+
+    fn give_back(&mut self, subject: &str) {
+        if let Some(count) = self.counts.get_mut(self.name(subject)) {
+            *count = count.saturating_sub(1);
+        }
     }
 
     fn add(&mut self, subject: &str) {
@@ -65,17 +80,23 @@ fn standing(
     window: Window,
     now: Timestamp,
 ) -> Standing {
+    let (resets_at, span) = present(spans, window, now);
+    Standing { window, remaining: window.limit.saturating_sub(span.used(subject)), resets_at }
+}
+
+/// The counts of a window's present period, and when that ends.
+fn present(
+    spans: &mut HashMap<Duration, Span>,
+    window: Window,
+    now: Timestamp,
+) -> (Timestamp, &mut Span) {
     let span_ms = i64::try_from(window.span.as_millis()).unwrap_or(i64::MAX).max(1);
     let period = now.as_millis() / span_ms;
     let span = spans.entry(window.span).or_default();
     if span.period != period {
         *span = Span { period, counts: HashMap::new() };
     }
-    Standing {
-        window,
-        remaining: window.limit.saturating_sub(span.used(subject)),
-        resets_at: Timestamp::from_millis((period + 1).saturating_mul(span_ms)),
-    }
+    (Timestamp::from_millis((period + 1).saturating_mul(span_ms)), span)
 }
 
 #[cfg(test)]
@@ -102,6 +123,9 @@ mod tests {
         let next = start.plus(Duration::from_secs(60));
         assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], next)), [1, 0]);
         assert!(!counters.count("a", &[MINUTE, HOUR], next).allowed);
+        counters.give_back("a", &[MINUTE, HOUR], next);
+        counters.give_back("nobody", &[MINUTE, HOUR], next);
+        assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], next)), [1, 0]);
     }
 
     #[test]

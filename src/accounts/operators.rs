@@ -11,8 +11,8 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, AuditPage, AuditQuery, KeyCreated, NewKey, Rotated, Rotation, SharedStore, StoreError,
-    Usage, Write,
+    Account, Act, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
+    SharedStore, StoreError, Usage, Write,
 };
 
 /// The longest name of an account or a key, in characters.
@@ -38,6 +38,9 @@ pub enum AccountError {
     /// The account has as many keys as there may be.
     #[error("the account {0:?} has {MOST_KEYS} keys that work already: revoke one first")]
     TooManyKeys(String),
+    /// What was to be exported could not be written.
+    #[error("cannot write the export: {0}")]
+    Unwritten(std::io::Error),
     /// There is no key with this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
@@ -92,6 +95,13 @@ impl Overview {
         let reserved = self.usage.jobs_reserved.filter(|_| self.plan.jobs_per_month.is_some());
         reserved.unwrap_or(self.usage.jobs_this_month)
     }
+
+    /// When the jobs of this month were used up, if there are none left now.
+    pub fn quota_exhausted_at(&self) -> Option<Timestamp> {
+        let quota = self.plan.jobs_per_month?;
+        let is_used_up = self.usage.jobs_reserved.is_some_and(|reserved| reserved >= quota);
+        self.usage.quota_exhausted_at.filter(|_| is_used_up)
+    }
 }
 
 /// Commands and queries on accounts, their keys and their users.
@@ -109,6 +119,11 @@ impl Accounts {
     pub fn new(store: SharedStore, clock: Clock, random: Random, plans: Arc<Plans>) -> Self {
         let passwords = Passwords::new(random.clone(), HashCost::default());
         Self { store, clock, random, passwords, plans }
+    }
+
+    /// The time by which everything is noted.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Makes an account.
@@ -170,6 +185,22 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         let write = self.write(account.id, author, self.clock.now());
         found(account, self.store.set_suspended(&write, suspended).await?)
+    }
+
+    /// Deletes an account: at once nobody can use it, servers remove by and by what it had.
+    pub async fn delete(&self, author: Author, account: &Account) -> Result<(), AccountError> {
+        let write = self.write(account.id, author, self.clock.now());
+        found(account, self.store.delete_account(&write).await?)
+    }
+
+    /// The accounts that were deleted, oldest deletion first.
+    pub async fn deleted(&self) -> Result<Vec<DeletedAccount>, AccountError> {
+        Ok(self.store.deleted_accounts().await?)
+    }
+
+    /// How many rows a deleted account still has.
+    pub async fn rows_left(&self, account: &Account) -> Result<u64, AccountError> {
+        Ok(self.store.rows_left(account.id).await?)
     }
 
     fn checked_plan(&self, name: &str) -> Result<String, AccountError> {
@@ -245,13 +276,23 @@ impl Accounts {
         Ok(account.map(|account| account.name).unwrap_or_default())
     }
 
-    /// Some of the changes of an account's data.
+    /// Some of the changes of an account's data, of as long as its plan keeps them.
     pub async fn audit_log(
         &self,
         account: AccountId,
         query: &AuditQuery,
     ) -> Result<AuditPage, AccountError> {
-        Ok(self.store.audit_log(account, query).await?)
+        let mut query = query.clone();
+        if self.plans.longest_history().is_some() {
+            let found = self.store.account(account).await?;
+            let history = found.and_then(|account| self.plans.of(&account.plan).history());
+            query.from = query.from.max(history.map(|history| self.clock.now().minus(history)));
+        }
+        Ok(self.store.audit_log(account, &query).await?)
+    }
+
+    pub(super) fn act(&self, author: Author, now: Timestamp) -> Act {
+        Act { now, author, entry: AuditId::new(now, self.random.bits()) }
     }
 
     pub(super) fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {

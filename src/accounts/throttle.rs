@@ -10,8 +10,9 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::SharedQueue;
 
-/// Tries to sign in as a user, whether there is one or not, right or wrong: what is counted once it
-/// is known to be wrong is counted too late for those that are made at the same time.
+/// Wrong tries at the password of a user, whether there is one or not. All are counted, since what
+/// is counted once it is known to be wrong is counted too late for those that are made at the same
+/// time; one that was right is given back.
 const SIGN_IN_USER: RateLimits = RateLimits { per_minute: 10, per_hour: 60 };
 /// Tries to sign in from a client address.
 const SIGN_IN_ADDRESS: RateLimits = RateLimits { per_minute: 30, per_hour: 300 };
@@ -51,33 +52,24 @@ impl Throttle {
         }
     }
 
-    /// A try to sign in as `email`.
-    pub(super) async fn sign_in(
-        &self,
-        email: &EmailAddress,
-        address: IpAddr,
-        now: Timestamp,
-    ) -> Result<(), Throttled> {
-        self.sign_in_from(address, now).await?;
-        self.password(email, now).await
-    }
-
-    /// A try to sign in as somebody who cannot be.
-    pub(super) async fn sign_in_from(
-        &self,
-        address: IpAddr,
-        now: Timestamp,
-    ) -> Result<(), Throttled> {
+    /// A try to sign in.
+    pub(super) async fn sign_in(&self, address: IpAddr, now: Timestamp) -> Result<(), Throttled> {
         count(&self.sign_in_address, &format!("sign-in:{}", subject(address)), now).await
     }
 
-    /// A try at the password of `email`.
+    /// A try at the password of `email`, which is this version of it. That of nobody has version 0.
     pub(super) async fn password(
         &self,
         email: &EmailAddress,
+        version: i64,
         now: Timestamp,
     ) -> Result<(), Throttled> {
-        count(&self.sign_in_user, &format!("sign-in:user:{}", hidden(email)), now).await
+        count(&self.sign_in_user, &password_of(email, version), now).await
+    }
+
+    /// The try was right.
+    pub(super) async fn was_right(&self, email: &EmailAddress, version: i64, now: Timestamp) {
+        self.sign_in_user.give_back(&password_of(email, version), now).await;
     }
 
     /// A mail to set the password of `email` anew.
@@ -110,6 +102,12 @@ async fn count(limiter: &RateLimiter, subject: &str, now: Timestamp) -> Result<(
         return Ok(());
     }
     Err(Throttled { until: admission.standing.map_or(now, |standing| standing.resets_at) })
+}
+
+/// What tries are counted under: anew for each password, so that nobody is kept out by tries at the
+/// one before.
+fn password_of(email: &EmailAddress, version: i64) -> String {
+    format!("sign-in:user:{}:{version}", hidden(email))
 }
 
 /// An address as the queue may know it: the same for all spellings, and none of them.

@@ -29,6 +29,7 @@ impl Accounts {
     /// Makes a user, who belongs to `account` if one is given.
     pub async fn create_user(
         &self,
+        author: Author,
         email: &EmailAddress,
         password: &Password,
         account: Option<(&Account, Role)>,
@@ -39,7 +40,7 @@ impl Accounts {
         let user = NewUser { id, email: email.clone(), password };
         let joins =
             account.map_or(Joins::Nothing, |(account, role)| Joins::Existing(account.id, role));
-        match self.store.create_user(now, &user, &joins).await? {
+        match self.store.create_user(&self.act(author, now), &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(AccountError::EmailTaken(email.clone())),
             _ => {
@@ -79,7 +80,7 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
         let hash = self.passwords.hash(password).await?;
-        self.store.set_password(user.id, &hash, None).await?;
+        self.store.set_password(user.id, None, &hash, None).await?;
         Ok(())
     }
 

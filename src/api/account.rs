@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::guard::Reader;
+use super::guard::{Reader, account_gone};
 use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};
@@ -104,6 +104,7 @@ pub(super) struct UsageRecord {
 impl AccountRecord {
     fn new(overview: Overview, rates: RateLimits) -> Self {
         let jobs_this_month = overview.jobs_this_month();
+        let quota_exhausted_at = overview.quota_exhausted_at();
         let Overview { account, plan, usage } = overview;
         Self {
             id: account.id,
@@ -115,7 +116,7 @@ impl AccountRecord {
                 schedules: usage.schedules,
                 api_keys: usage.keys,
                 jobs_this_month,
-                quota_exhausted_at: usage.quota_exhausted_at,
+                quota_exhausted_at,
             },
         }
     }
@@ -136,7 +137,7 @@ pub(super) async fn get_account(
     Reader(account): Reader,
 ) -> Result<Data<AccountRecord>, ApiError> {
     let overview = api.accounts.overview(account).await?;
-    let overview = overview.ok_or_else(|| ApiError::internal("the account of a key is gone"))?;
+    let overview = overview.ok_or_else(account_gone)?;
     let rates = api.authenticator.rates(&overview.plan);
     Ok(Data::of(AccountRecord::new(overview, rates)))
 }

@@ -32,7 +32,7 @@ pub(super) struct AuditLog {
 /// A change that somebody made.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
-pub(super) struct AuditRecord {
+pub(in crate::api) struct AuditRecord {
     #[schema(value_type = String, examples("aud_01HF7YAT000000000000000007"))]
     id: AuditId,
     #[schema(schema_with = schemas::instant)]
@@ -41,8 +41,8 @@ pub(super) struct AuditRecord {
     #[schema(examples("key_01HF7YAT000000000000000007"))]
     actor: String,
     #[schema(schema_with = schemas::action)]
-    action: &'static str,
-    /// The id of what was changed.
+    action: String,
+    /// The id of what was changed; of a key that was rotated, its own and the new one's.
     #[schema(examples("sch_01HF7YAT000000000000000007"))]
     object: String,
     /// The address of the client, `host:` and the machine whose command line was used, or
@@ -54,7 +54,7 @@ pub(super) struct AuditRecord {
 impl From<AuditEntry> for AuditRecord {
     fn from(entry: AuditEntry) -> Self {
         let AuditEntry { id, actor, action, object, origin } = entry;
-        Self { id, at: id.timestamp(), actor, action: action.as_str(), object, origin }
+        Self { id, at: id.timestamp(), actor, action, object, origin }
     }
 }
 

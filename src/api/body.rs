@@ -35,10 +35,13 @@ impl Unread {
         if request.body().is_end_stream() {
             return None;
         }
-        let body = std::mem::take(request.body_mut());
-        let unread = Self(Arc::new(Mutex::new(Some(body))));
+        let unread = Self::of(std::mem::take(request.body_mut()));
         request.extensions_mut().insert(unread.clone());
         Some(unread)
+    }
+
+    fn of(body: Body) -> Self {
+        Self(Arc::new(Mutex::new(Some(body))))
     }
 
     /// Whether the body says of itself that it is larger than `limit`.
@@ -109,11 +112,12 @@ async fn read(parts: &Parts, limit: usize) -> Result<Bytes, ApiError> {
     take(&parts.extensions, limit).await
 }
 
-/// Reads a body and leaves it to be read once more.
-pub(super) async fn look(extensions: &Extensions, limit: usize) -> Result<Bytes, ApiError> {
+/// Reads a body and leaves it to be read once more, by the route alone: the outermost layer, which
+/// may be gone before, has no part in it any more.
+pub(super) async fn look(extensions: &mut Extensions, limit: usize) -> Result<Bytes, ApiError> {
     let bytes = take(extensions, limit).await?;
-    if let Some(unread) = extensions.get::<Unread>() {
-        unread.put_back(Body::from(bytes.clone()));
+    if extensions.get::<Unread>().is_some() {
+        extensions.insert(Unread::of(Body::from(bytes.clone())));
     }
     Ok(bytes)
 }

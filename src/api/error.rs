@@ -89,6 +89,12 @@ impl ApiError {
         Self::conflict("CONFLICT", message)
     }
 
+    /// Another call with the idempotency key of this one has not ended.
+    pub fn in_progress() -> Self {
+        let message = "A call with this idempotency key is still running";
+        Self::conflict("IDEMPOTENCY_IN_PROGRESS", message)
+    }
+
     /// The path is served, but not with this method. The router adds `Allow`.
     pub fn method_not_allowed() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "Method not allowed")

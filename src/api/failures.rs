@@ -4,16 +4,21 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::ApiError;
+use super::guard::account_gone;
 use super::id::{no_such_job, no_such_schedule};
 use crate::accounts::AccountError;
 use crate::domain::plan::LimitExceeded;
 use crate::schedules::{CommandError, FieldErrors, JsonError};
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let cause = error.to_string();
-        if error.is_transient() { Self::unavailable(cause) } else { Self::internal(cause) }
+        match error.kind() {
+            StoreErrorKind::TakenOver => Self::in_progress(),
+            _ if error.is_transient() => Self::unavailable(cause),
+            _ => Self::internal(cause),
+        }
     }
 }
 
@@ -42,7 +47,7 @@ impl From<CommandError> for ApiError {
                 "FORBIDDEN",
                 "The account is suspended: its schedules do not run, and it can only be read",
             ),
-            CommandError::NoSuchAccount => Self::internal("the account of a key is gone"),
+            CommandError::NoSuchAccount => account_gone(),
             CommandError::Contended => {
                 conflict("CONFLICT", "The schedule is being changed by others, try again")
             }
@@ -79,6 +84,25 @@ impl From<AccountError> for ApiError {
         match error {
             AccountError::Store(error) => error.into(),
             other => Self::internal(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    #[test]
+    fn the_kind_of_a_stores_failure_decides_what_a_client_does() {
+        for (kind, status) in [
+            (StoreErrorKind::Locked, StatusCode::SERVICE_UNAVAILABLE),
+            (StoreErrorKind::TakenOver, StatusCode::CONFLICT),
+            (StoreErrorKind::Corrupt, StatusCode::INTERNAL_SERVER_ERROR),
+        ] {
+            let error = ApiError::from(StoreError::new("create_job", kind, "why"));
+            assert_eq!(error.into_response().status(), status, "{kind:?}");
         }
     }
 }

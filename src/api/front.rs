@@ -82,7 +82,7 @@ async fn bounded(clock: &Clock, answer: impl Future<Output = Response>) -> Respo
 
 /// The answer of the route, for a call that is let through.
 async fn answer(
-    api: &Api,
+    api: &Arc<Api>,
     mut request: Request,
     next: Next,
     unread: Option<&Unread>,

@@ -57,6 +57,11 @@ pub(super) async fn admit(
     (outcome, standing)
 }
 
+/// The answer to a key that is still remembered, of an account that was deleted a moment ago.
+pub(super) fn account_gone() -> ApiError {
+    unauthorized("INVALID_API_KEY", "Invalid API key")
+}
+
 fn unauthorized(code: &'static str, message: &'static str) -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, code, message)
 }

@@ -1,7 +1,9 @@
 //! `Idempotency-Key` on any POST: the first answer is kept and given again.
 //!
-//! A key that can only read changes nothing, so nothing of its calls is kept. Refusals that depend
-//! on the moment (401, 429, 5xx) are not kept either: the call can be made again.
+//! Refusals that depend on the moment (401, 429, 5xx) are not kept: the call can be made again. All
+//! others are, what the key or the plan does not allow (403) among them.
+
+use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -17,7 +19,7 @@ use crate::accounts::Caller;
 use crate::domain::AccountId;
 use crate::domain::audit::Action;
 use crate::domain::call::{Once, OnceKey};
-use crate::domain::key::Scope;
+use crate::runtime::TaskKind;
 use crate::store::{Receipt, Reserved};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -28,13 +30,13 @@ const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::A
 
 /// Answers a call that was let through, by what there is of its key if it carries one.
 pub(super) async fn answer(
-    api: &Api,
+    api: &Arc<Api>,
     mut request: Request,
     next: Next,
     caller: Caller,
     limit: usize,
 ) -> Response {
-    if request.method() != Method::POST || caller.scope == Scope::Read {
+    if request.method() != Method::POST {
         return next.run(request).await;
     }
     let key = match key(request.headers()) {
@@ -42,11 +44,10 @@ pub(super) async fn answer(
         Ok(Some(key)) => OnceKey::new(caller.account, "POST", request.uri().path(), key),
         Err(error) => return error.into_response(),
     };
-    match begin(api, request.extensions(), caller.account, key, limit).await {
+    match begin(api, request.extensions_mut(), caller.account, key, limit).await {
         Ok((once, Reserved::Yours)) => {
             request.extensions_mut().insert(once);
-            let response = next.run(request).await;
-            finish(api, caller.account, once, response).await
+            run(api, request, next, caller.account, once).await
         }
         Ok((_, reserved)) => {
             let is_bulk = request.uri().path() == api.bulk_path;
@@ -73,13 +74,36 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
 
 async fn begin(
     api: &Api,
-    extensions: &Extensions,
+    extensions: &mut Extensions,
     account: AccountId,
     key: OnceKey,
     limit: usize,
 ) -> Result<(Once, Reserved), ApiError> {
     let body = body::look(extensions, limit).await?;
     Ok(api.accounts.reserve(account, key, Sha256::digest(&body).into()).await?)
+}
+
+/// Runs the call and keeps its answer, both to the end: a client that goes away, or that has waited
+/// for too long, comes back for the answer.
+async fn run(
+    api: &Arc<Api>,
+    request: Request,
+    next: Next,
+    account: AccountId,
+    once: Once,
+) -> Response {
+    let runs = api.clone();
+    let answered = api.tasks.spawn(TaskKind::Command, async move {
+        let response = next.run(request).await;
+        finish(&runs, account, once, response).await
+    });
+    match answered.await {
+        Ok(Some(response)) => response,
+        _ if api.tasks.aborting().is_cancelled() => {
+            ApiError::unavailable("the process stops").into_response()
+        }
+        _ => ApiError::internal("the request's handler panicked").into_response(),
+    }
 }
 
 /// An answer as it is kept.
@@ -135,10 +159,7 @@ async fn again(
             "IDEMPOTENCY_KEY_REUSED",
             "The idempotency key was used for another request",
         )),
-        Reserved::Running | Reserved::Yours => Err(ApiError::conflict(
-            "IDEMPOTENCY_IN_PROGRESS",
-            "A call with this idempotency key is still running",
-        )),
+        Reserved::Running | Reserved::Yours => Err(ApiError::in_progress()),
     }
 }
 

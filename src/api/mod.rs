@@ -24,6 +24,7 @@ mod base_path;
 mod body;
 mod cursor;
 mod error;
+mod export;
 mod failures;
 mod front;
 mod guard;
@@ -51,6 +52,7 @@ use utoipa_axum::routes;
 
 pub use base_path::{BasePath, InvalidBasePath};
 pub use error::ApiError;
+pub use export::line;
 
 use crate::accounts::{Accounts, Authenticator};
 use crate::runtime::{Clock, Random, Tasks};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::listen::Bound;
-use crate::accounts::{Accounts, Authenticator, RateLimiter, RateLimits};
+use crate::accounts::{Accounts, Authenticator, KeyUseWriter, RateLimiter, RateLimits};
 use crate::api;
 use crate::config::Config;
 use crate::operations::{self, MetricsUpkeep, Readiness};
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
-use crate::runtime::{Clock, Random, TaskKind, Tasks, drive, serve};
+use crate::runtime::{Clock, Random, TaskKind, Tasks, Worker, drive, serve};
 use crate::schedules::{self, Schedules};
 use crate::store::SharedStore;
 use crate::telemetry::metrics;
@@ -31,6 +31,16 @@ pub(super) fn serve_operations(
     tasks.spawn(TaskKind::Upkeep, async move {
         let mut upkeep = MetricsUpkeep(exporter);
         drive(&driven, TaskKind::Upkeep, &clock, &Notify::new(), &mut upkeep).await;
+    });
+}
+
+/// Writes when keys were used last, and once more at the stop.
+fn write_key_uses(tasks: &Tasks, clock: &Clock, mut writer: KeyUseWriter) {
+    let (driven, clock) = (tasks.clone(), clock.clone());
+    tasks.spawn(TaskKind::Upkeep, async move {
+        drive(&driven, TaskKind::Upkeep, &clock, &Notify::new(), &mut writer).await;
+        // What it could not write it has told.
+        let _ = writer.run_once(clock.now()).await;
     });
 }
 
@@ -67,6 +77,7 @@ impl Front {
             plans,
         });
         let Some(listener) = listener else { return (accounts, schedules) };
+        write_key_uses(&tasks, &clock, authenticator.use_writer());
         let router = api::router(api::Parts {
             schedules: schedules.clone(),
             accounts: accounts.clone(),

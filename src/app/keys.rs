@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use super::StartError;
-use crate::config::{Config, Store};
+use crate::config::{Config, OTHERS, Store, others_can_read};
 use crate::domain::secret_key::{KEY_BYTES, SecretKey};
 use crate::runtime::Random;
 use crate::store::Sealer;
@@ -68,6 +68,9 @@ fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
         SecretKey::list(&content).map_err(|why| unusable(path, format!("what is in it {why}")))?;
     if found.is_empty() {
         return Err(unusable(path, "there is no key in it".to_owned()));
+    }
+    if others_can_read(path) {
+        tracing::warn!(path = %path.display(), "the file of the keys {OTHERS}");
     }
     Ok(found)
 }

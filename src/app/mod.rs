@@ -41,7 +41,6 @@ use crate::outbound::Client;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::scheduler::Context;
 use crate::schedules::Schedules;
-use crate::store::SharedStore;
 use crate::store::sqlite::ServerLock;
 use front::Front;
 use listen::Listeners;
@@ -52,10 +51,9 @@ use time::TimeKeeper;
 const COMMIT_GRACE: Duration = Duration::from_secs(3);
 
 /// Makes sure that every account's plan is configured: else its accounts would be allowed nothing.
-async fn check_plans(config: &Config, store: &SharedStore) -> Result<(), StartError> {
-    let used = store.plans_in_use().await?;
-    let unknown: Vec<String> =
-        used.into_iter().filter(|name| config.plans.named(name).is_none()).collect();
+fn check_plans(config: &Config, used: &[String]) -> Result<(), StartError> {
+    let unknown = used.iter().filter(|name| config.plans.named(name).is_none());
+    let unknown: Vec<&str> = unknown.map(String::as_str).collect();
     if unknown.is_empty() { Ok(()) } else { Err(StartError::UnknownPlans(unknown.join(", "))) }
 }
 
@@ -122,7 +120,7 @@ impl App {
         let mut keeper = TimeKeeper::new(store.clone(), clock.clone());
         let ready = open.make_ready(config, &clock, &random, &mut keeper).await?;
         let shards = ready.shards;
-        check_plans(config, &store).await?;
+        check_plans(config, &ready.plans)?;
         let Joined { queue, cluster, replica } =
             peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;

@@ -59,6 +59,7 @@ pub(super) fn join(
         servers: cluster,
         name: replica.clone(),
         leads: config.roles.scheduler,
+        executes: config.roles.executor,
         shards: ready.shards,
         installation: format!("{:08x}", ready.installation),
         lease_time,

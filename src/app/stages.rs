@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 use super::StartError;
 use super::time::TimeKeeper;
 use crate::config::Config;
-use crate::executor::Executor;
+use crate::executor::{self, Executor};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{Context, Leader, Pruner, Sweeper};
+use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
 
 /// Keeps the clock in step with the store's time.
 pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
@@ -46,23 +46,29 @@ pub(super) fn start_executor(
 ) -> Executor {
     Executor::start(
         config.executor.clone(),
-        context.store.clone(),
-        context.queue.clone(),
-        client.clone(),
-        context.clock.clone(),
-        random.clone(),
+        executor::Parts {
+            store: context.store.clone(),
+            queue: context.queue.clone(),
+            cluster: context.cluster.clone(),
+            replica: context.replica.clone(),
+            plans: config.plans.clone(),
+            client: client.clone(),
+            clock: context.clock.clone(),
+            random: random.clone(),
+        },
         tasks,
     )
 }
 
-/// Starts firing ticks and pruning history.
+/// Starts firing ticks, pruning history and removing what deleted accounts had.
 pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
     let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());
     run(tasks, TaskKind::Leader, context, hint, leader);
-    let pruner = Pruner::new(context.clone(), config.retention);
+    let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
+    run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));
 }
 
 /// A shard that comes to this replica is led at once.

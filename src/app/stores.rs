@@ -29,6 +29,8 @@ pub(super) struct Ready {
     pub(super) shards: u16,
     /// Tells the store from all others.
     pub(super) installation: u32,
+    /// The names of the plans that accounts are on.
+    pub(super) plans: Vec<String>,
 }
 
 impl OpenStore {
@@ -74,7 +76,15 @@ impl OpenStore {
             Self::Sqlite(store) => store.migrate().await,
             Self::Postgres(store) => store.migrate().await,
         }?;
-        self.shared().use_keys(&[]).await
+        self.put_in_order().await
+    }
+
+    /// What can only be done with the keys for secrets: they must be the right ones, and what is
+    /// made with them must be there.
+    async fn put_in_order(&self) -> Result<()> {
+        let store = self.shared();
+        store.use_keys(&[]).await?;
+        store.make_first_secrets().await
     }
 
     /// Brings the store up to date or, if told not to, makes sure that it is; the same for keys.
@@ -87,7 +97,16 @@ impl OpenStore {
             (false, Self::Sqlite(store)) => store.check_version().await,
             (false, Self::Postgres(store)) => store.check_version().await,
         }?;
-        self.shared().use_keys(&[]).await
+        self.put_in_order().await
+    }
+
+    /// Lets a clock show the store's time, for a command that is soon over: what it notes is compared
+    /// with what servers note, whose clocks follow that time too.
+    ///
+    /// # Errors
+    /// If the store does not tell.
+    pub async fn set_clock(&self, clock: &Clock) -> Result<()> {
+        TimeKeeper::new(self.shared(), clock.clone()).ask().await
     }
 
     /// Ends what is under way; later calls fail.
@@ -148,7 +167,8 @@ impl OpenStore {
         let installation = store.installation(proposed).await?;
         keeper.ask().await?;
         store.prepare(clock.now()).await?;
-        Ok(Ready { shards, installation })
+        let plans = store.plans_in_use().await?;
+        Ok(Ready { shards, installation, plans })
     }
 }
 

@@ -108,6 +108,7 @@ impl Worker for TimeKeeper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::AccountId;
     use crate::store::{ShardRecord, Upkeep};
 
     /// A store whose time the machine shows, and which is asked through a pool: so long does it
@@ -137,6 +138,14 @@ mod tests {
 
         async fn prune(&self, _: Timestamp, _: u32) -> Result<Upkeep> {
             Ok(Upkeep::default())
+        }
+
+        async fn prune_account(&self, _: AccountId, _: Timestamp, _: u32) -> Result<u64> {
+            Ok(0)
+        }
+
+        async fn prune_keys(&self, _: Timestamp, _: u32) -> Result<u64> {
+            Ok(0)
         }
 
         async fn shard_records(&self, _: Timestamp) -> Result<Vec<ShardRecord>> {

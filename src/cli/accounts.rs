@@ -5,16 +5,17 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
+use super::deletion::{self, DeletionArgs};
+use super::export::{self, ExportArgs};
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};
+use crate::config::load_part;
 use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
-use crate::domain::plan::UNLIMITED;
 use crate::domain::{KeyId, Timestamp};
-use crate::runtime::Clock;
 use crate::store::Account;
 
 /// What to do with accounts.
@@ -24,14 +25,21 @@ pub enum AccountCommand {
     Create {
         /// What to call it; no two accounts have the same name
         name: String,
-        /// What it is allowed; plans are described in the configuration file
-        #[arg(long, value_name = "PLAN", default_value = UNLIMITED)]
-        plan: String,
+        /// What it is allowed; plans are described in the configuration file [default:
+        /// accounts.plan]
+        #[arg(long, value_name = "PLAN")]
+        plan: Option<String>,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
     /// List all accounts
-    List(SettingArgs<StoreOnly>),
+    List {
+        /// List those that were deleted, by whom, and since when nothing is left of them
+        #[arg(long)]
+        deleted: bool,
+        #[command(flatten)]
+        settings: SettingArgs<StoreOnly>,
+    },
     /// Show an account: its plan, and what it uses of it
     Show(NamedAccount),
     /// Put an account on another plan; what it has beyond that stays
@@ -47,6 +55,19 @@ pub enum AccountCommand {
     Suspend(NamedAccount),
     /// Let a suspended account go on; what it has missed is not run
     Resume(NamedAccount),
+    /// Write everything that an account has, as lines of JSON
+    ///
+    /// Each line is an object whose `kind` says what it is: account, member, invitation, key, schedule,
+    /// version, job, skip or audit; schedules, jobs, skips and audit entries as the API shows them, with
+    /// headers and bodies in clear. What changes while it is written may be in it or not: suspend the
+    /// account before to have it of one moment.
+    Export(ExportArgs),
+    /// Delete an account and everything it has
+    ///
+    /// Asks for its name again, unless --yes is given. At once no key opens it, nothing of it fires,
+    /// and no user reaches it. A server removes what it had, in small batches; this command shows how
+    /// far that is, and can be stopped meanwhile.
+    Delete(DeletionArgs),
     /// Who belongs to an account.
     #[command(flatten)]
     Member(MemberCommand),
@@ -131,10 +152,15 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
     match command {
         AccountCommand::Create { name, plan, settings } => {
             let accounts = accounts(settings).await?;
-            let account = accounts.create(operator(), name, plan).await.map_err(refused)?;
+            let plan = match plan {
+                Some(plan) => plan.clone(),
+                None => load_part(&settings.sources())?.config.users.plan,
+            };
+            let account = accounts.create(operator(), name, &plan).await.map_err(refused)?;
             output::print(&format!("{}\n", account.id))
         }
-        AccountCommand::List(settings) => {
+        AccountCommand::List { deleted: true, settings } => deletion::list(settings).await,
+        AccountCommand::List { deleted: false, settings } => {
             let accounts = accounts(settings).await?.list().await.map_err(refused)?;
             let rows: Vec<_> = accounts.iter().map(account_row).collect();
             output::print(&output::table(["ID", "NAME", "CREATED", "PLAN", "STATE"], &rows))
@@ -148,6 +174,8 @@ pub(super) async fn run_account(command: &AccountCommand) -> Result<(), CliError
         }
         AccountCommand::Suspend(account) => set_suspended(account, true).await,
         AccountCommand::Resume(account) => set_suspended(account, false).await,
+        AccountCommand::Export(args) => export::run(args).await,
+        AccountCommand::Delete(args) => deletion::run(args).await,
         AccountCommand::Member(command) => users::run_member(command).await,
     }
 }
@@ -166,7 +194,7 @@ async fn set_suspended(
     let account = accounts.named(name).await.map_err(refused)?;
     accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
-        true => format!("{name} is suspended; servers fire nothing of it within 5 seconds\n"),
+        true => format!("{name} is suspended; nothing of it fires any more\n"),
         false => format!("{name} goes on with what is due from now on\n"),
     })
 }
@@ -177,7 +205,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let overview = accounts.overview(account.id).await.map_err(refused)?;
     let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
     let overview = overview.ok_or_else(gone)?;
-    let jobs = overview.jobs_this_month();
+    let (jobs, exhausted_at) = (overview.jobs_this_month(), overview.quota_exhausted_at());
     let Overview { account, plan, usage } = overview;
     let of =
         |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
@@ -188,8 +216,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
         row("jobs this month", jobs, plan.jobs_per_month),
     ];
     let suspended = account.suspended_at.map_or_else(String::new, |at| format!(", suspended {at}"));
-    let exhausted =
-        usage.quota_exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
+    let exhausted = exhausted_at.map_or_else(String::new, |at| format!(", quota used up {at}"));
     let (id, name, plan) = (account.id, account.name, account.plan);
     let table = output::table(["WHAT", "USED", "LIMIT"], &rows);
     output::print(&format!("{id}  {name}  plan {plan}{suspended}{exhausted}\n\n{table}"))
@@ -202,7 +229,7 @@ pub(super) async fn run_key(command: &KeyCommand) -> Result<(), CliError> {
             let accounts = accounts(settings).await?;
             let account = accounts.named(account).await.map_err(refused)?;
             let keys = accounts.keys(&account).await.map_err(refused)?;
-            output::print(&key_table(&keys, Clock::system().now()))
+            output::print(&key_table(&keys, accounts.now()))
         }
         KeyCommand::Rotate { id, overlap, settings } => {
             let accounts = accounts(settings).await?;
@@ -235,10 +262,12 @@ fn key_table(keys: &[KeyRecord], now: Timestamp) -> String {
         let expires = key.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
         let (id, created) = (key.id.to_string(), key.created_at.to_string());
         let by = key.created_by.clone().unwrap_or_default();
-        [id, key.name.clone(), key.scope.to_string(), created, expires, state.to_owned(), by]
+        let used = key.last_used_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let (name, scope, state) = (key.name.clone(), key.scope.to_string(), state.to_owned());
+        [id, name, scope, created, expires, state, by, used]
     };
     let rows: Vec<_> = keys.iter().map(row).collect();
-    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY"], &rows)
+    output::table(["ID", "NAME", "SCOPE", "CREATED", "EXPIRES", "STATE", "BY", "LAST USED"], &rows)
 }
 
 #[cfg(test)]
@@ -256,6 +285,7 @@ mod tests {
             created_by: Some("operator:root".to_owned()),
             expires_at,
             revoked_at,
+            last_used_at: revoked_at,
         };
         let keys = [key(None, None), key(Some(now), None), key(Some(now), Some(then))];
         let text = key_table(&keys, now);

@@ -9,6 +9,7 @@ use super::cron::CronArgs;
 use super::openapi::OpenapiArgs;
 use super::secrets::SecretsCommand;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
+use super::signing::SigningCommand;
 use super::users::UserCommand;
 
 /// Runs HTTP requests on cron schedules.
@@ -78,6 +79,9 @@ pub enum Command {
     /// Make, list, rotate or revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// List, show or rotate the secrets that requests are signed with
+    #[command(subcommand)]
+    Signing(SigningCommand),
     /// Make a key for secrets, or encrypt them all with another one
     #[command(subcommand)]
     Secrets(SecretsCommand),

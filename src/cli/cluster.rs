@@ -69,6 +69,8 @@ struct Replica {
     version: String,
     /// Whether it takes part in leading shards.
     leads: bool,
+    /// Whether it runs jobs.
+    executes: bool,
     shards: Vec<u16>,
 }
 
@@ -118,13 +120,17 @@ impl Report {
         let mut text = output::table(["SERVER", "STATUS", ""], &servers);
         if self.servers.len() > 1 {
             let row = |one: &Replica| {
-                let leads = if one.leads { "yes" } else { "no" };
+                let said = |does: bool| if does { "yes" } else { "no" }.to_owned();
+                let (leads, executes) = (said(one.leads), said(one.executes));
                 let shards = one.shards.len().to_string();
-                [one.name.clone(), one.version.clone(), leads.to_owned(), shards]
+                [one.name.clone(), one.version.clone(), leads, executes, shards]
             };
             let members: Vec<_> = self.members.iter().map(row).collect();
             text.push('\n');
-            text.push_str(&output::table(["MEMBER", "VERSION", "LEADS", "SHARDS"], &members));
+            text.push_str(&output::table(
+                ["MEMBER", "VERSION", "LEADS", "EXECUTES", "SHARDS"],
+                &members,
+            ));
         }
         let row = |one: &Shard| {
             let leader = match (&one.leader, one.held) {
@@ -150,8 +156,9 @@ fn seconds(ms: u64) -> String {
 }
 
 fn replica(member: Member) -> Replica {
-    let Member { name, version, leads, shards } = member;
-    Replica { name, version, leads, shards: shards.into_iter().map(|shard| shard.0).collect() }
+    let Member { name, version, leads, executes, shards } = member;
+    let shards = shards.into_iter().map(|shard| shard.0).collect();
+    Replica { name, version, leads, executes, shards }
 }
 
 /// All shards that the store or the members know.
@@ -211,6 +218,7 @@ mod tests {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
             leads: true,
+            executes: false,
             shards: shards.iter().copied().map(ShardId).collect(),
         }
     }
@@ -232,7 +240,7 @@ mod tests {
             row.iter().filter(|cell| !cell.is_empty()).copied().collect::<Vec<_>>()
         };
         assert_eq!(row("queue.url"), ["queue.url", "away", "it is away"]);
-        assert_eq!(row("b"), ["b", "1.0.0", "yes", "1"]);
+        assert_eq!(row("b"), ["b", "1.0.0", "yes", "no", "1"]);
         let since = "1970-01-01T00:00:01.000Z";
         assert_eq!(row("0"), ["0", "(a)", "7", since, "1.500 s", "0.000 s"]);
         assert_eq!(row("1"), ["1", "b", "7", since, "1.500 s", "0.000 s"]);

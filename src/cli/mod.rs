@@ -12,8 +12,10 @@ mod cluster;
 mod config;
 mod copy;
 mod cron;
+mod deletion;
 mod dev;
 mod error;
+mod export;
 mod healthcheck;
 mod meter;
 mod migrate;
@@ -23,6 +25,7 @@ mod output;
 mod secrets;
 mod serve;
 mod settings;
+mod signing;
 mod span;
 mod store;
 mod users;
@@ -65,6 +68,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Account(command) => accounts::run_account(&command).await,
         Command::User(command) => users::run_user(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,
+        Command::Signing(command) => signing::run(&command).await,
         Command::Secrets(command) => secrets::run(&command).await,
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),

@@ -16,9 +16,12 @@ const NOBODY: u32 = u32::MAX;
 const USERS: &str = "/etc/passwd";
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
+/// What the commands work with, at the store's time: this machine's clock may be wrong.
 pub(super) async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
     let (store, plans) = store::open_with_plans(&settings.sources()).await?;
-    Ok(Accounts::new(store.shared(), Clock::system(), Random::system(), plans))
+    let clock = Clock::system();
+    store.set_clock(&clock).await.map_err(CliError::failed)?;
+    Ok(Accounts::new(store.shared(), clock, Random::system(), plans))
 }
 
 pub(super) fn refused(error: AccountError) -> CliError {

@@ -139,7 +139,7 @@ async fn create(args: &NewUserArgs) -> Result<(), CliError> {
     };
     let password = args.password.password(&accounts)?;
     let joins = account.as_ref().map(|account| (account, args.role));
-    accounts.create_user(email, &password, joins).await.map_err(refused)?;
+    accounts.create_user(operator(), email, &password, joins).await.map_err(refused)?;
     args.password.print(&password)
 }
 

@@ -38,6 +38,8 @@ pub struct Member {
     pub version: String,
     /// Whether it takes part in leading shards.
     pub leads: bool,
+    /// Whether it runs jobs.
+    pub executes: bool,
     /// The shards it leads.
     pub shards: Vec<ShardId>,
 }

@@ -30,7 +30,7 @@ impl Cluster for SingleNode {
     async fn members(&self) -> Result<Vec<Member>, ClusterError> {
         let shards = self.terms.borrow().keys().copied().collect();
         let (name, version) = (self.name.clone(), env!("CARGO_PKG_VERSION").to_owned());
-        Ok(vec![Member { name, version, leads: true, shards }])
+        Ok(vec![Member { name, version, leads: true, executes: true, shards }])
     }
 
     async fn leave(&self) {

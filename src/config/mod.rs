@@ -28,6 +28,7 @@ pub use document::{Setting, settings};
 pub use effective::Loaded;
 pub use listeners::{Http, Ops};
 pub use mistakes::{Mistake, Mistakes};
+pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
@@ -137,6 +138,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
     if http.limits.drain > grace {
         reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
     }
+    let plans = plans::read(reader);
     Config {
         roles,
         data_dir,
@@ -154,8 +156,8 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
-        plans: Arc::new(plans::read(reader)),
-        users: users::read_users(reader),
+        users: users::read_users(reader, &plans),
+        plans: Arc::new(plans),
         mail: users::read_mail(reader),
         secrets: secrets::read(reader),
         retention,

@@ -83,6 +83,12 @@ impl Reader {
         self.gathered.mistakes.push(Mistake::new(&format!("{key} = {shown}{origin}"), why));
     }
 
+    /// Notes what the operator should know of the value of `key`.
+    pub(super) fn warn(&mut self, key: &'static str, what: &str) {
+        let shown = self.shown(key);
+        self.gathered.warnings.push(format!("{key} = {shown} {what}"));
+    }
+
     /// Notes that what is called `name`, which is no setting of the list, is wrong, and why.
     pub(super) fn wrong(&mut self, name: &str, why: &str) {
         self.gathered.mistakes.push(Mistake::new(name, why));

@@ -1,5 +1,8 @@
 //! The keys by which secrets are encrypted at rest.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use super::reader::{Parsed, Raw, Reader, text};
 use crate::domain::secret_key::SecretKey;
 
@@ -10,7 +13,22 @@ pub(super) fn read(reader: &mut Reader) -> Vec<SecretKey> {
     if !given.is_empty() && !in_file.is_empty() {
         reader.mistake("secrets.keys_file", "cannot be set beside secrets.keys: keep one of them");
     }
+    if let Raw::Text(path) = reader.raw("secrets.keys_file")
+        && !in_file.is_empty()
+        && others_can_read(Path::new(&path))
+    {
+        reader.warn("secrets.keys_file", OTHERS);
+    }
     if given.is_empty() { in_file } else { given }
+}
+
+/// What is said of a file of keys that others can read.
+pub const OTHERS: &str =
+    "can be read by every user of this machine: let nobody but its owner (chmod 600)";
+
+/// Whether everybody on this machine can read a file of keys.
+pub fn others_can_read(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
 }
 
 fn keys_of_file(raw: &Raw) -> Parsed<Vec<SecretKey>> {

@@ -1,3 +1,5 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::*;
@@ -221,8 +223,13 @@ fn keys_come_from_the_environment_or_a_file_and_are_never_shown() {
     std::fs::write(&path, format!("file:{key}\n")).expect("written");
     let path = path.display().to_string();
     let in_file = ("PUNCTUAL_SECRETS_KEYS_FILE", path.as_str());
-    let loaded = load(&sources(&[in_file], &[])).expect("valid");
-    assert_eq!(loaded.config.secrets[0].id, "file");
+    for (mode, warns) in [(0o600, false), (0o640, false), (0o644, true)] {
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set");
+        let loaded = load(&sources(&[in_file], &[])).expect("valid");
+        assert_eq!(loaded.config.secrets[0].id, "file");
+        let warned = loaded.warnings.iter().any(|warning| warning.contains("chmod 600"));
+        assert_eq!(warned, warns, "{:?}", loaded.warnings);
+    }
     let both = mistakes(&sources(&[in_file, ("PUNCTUAL_SECRETS_KEYS", &given)], &[]));
     assert!(both.contains("cannot be set beside secrets.keys"), "{both}");
     std::fs::write(&path, "\n").expect("written");

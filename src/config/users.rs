@@ -10,13 +10,15 @@ use super::stores::file;
 use super::work::certificates;
 use crate::accounts::UserSettings;
 use crate::channels::email::Settings as MailSettings;
+use crate::domain::plan::Plans;
 use crate::domain::user::EmailAddress;
 
-pub(super) fn read_users(reader: &mut Reader) -> UserSettings {
+pub(super) fn read_users(reader: &mut Reader, plans: &Plans) -> UserSettings {
     let hours: u64 = reader.read("accounts.session_idle_hours", number(1..=8_760));
     let days: u64 = reader.read("accounts.session_days", number(1..=365));
     UserSettings {
         sign_up: reader.read("accounts.sign_up", sign_up),
+        plan: reader.read("accounts.plan", |raw| one_of(plans, text(raw)?)),
         session_idle: Duration::from_secs(hours * 3_600),
         session_lifetime: Duration::from_secs(days * 86_400),
         public_url: reader.read("http.public_url", public_url),
@@ -25,6 +27,15 @@ pub(super) fn read_users(reader: &mut Reader) -> UserSettings {
 
 fn sign_up<T: FromStr>(raw: &Raw) -> Parsed<T> {
     text(raw)?.parse().map_err(|_| "must be open, invitation or off".to_owned())
+}
+
+fn one_of(plans: &Plans, name: String) -> Parsed<String> {
+    match plans.named(&name) {
+        Some(_) => Ok(name),
+        None => {
+            Err("must be unlimited or a plan of the configuration file, [plans.NAME]".to_owned())
+        }
+    }
 }
 
 fn public_url(raw: &Raw) -> Parsed<Option<String>> {

@@ -27,12 +27,16 @@ names! {
         InvitationCreated = "invitation.created",
         /// An invitation was taken back.
         InvitationTakenBack = "invitation.taken_back",
+        /// Somebody who was invited into an account belongs to it now.
+        InvitationAccepted = "invitation.accepted",
         /// An API key was made.
         KeyCreated = "key.created",
         /// An API key was replaced by a new one.
         KeyRotated = "key.rotated",
         /// An API key was revoked.
         KeyRevoked = "key.revoked",
+        /// The secret that an account's requests are signed with was replaced by a new one.
+        SigningSecretRotated = "signing_secret.rotated",
         /// A schedule was made.
         ScheduleCreated = "schedule.created",
         /// Fields of a schedule were changed.

@@ -136,6 +136,19 @@ id!(
     "aud_"
 );
 
+id!(
+    /// A secret that an account's requests are signed with; not secret by itself.
+    SigningSecretId,
+    "sgn_"
+);
+
+impl SigningSecretId {
+    /// The id of the one secret that an account begins with: whoever makes it.
+    pub fn first_of(account: AccountId) -> Self {
+        Self(account.0)
+    }
+}
+
 impl MembershipId {
     /// The id of the one membership that a user can have in an account.
     pub fn of(account: AccountId, user: UserId) -> Self {

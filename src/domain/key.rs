@@ -149,6 +149,8 @@ pub struct KeyRecord {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+    /// When it was used last, give or take a minute.
+    pub last_used_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

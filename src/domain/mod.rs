@@ -21,6 +21,7 @@ pub mod retry;
 pub mod schedule;
 pub mod secret_key;
 pub mod shard;
+pub mod signing;
 pub mod status_codes;
 pub mod ticket;
 pub mod time;
@@ -29,7 +30,7 @@ pub mod user;
 
 pub use id::{
     AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
-    UserId, VersionId,
+    SigningSecretId, UserId, VersionId,
 };
 pub use names::UnknownName;
 pub use time::Timestamp;

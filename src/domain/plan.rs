@@ -66,7 +66,8 @@ pub struct Plan {
     pub notify_on: Option<Vec<NotifyOn>>,
     /// The body of a schedule's request, in bytes.
     pub body_bytes: Option<u64>,
-    /// How long finished jobs are shown, in days.
+    /// How long finished jobs, skips and the audit log are kept, in days; absent: as long as of any
+    /// account.
     pub history_days: Option<u64>,
     /// API requests of a key in a minute; 0 is no limit, absent is the installation's.
     pub requests_per_minute: Option<u32>,
@@ -91,6 +92,11 @@ impl Plan {
             body_bytes: Some(0),
             ..Self::unlimited(name)
         }
+    }
+
+    /// How long finished jobs, skips and the audit log are kept, where this plan says it.
+    pub fn history(&self) -> Option<Duration> {
+        self.history_days.map(|days| Duration::from_secs(days * 24 * 3_600))
     }
 
     /// Judges a cron expression by the shortest interval; `current` is the one that it replaces.
@@ -168,6 +174,11 @@ impl Plans {
     /// becomes unlimited because a name is missing.
     pub fn of(&self, name: &str) -> Arc<Plan> {
         self.named(name).cloned().unwrap_or_else(|| Arc::new(Plan::nothing(name)))
+    }
+
+    /// The longest history that any of them allows expressly.
+    pub fn longest_history(&self) -> Option<Duration> {
+        self.all().filter_map(Plan::history).max()
     }
 
     /// All of them, by name.

@@ -126,8 +126,8 @@ pub struct Skip {
     pub last: Timestamp,
     /// How many, exact to 10,000.
     pub count: u32,
-    /// Why.
-    pub reason: SkipReason,
+    /// Why: the text of a [`SkipReason`], or of one that only newer releases know.
+    pub reason: String,
 }
 
 /// The number up to which a skip counts its ticks.

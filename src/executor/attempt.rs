@@ -53,7 +53,7 @@ impl Attempt {
             return Err(Abort::Released);
         }
         let timeout = Duration::from_secs(u64::from(self.claimed.definition.timeout_seconds));
-        let request = match build(&self.claimed) {
+        let request = match build(&self.claimed, shared.clock.now()) {
             Ok(request) => request,
             Err(failure) => return Ok(unsent(failure)),
         };

@@ -56,6 +56,18 @@ impl Dispatcher {
         Self { shared, outcomes, tasks, claiming: None, crowded: false }
     }
 
+    /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
+    /// it is not known what they may, the sweep finds the jobs again.
+    async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
+        let Shared { shares, slots, queue, clock, .. } = &*self.shared;
+        let shares = shares.of(&tickets, clock.monotonic()).await?;
+        let (tickets, beyond) = slots.within(&shares, tickets, clock.monotonic());
+        if !beyond.is_empty() {
+            queue.push(&beyond).await?;
+        }
+        Ok(tickets)
+    }
+
     /// Starts what the tickets are for. Their slots are held from here on.
     fn start(&self, tickets: Vec<Ticket>) -> JoinHandle<Option<Claiming>> {
         let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket)));
@@ -142,13 +154,14 @@ impl Worker for Dispatcher {
         }
         // Before the room is looked at: a slot freed in between is then not missed.
         self.shared.slots.want_more();
-        let mut room = self.shared.slots.room();
+        let mut room = self.shared.slots.room(self.shared.clock.monotonic());
         room.total = room.total.min(BATCH);
         if room.total == 0 {
             self.crowded = true;
             return Ok(Pause::For(LONGEST_REST));
         }
         let (tickets, next) = self.shared.queue.take(now, &room).await?;
+        let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
             self.settle().await?;
             let rest = now.plus(LONGEST_REST);

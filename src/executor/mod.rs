@@ -23,6 +23,7 @@ mod ended;
 mod renewer;
 mod request;
 mod running;
+mod shares;
 mod slots;
 
 use std::sync::Arc;
@@ -31,6 +32,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster::SharedCluster;
+use crate::domain::plan::Plans;
 use crate::domain::retry::RetryPolicy;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
@@ -43,6 +46,7 @@ use dispatcher::Dispatcher;
 use ended::Ended;
 use renewer::Renewer;
 use running::{Abort, Running};
+use shares::Shares;
 use slots::Slots;
 
 /// How much an executor does at once, and for how long it claims.
@@ -82,7 +86,28 @@ struct Shared {
     clock: Clock,
     random: Random,
     slots: Arc<Slots>,
+    shares: Shares,
     running: Arc<Running>,
+}
+
+/// What an executor works with.
+pub struct Parts {
+    /// Where jobs are.
+    pub store: SharedStore,
+    /// Where tickets are.
+    pub queue: SharedQueue,
+    /// Who else executes.
+    pub cluster: SharedCluster,
+    /// What the others call this replica.
+    pub replica: String,
+    /// What accounts may have under way.
+    pub plans: Arc<Plans>,
+    /// What sends requests.
+    pub client: Client,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where ids come from.
+    pub random: Random,
 }
 
 /// A running executor.
@@ -98,26 +123,20 @@ const WAITING_OUTCOMES: usize = 4_096;
 
 impl Executor {
     /// Starts the executor's tasks.
-    pub fn start(
-        settings: Settings,
-        store: SharedStore,
-        queue: SharedQueue,
-        client: Client,
-        clock: Clock,
-        random: Random,
-        tasks: &Tasks,
-    ) -> Self {
+    pub fn start(settings: Settings, parts: Parts, tasks: &Tasks) -> Self {
+        let Parts { store, queue, cluster, replica, plans, client, clock, random } = parts;
         EXECUTOR_SLOTS.set(settings.slots);
         let slots = Arc::new(Slots::new(&settings, queue.ticket_hint()));
         let shared = Arc::new(Shared {
             id: ExecutorId(random.bits()),
             settings,
-            store,
+            store: store.clone(),
             queue,
             client,
             clock,
             random,
             slots,
+            shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);

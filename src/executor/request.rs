@@ -2,9 +2,11 @@
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
+use crate::domain::Timestamp;
 use crate::domain::headers::parse_headers;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::schedule::HttpMethod;
+use crate::domain::signing::{ID_HEADER, SIGNATURE_HEADER, Signature, TIMESTAMP_HEADER};
 use crate::outbound::Request;
 use crate::store::Claimed;
 
@@ -17,8 +19,9 @@ const SCHEDULED_AT: HeaderName = HeaderName::from_static("punctual-scheduled-at"
 const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 
 /// The request of a claimed attempt. What the user set of `User-Agent`, `Idempotency-Key` and
-/// `Content-Type` wins; the service's own headers cannot be set by users.
-pub(super) fn build(claimed: &Claimed) -> Result<Request, Failure> {
+/// `Content-Type` wins; the service's own headers cannot be set by users, and those of a signature
+/// that users set are replaced by it.
+pub(super) fn build(claimed: &Claimed, now: Timestamp) -> Result<Request, Failure> {
     let definition = &claimed.definition;
     let given = definition.headers.as_deref().map(parse_headers).transpose();
     let mut headers = given.map_err(|_| unreadable("headers"))?.unwrap_or_default();
@@ -27,6 +30,7 @@ pub(super) fn build(claimed: &Claimed) -> Result<Request, Failure> {
         headers.entry(CONTENT_TYPE).or_insert_with(|| content_type(body));
     }
     add_own(&mut headers, claimed)?;
+    add_signature(&mut headers, claimed, now, body.as_deref().unwrap_or_default())?;
     Ok(Request {
         method: method(definition.http_method),
         url: definition.endpoint.clone(),
@@ -44,6 +48,28 @@ fn add_own(headers: &mut HeaderMap, claimed: &Claimed) -> Result<(), Failure> {
     headers.insert(JOB_ID, job);
     headers.insert(SCHEDULED_AT, value(claimed.job.timestamp().to_string())?);
     headers.insert(ATTEMPT, HeaderValue::from(u16::from(claimed.attempt)));
+    Ok(())
+}
+
+/// Signs exactly the bytes that are sent.
+fn add_signature(
+    headers: &mut HeaderMap,
+    claimed: &Claimed,
+    now: Timestamp,
+    body: &str,
+) -> Result<(), Failure> {
+    if !claimed.definition.sign_requests {
+        return Ok(());
+    }
+    let id = claimed.job.to_string();
+    let Signature { timestamp, signatures } =
+        Signature::new(&claimed.signing_secrets, &id, now, body.as_bytes());
+    for (name, value) in
+        [(ID_HEADER, id), (TIMESTAMP_HEADER, timestamp), (SIGNATURE_HEADER, signatures)]
+    {
+        let value = HeaderValue::try_from(value).map_err(|_| unreadable("identity"))?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -20,13 +21,28 @@ pub(super) struct Slots {
     hint: Arc<Notify>,
 }
 
+/// For how long it is known that an account wants more than its share: as long, the queue is not
+/// asked for tickets that would only be put back.
+const NARROW_FOR: Duration = Duration::from_secs(2);
+/// Of how many accounts at most: the queue is told all of them each time.
+const MOST_NARROW: usize = 256;
+
 #[derive(Default)]
 struct State {
     used: usize,
     accounts: HashMap<AccountId, usize>,
     hosts: HashMap<HostKey, usize>,
+    /// Accounts that want more than their share.
+    narrow: HashMap<AccountId, Narrow>,
     /// Whether the dispatcher found less room than tickets and waits for more.
     wanted: bool,
+}
+
+/// A share that is smaller than what is wanted.
+struct Narrow {
+    share: usize,
+    /// On the monotonic clock.
+    until: Duration,
 }
 
 /// A slot in use; dropping it frees it, however the attempt ended.
@@ -48,16 +64,57 @@ impl Slots {
         }
     }
 
-    /// The room there is now.
-    pub(super) fn room(&self) -> Room {
-        let state = self.lock();
+    /// The room there is `now`, on the monotonic clock.
+    pub(super) fn room(&self, now: Duration) -> Room {
+        let mut state = self.lock();
+        state.narrow.retain(|_, narrow| narrow.until > now);
+        let mut accounts = left(&state.accounts, self.per_account);
+        for (account, narrow) in &state.narrow {
+            let used = state.accounts.get(account).copied().unwrap_or_default();
+            accounts.insert(*account, narrow.share.saturating_sub(used));
+        }
         Room {
             total: self.total.saturating_sub(state.used),
             per_account: self.per_account,
-            accounts: left(&state.accounts, self.per_account),
+            accounts,
             per_host: self.per_host,
             hosts: left(&state.hosts, self.per_host),
         }
+    }
+
+    /// Divides tickets into those that their accounts' `shares` have room for, and the rest. An
+    /// account without a share has room for all.
+    pub(super) fn within(
+        &self,
+        shares: &HashMap<AccountId, usize>,
+        tickets: Vec<Ticket>,
+        now: Duration,
+    ) -> (Vec<Ticket>, Vec<Ticket>) {
+        if shares.is_empty() {
+            return (tickets, Vec::new());
+        }
+        let mut state = self.lock();
+        let mut left: HashMap<AccountId, usize> = HashMap::new();
+        for (account, share) in shares {
+            let used = state.accounts.get(account).copied().unwrap_or_default();
+            left.insert(*account, share.saturating_sub(used));
+        }
+        let (within, beyond): (Vec<_>, Vec<_>) =
+            tickets.into_iter().partition(|ticket| match left.get_mut(&ticket.account) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    true
+                }
+                Some(_) => false,
+                None => true,
+            });
+        for Ticket { account, .. } in &beyond {
+            if state.narrow.len() < MOST_NARROW || state.narrow.contains_key(account) {
+                let share = shares[account].min(self.per_account);
+                state.narrow.insert(*account, Narrow { share, until: now + NARROW_FOR });
+            }
+        }
+        (within, beyond)
     }
 
     /// Takes the slot for a ticket. More than there is room for is the caller's fault only for a
@@ -112,26 +169,52 @@ mod tests {
     use crate::domain::shard::ShardId;
     use crate::domain::{JobId, Timestamp};
 
-    #[test]
-    fn room_shrinks_with_use_and_grows_back() {
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn slots() -> Arc<Slots> {
         let settings = Settings { slots: 3, per_account: 2, per_host: 2, ..Settings::default() };
-        let slots = Arc::new(Slots::new(&settings, Arc::default()));
+        Arc::new(Slots::new(&settings, Arc::default()))
+    }
+
+    fn ticket(job: u128, account: u128) -> Ticket {
         let at = Timestamp::from_millis(0);
-        let ticket = Ticket {
-            job: JobId::new(at, 1),
+        Ticket {
+            job: JobId::new(at, job),
             shard: ShardId(0),
-            account: AccountId::new(at, 1),
+            account: AccountId::new(at, account),
             host: HostKey(1),
             start: at,
-        };
+        }
+    }
+
+    #[test]
+    fn room_shrinks_with_use_and_grows_back() {
+        let (slots, ticket) = (slots(), ticket(1, 1));
         let slot = slots.take(&ticket);
-        let room = slots.room();
+        let room = slots.room(NOW);
         assert_eq!(
             (room.total, room.accounts[&ticket.account], room.hosts[&HostKey(1)]),
             (2, 1, 1)
         );
         drop(slot);
-        let room = slots.room();
+        let room = slots.room(NOW);
         assert_eq!((room.total, room.accounts.len(), room.hosts.len()), (3, 0, 0));
+    }
+
+    #[test]
+    fn an_account_has_no_more_under_way_than_its_share() {
+        let (slots, account) = (slots(), ticket(0, 1).account);
+        let shares = HashMap::from([(account, 1)]);
+        let wanted = vec![ticket(1, 1), ticket(2, 2), ticket(3, 1)];
+        let (within, beyond) = slots.within(&shares, wanted, NOW);
+        assert_eq!((within, beyond), (vec![ticket(1, 1), ticket(2, 2)], vec![ticket(3, 1)]));
+        let slot = slots.take(&ticket(1, 1));
+        assert_eq!(slots.room(NOW).accounts[&account], 0);
+        let (within, _) = slots.within(&shares, vec![ticket(3, 1)], NOW);
+        assert_eq!(within, [], "the first one is under way");
+        drop(slot);
+        assert_eq!(slots.room(NOW).accounts[&account], 1, "one more, not as many as others may");
+        let later = NOW + NARROW_FOR;
+        assert_eq!(slots.room(later).accounts.get(&account), None, "forgotten");
     }
 }

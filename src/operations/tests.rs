@@ -13,7 +13,7 @@ use tower::ServiceExt;
 use super::{Readiness, Serving, router};
 use crate::cluster::single::SingleNode;
 use crate::cluster::{Cluster, ClusterError, Member, SharedCluster, Terms};
-use crate::domain::Timestamp;
+use crate::domain::{AccountId, Timestamp};
 use crate::queue::memory::MemoryQueue;
 use crate::runtime::Clock;
 use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore};
@@ -44,6 +44,14 @@ impl UpkeepStore for Pinged {
 
     async fn prune(&self, _: Timestamp, _: u32) -> store::Result<Upkeep> {
         Ok(Upkeep::default())
+    }
+
+    async fn prune_account(&self, _: AccountId, _: Timestamp, _: u32) -> store::Result<u64> {
+        Ok(0)
+    }
+
+    async fn prune_keys(&self, _: Timestamp, _: u32) -> store::Result<u64> {
+        Ok(0)
     }
 
     async fn shard_records(&self, _: Timestamp) -> store::Result<Vec<ShardRecord>> {

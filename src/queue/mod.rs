@@ -13,7 +13,7 @@
 //!   while the process lives, and left as soon as the queue takes it.
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
 //! - Writes can be repeated, to the same end. What was taken with an answer that got lost is refilled
-//!   from the store; a request that is counted again is another one.
+//!   from the store; a request that is counted, or taken back, again is another one.
 //! - `take` never hands out a ticket before its start, more than the room given, and goes round
 //!   the accounts, so that one with many tickets does not keep others waiting.
 
@@ -154,6 +154,11 @@ pub struct Verdict {
 /// The due index, the run queue, and counters that all replicas share.
 #[async_trait]
 pub trait Queue: Send + Sync {
+    /// Makes a shard's due index the epoch's, as it is: what it lacks, and what is wrong in it, is
+    /// for the caller to mend. `Foreign`, and nothing is changed, if there is none or it is of a
+    /// higher epoch.
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>>;
+
     /// Replaces a shard's due index by `entries` and makes it the epoch's. `Foreign`, and nothing
     /// is changed, if the index is of a higher epoch.
     async fn rebuild(
@@ -196,6 +201,10 @@ pub trait Queue: Send + Sync {
 
     /// Counts a request of `subject` in all windows, or in none if one is full.
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
+
+    /// Takes back a request of `subject` that was counted, in the windows that have not begun anew
+    /// since.
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()>;
 
     /// Whether the queue takes writes.
     async fn ping(&self) -> Result<()>;

@@ -89,6 +89,10 @@ impl Standby {
 
 #[async_trait]
 impl Queue for Standby {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        self.shared.adopt(shard, epoch).await
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,
@@ -156,6 +160,10 @@ impl Queue for Standby {
 
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
         self.shared.count(subject, windows, now).await
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        self.shared.give_back(subject, windows, now).await
     }
 
     async fn ping(&self) -> Result<()> {

@@ -72,6 +72,7 @@ impl<'a> Decision<'a> {
             schedule: candidate.schedule,
             version: candidate.version,
             tick: candidate.tick,
+            suspensions: candidate.suspensions,
             overlap_policy: candidate.overlap_policy,
             next_tick: next,
             jobs: runs.into_iter().map(|(tick, trigger)| job(candidate, tick, trigger)).collect(),

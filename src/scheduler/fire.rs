@@ -8,12 +8,11 @@ use super::Context;
 use super::decide::{Cadences, Decision, decide};
 use super::quotas::{Allowed, Due, Quotas};
 use crate::domain::plan::Plans;
-use crate::domain::schedule::OverlapPolicy;
 use crate::domain::ticket::{HostKey, Ticket};
-use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
-use crate::store::{Candidate, Fence, Fired, Firing, TickJob};
+use crate::store::{Candidate, Fence, Fired, Firing};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
 };
@@ -45,7 +44,9 @@ pub(super) async fn fire_batch(
 ) -> Result<bool, RunError> {
     let candidates = context.store.candidates(fence.shard, ids).await?;
     let (decisions, mut index) = decide(&rules.cadences, &candidates, now);
-    let (firings, allowed) = within_quotas(context, &rules.quotas, decisions, now).await?;
+    let Limited { firings, waiting, allowed } =
+        within_quotas(context, &rules.quotas, decisions, now).await;
+    index.extend(waiting);
     let known: HashSet<_> = candidates.iter().map(|candidate| candidate.schedule).collect();
     index.extend(ids.iter().filter(|id| !known.contains(*id)).map(|id| (*id, None)));
     let mut tickets = Vec::new();
@@ -55,17 +56,29 @@ pub(super) async fn fire_batch(
         }
         Point::BeforeFire.reach();
         let began = context.clock.monotonic();
-        let fired = context.store.fire(fence, now, &firings).await?;
+        let fired = context.store.fire(fence, now, &firings).await;
+        let taken = Taken::of(&rules.quotas, &allowed, &candidates);
+        let fired = match fired {
+            Ok(fired) => fired,
+            Err(error) => {
+                // They are fired again, and taken again, unless the answer alone was lost: that
+                // costs nobody more than this batch.
+                taken.give_back(&firings, &HashSet::new());
+                return Err(error.into());
+            }
+        };
         FIRE_BATCH_SECONDS.record_span(context.clock.monotonic().saturating_sub(began));
         FIRE_BATCH_SIZE.record_count(firings.len());
         match fired {
             Fired::Fenced => {
+                taken.give_back(&firings, &HashSet::new());
                 FENCED_WRITES.add(1);
                 return Ok(false);
             }
-            Fired::Done { tickets: made, advanced, busy, .. } => {
+            Fired::Done { tickets: made, held, advanced, busy, .. } => {
                 count(&firings, &advanced, made.len());
-                give_back(&rules.quotas, &allowed, &candidates, &firings, &advanced, &made);
+                let started = made.iter().map(|ticket| ticket.job);
+                taken.give_back(&firings, &started.chain(held).collect());
                 Point::AfterFire.reach();
                 if !Defect::EarlyTicket.is_there() {
                     tickets = made;
@@ -107,54 +120,63 @@ async fn push_early(
     Ok(())
 }
 
-/// What shall be fired: of accounts whose plan limits their jobs, no more than that.
+/// What shall become of due schedules by what the plans of their accounts allow.
+struct Limited {
+    /// What shall be fired.
+    firings: Vec<Firing>,
+    /// What stays due, and when it is looked at again.
+    waiting: Vec<(ScheduleId, Option<Timestamp>)>,
+    allowed: Allowed,
+}
+
+/// Of accounts whose plan limits their jobs, no more than that is fired.
 async fn within_quotas(
     context: &Context,
     quotas: &Quotas,
     decisions: Vec<Decision<'_>>,
     now: Timestamp,
-) -> Result<(Vec<Firing>, Allowed), RunError> {
+) -> Limited {
     let mut due = Due::default();
     for Decision { candidate, plan, .. } in &decisions {
         quotas.add(&mut due, candidate, plan.runs.len());
     }
-    let mut allowed = quotas.take(&context.store, now, &due).await?;
-    let firing = |decision: Decision<'_>| {
+    let mut allowed = quotas.take(context, now, &due).await;
+    let (mut firings, mut waiting) = (Vec::with_capacity(decisions.len()), Vec::new());
+    for decision in decisions {
         let runs = decision.plan.runs.len();
-        let may = allowed.take(decision.candidate.account, runs);
-        decision.firing(may)
-    };
-    Ok((decisions.into_iter().map(firing).collect(), allowed))
+        match allowed.take(decision.candidate.account, runs) {
+            Ok(may) => firings.push(decision.firing(may)),
+            Err(wait) => {
+                let again = context.clock.after(now, wait);
+                waiting.push((decision.candidate.schedule, Some(again)));
+            }
+        }
+    }
+    Limited { firings, waiting, allowed }
 }
 
-/// Gives back what was taken for jobs that were not made: of schedules that were not fired, and
-/// those of the policy `skip` that found another one active.
-fn give_back(
-    quotas: &Quotas,
-    allowed: &Allowed,
-    candidates: &[Candidate],
-    firings: &[Firing],
-    advanced: &[(ScheduleId, Option<Timestamp>)],
-    tickets: &[Ticket],
-) {
-    let limited: HashMap<_, _> = candidates
-        .iter()
-        .filter(|candidate| allowed.limits(candidate.account))
-        .map(|candidate| (candidate.schedule, candidate))
-        .collect();
-    if limited.is_empty() {
-        return;
+/// What was taken for a batch, of schedules of accounts whose plan limits their jobs.
+struct Taken<'a> {
+    quotas: &'a Quotas,
+    allowed: &'a Allowed,
+    candidates: HashMap<ScheduleId, &'a Candidate>,
+}
+
+impl<'a> Taken<'a> {
+    fn of(quotas: &'a Quotas, allowed: &'a Allowed, candidates: &'a [Candidate]) -> Self {
+        let limited = candidates.iter().filter(|candidate| allowed.limits(candidate.account));
+        let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();
+        Self { quotas, allowed, candidates }
     }
-    let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
-    let started: HashSet<_> = tickets.iter().map(|ticket| ticket.job).collect();
-    for firing in firings {
-        let Some(candidate) = limited.get(&firing.schedule) else { continue };
-        let made = |job: &&TickJob| {
-            advanced.contains(&firing.schedule)
-                && (candidate.overlap_policy != OverlapPolicy::Skip || started.contains(&job.id))
-        };
-        let unmade = firing.jobs.len() - firing.jobs.iter().filter(made).count();
-        quotas.give_back(candidate.account, unmade as u64);
+
+    /// Gives back what was taken for jobs that were not made: their schedule was not fired, or
+    /// found another job active.
+    fn give_back(&self, firings: &[Firing], made: &HashSet<JobId>) {
+        for firing in firings {
+            let Some(candidate) = self.candidates.get(&firing.schedule) else { continue };
+            let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();
+            self.quotas.give_back(self.allowed, candidate.account, unmade as u64);
+        }
     }
 }
 

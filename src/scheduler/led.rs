@@ -159,7 +159,12 @@ impl Led {
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
-        self.rebuild(context, fence, now).await?;
+        // What the leader before has kept serves until it has been compared with the store, page
+        // after page: ticks do not wait until a large index is built.
+        match context.queue.adopt(shard, epoch).await {
+            Ok(Index::Own(())) => self.comparison = Comparison::urgent(now),
+            _ => self.rebuild(context, fence, now).await?,
+        }
         Ok(Some(now))
     }
 

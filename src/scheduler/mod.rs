@@ -26,6 +26,7 @@
 //! that cannot be served, or takes long, does so by itself: the others fire on.
 
 mod decide;
+mod erase;
 mod fire;
 mod index;
 mod leader;
@@ -35,6 +36,7 @@ mod quotas;
 mod round;
 mod sweep;
 
+pub use erase::Eraser;
 pub use leader::Leader;
 pub use prune::{Pruner, PrunerSettings};
 pub use sweep::Sweeper;

@@ -1,18 +1,27 @@
 //! The jobs of a month, of accounts whose plan limits them: reserved in blocks, so that the store is
 //! seldom asked. Accounts without such a limit are not known here.
+//!
+//! Where it cannot be known just now how many jobs an account may have, its schedules stay due, and
+//! all others fire: an account's trouble is its own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::Context;
 use crate::domain::plan::{Plans, month_of};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::{Candidate, Granted, Result, SharedStore, Wanted};
+use crate::store::{Candidate, Granted, Wanted};
 
 /// The most jobs of an account that are reserved ahead.
 const AHEAD: u32 = 1_000;
-/// How long an account that has used up its month is not asked for again.
+/// How long an account is not asked for again that has used up its month, or whose jobs are still
+/// being counted.
 const REST: Duration = Duration::from_secs(5);
+/// How soon it is tried again to reserve for an account whose counter somebody else holds.
+const SOON: Duration = Duration::from_millis(100);
+/// How long the jobs of accounts are counted before the others fire. A server goes on counting.
+const COUNTING: Duration = Duration::from_secs(1);
 
 /// What is reserved and not made yet.
 pub(super) struct Quotas {
@@ -22,8 +31,12 @@ pub(super) struct Quotas {
 
 #[derive(Default)]
 struct State {
+    /// The newest month that was asked for.
     month: i64,
-    blocks: HashMap<AccountId, Block>,
+    /// By account and month: at the turn of the month some shards are served with the old one yet.
+    blocks: HashMap<(AccountId, i64), Block>,
+    /// Plans that nobody has described and that were told of.
+    told: BTreeSet<String>,
 }
 
 /// What an account has left of what was reserved for it.
@@ -31,15 +44,35 @@ struct State {
 struct Block {
     quota: u64,
     left: u64,
+    /// Since when its month is used up.
     exhausted_at: Option<Timestamp>,
+    /// Until when it is not known how many there may be.
+    waits_until: Option<Timestamp>,
 }
 
 /// Jobs that are due, by account; only of accounts whose plan limits them.
 #[derive(Debug, Default)]
-pub(super) struct Due(BTreeMap<AccountId, Wanted>);
+pub(super) struct Due {
+    wanted: BTreeMap<AccountId, Wanted>,
+    /// Of accounts whose plan nobody has described.
+    unknown: BTreeSet<AccountId>,
+}
 
-/// How many of them may be made.
-pub(super) struct Allowed(BTreeMap<AccountId, u64>);
+/// What an account may have of what is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// So many jobs.
+    Jobs(u64),
+    /// That is not known yet: to be asked again after this time.
+    Later(Duration),
+}
+
+/// How many of the due jobs may be made.
+#[derive(Default)]
+pub(super) struct Allowed {
+    month: i64,
+    shares: BTreeMap<AccountId, Share>,
+}
 
 impl Quotas {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
@@ -49,74 +82,86 @@ impl Quotas {
     /// Adds the due jobs of a schedule.
     pub(super) fn add(&self, due: &mut Due, candidate: &Candidate, jobs: usize) {
         let Some(name) = &candidate.plan else { return };
-        let Some(quota) = self.plans.of(name).jobs_per_month else { return };
         let account = candidate.account;
-        let wanted = due.0.entry(account).or_insert(Wanted { account, quota, jobs: 0 });
+        let Some(plan) = self.plans.named(name) else {
+            if self.lock().told.insert(name.clone()) {
+                tracing::error!(plan = name, "a plan is not configured, its accounts' ticks wait");
+            }
+            due.unknown.insert(account);
+            return;
+        };
+        let Some(quota) = plan.jobs_per_month else { return };
+        let wanted = due.wanted.entry(account).or_insert(Wanted { account, quota, jobs: 0 });
         wanted.jobs = wanted.jobs.saturating_add(u32::try_from(jobs).unwrap_or(u32::MAX));
     }
 
     /// Takes what is due from what is reserved, and reserves more where that is not enough.
-    pub(super) async fn take(
-        &self,
-        store: &SharedStore,
-        now: Timestamp,
-        due: &Due,
-    ) -> Result<Allowed> {
+    pub(super) async fn take(&self, context: &Context, now: Timestamp, due: &Due) -> Allowed {
         let (mut allowed, wanted) = self.take_reserved(now, due);
         if wanted.is_empty() {
-            return Ok(allowed);
+            return allowed;
         }
-        let granted = match store.reserve_jobs(now, AHEAD, &wanted).await {
-            Ok(granted) => granted,
-            Err(error) => {
-                allowed.0.into_iter().for_each(|(account, jobs)| self.give_back(account, jobs));
-                return Err(error);
-            }
-        };
+        let (granted, wait) = reserve(context, now, &wanted).await;
+        let granted: HashMap<_, _> = granted.iter().map(|one| (one.account, one)).collect();
         let mut state = self.lock();
-        for (wanted, granted) in wanted.iter().filter_map(|wanted| {
-            Some((wanted, granted.iter().find(|granted| granted.account == wanted.account)?))
-        }) {
-            tell(wanted, granted);
-            let taken = granted.jobs.min(wanted.jobs.into());
-            *allowed.0.entry(wanted.account).or_default() += taken;
-            let block = state.blocks.entry(wanted.account).or_default();
-            block.left += granted.jobs - taken;
-            block.exhausted_at = (taken < wanted.jobs.into()).then_some(now);
+        for wanted in &wanted {
+            let block = state.blocks.entry((wanted.account, allowed.month)).or_default();
+            let share = allowed.shares.entry(wanted.account).or_insert(Share::Jobs(0));
+            let Share::Jobs(held) = *share else { continue };
+            if let Some(granted) = granted.get(&wanted.account) {
+                tell(wanted, granted);
+                let taken = granted.jobs.min(wanted.jobs.into());
+                *share = Share::Jobs(held + taken);
+                block.left += granted.jobs - taken;
+                block.exhausted_at = (taken < wanted.jobs.into()).then_some(now);
+            } else {
+                block.left += held;
+                block.waits_until = Some(now.plus(wait));
+                *share = Share::Later(wait);
+            }
         }
-        Ok(allowed)
+        allowed
     }
 
     /// What is there already, and what has to be asked for.
     fn take_reserved(&self, now: Timestamp, due: &Due) -> (Allowed, Vec<Wanted>) {
-        let (mut allowed, mut wanted) = (BTreeMap::new(), Vec::new());
-        if due.0.is_empty() {
-            return (Allowed(allowed), wanted);
+        let mut allowed = Allowed { month: month_of(now), shares: BTreeMap::new() };
+        let mut wanted = Vec::new();
+        let unknown = due.unknown.iter().map(|account| (*account, Share::Later(REST)));
+        allowed.shares.extend(unknown);
+        if due.wanted.is_empty() {
+            return (allowed, wanted);
         }
         let mut state = self.lock();
-        if state.month != month_of(now) {
-            *state = State { month: month_of(now), blocks: HashMap::new() };
+        if state.month < allowed.month {
+            let old = std::mem::replace(&mut state.month, allowed.month);
+            state.blocks.retain(|(_, month), _| *month >= old);
         }
-        for due in due.0.values() {
-            let block = state.blocks.entry(due.account).or_default();
+        for due in due.wanted.values() {
+            let block = state.blocks.entry((due.account, allowed.month)).or_default();
             if block.quota != due.quota {
                 *block = Block { quota: due.quota, ..Block::default() };
             }
             let taken = block.left.min(due.jobs.into());
-            block.left -= taken;
-            allowed.insert(due.account, taken);
             let missing = due.jobs - u32::try_from(taken).unwrap_or(due.jobs);
+            let waits = block.waits_until.filter(|until| now < *until && missing > 0);
+            if let Some(until) = waits {
+                allowed.shares.insert(due.account, Share::Later(until.since(now)));
+                continue;
+            }
+            block.left -= taken;
+            allowed.shares.insert(due.account, Share::Jobs(taken));
             let rests = block.exhausted_at.is_some_and(|at| now.since(at) < REST);
             if missing > 0 && !rests {
                 wanted.push(Wanted { jobs: missing, ..*due });
             }
         }
-        (Allowed(allowed), wanted)
+        (allowed, wanted)
     }
 
     /// Puts back what was taken and not made.
-    pub(super) fn give_back(&self, account: AccountId, jobs: u64) {
-        if let Some(block) = self.lock().blocks.get_mut(&account) {
+    pub(super) fn give_back(&self, allowed: &Allowed, account: AccountId, jobs: u64) {
+        if let Some(block) = self.lock().blocks.get_mut(&(account, allowed.month)) {
             block.left += jobs;
         }
     }
@@ -128,17 +173,55 @@ impl Quotas {
 
 impl Allowed {
     /// How many of `jobs` of an account may be made; all, if its plan does not limit them.
-    pub(super) fn take(&mut self, account: AccountId, jobs: usize) -> usize {
-        let Some(left) = self.0.get_mut(&account) else { return jobs };
-        let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(jobs);
-        *left -= taken as u64;
-        taken
+    pub(super) fn take(&mut self, account: AccountId, jobs: usize) -> Result<usize, Duration> {
+        match self.shares.get_mut(&account) {
+            Some(Share::Jobs(left)) => {
+                let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(jobs);
+                *left -= taken as u64;
+                Ok(taken)
+            }
+            Some(Share::Later(wait)) if jobs > 0 => Err(*wait),
+            _ => Ok(jobs),
+        }
     }
 
     /// Whether the plan of the account limits its jobs.
     pub(super) fn limits(&self, account: AccountId) -> bool {
-        self.0.contains_key(&account)
+        self.shares.contains_key(&account)
     }
+}
+
+/// Reserves what can be reserved just now, and says when to ask for the rest again. A counter that
+/// is not there yet is made; one that somebody else holds is asked for once more.
+async fn reserve(context: &Context, now: Timestamp, wanted: &[Wanted]) -> (Vec<Granted>, Duration) {
+    let failed = |error| tracing::warn!(%error, "jobs of limited accounts not reserved");
+    let mut granted = match context.store.reserve_jobs(now, AHEAD, wanted).await {
+        Ok(granted) => granted,
+        Err(error) => {
+            failed(error);
+            return (Vec::new(), SOON);
+        }
+    };
+    let there: BTreeSet<_> = granted.iter().map(|granted| granted.account).collect();
+    let is_missing = |wanted: &&Wanted| !there.contains(&wanted.account);
+    let missing: Vec<Wanted> = wanted.iter().filter(is_missing).copied().collect();
+    if missing.is_empty() {
+        return (granted, SOON);
+    }
+    let accounts: Vec<_> = missing.iter().map(|wanted| wanted.account).collect();
+    let counted = tokio::select! {
+        counted = context.store.begin_months(now, &accounts) => counted,
+        () = context.clock.sleep(COUNTING) => return (granted, REST),
+    };
+    if let Err(error) = counted {
+        failed(error);
+        return (granted, REST);
+    }
+    match context.store.reserve_jobs(now, AHEAD, &missing).await {
+        Ok(more) => granted.extend(more),
+        Err(error) => failed(error),
+    }
+    (granted, SOON)
 }
 
 /// Says once a month that an account has used up its jobs.
@@ -153,25 +236,54 @@ fn tell(wanted: &Wanted, granted: &Granted) {
 mod tests {
     use super::*;
 
+    const LAST: &str = "2030-01-31T23:59:59Z";
+
     fn due(account: AccountId, jobs: u32) -> Due {
-        Due([(account, Wanted { account, quota: 100, jobs })].into())
+        let wanted = [(account, Wanted { account, quota: 100, jobs })].into();
+        Due { wanted, unknown: BTreeSet::new() }
+    }
+
+    fn quotas() -> (Quotas, AccountId, Timestamp) {
+        let now: Timestamp = LAST.parse().expect("an instant");
+        (Quotas::new(Arc::default()), AccountId::new(now, 1), now)
     }
 
     #[test]
     fn what_is_reserved_is_taken_first_and_can_be_given_back() {
-        let now: Timestamp = "2030-01-31T23:59:59Z".parse().expect("an instant");
-        let account = AccountId::new(now, 1);
-        let quotas = Quotas::new(Arc::default());
+        let (quotas, account, now) = quotas();
         let (allowed, wanted) = quotas.take_reserved(now, &due(account, 3));
-        assert_eq!((allowed.0[&account], wanted[0].jobs), (0, 3));
-        quotas.give_back(account, 5);
+        assert_eq!((allowed.shares[&account], wanted[0].jobs), (Share::Jobs(0), 3));
+        quotas.give_back(&allowed, account, 5);
         let (mut allowed, wanted) = quotas.take_reserved(now, &due(account, 3));
-        assert_eq!((allowed.take(account, 2), allowed.take(account, 2)), (2, 1));
+        assert_eq!((allowed.take(account, 2), allowed.take(account, 2)), (Ok(2), Ok(1)));
         assert!(wanted.is_empty() && allowed.limits(account));
         let other = AccountId::new(now, 2);
-        assert_eq!((allowed.take(other, 9), allowed.limits(other)), (9, false));
-        let february = now.plus(Duration::from_secs(2));
+        assert_eq!((allowed.take(other, 9), allowed.limits(other)), (Ok(9), false));
+    }
+
+    #[test]
+    fn a_block_is_of_one_month_whoever_is_late_or_early() {
+        let (quotas, account, january) = quotas();
+        let february = january.plus(Duration::from_secs(2));
+        let (in_january, _) = quotas.take_reserved(january, &due(account, 1));
+        let (in_february, wanted) = quotas.take_reserved(february, &due(account, 1));
+        assert_eq!(wanted.len(), 1);
+        quotas.give_back(&in_january, account, 5);
         let (_, wanted) = quotas.take_reserved(february, &due(account, 1));
-        assert_eq!(wanted.len(), 1, "a block is of one month");
+        assert_eq!(wanted.len(), 1, "what January has left is not February's");
+        quotas.give_back(&in_february, account, 3);
+        let (late, wanted) = quotas.take_reserved(january, &due(account, 2));
+        assert_eq!((late.shares[&account], wanted.len()), (Share::Jobs(2), 0));
+        let (next, wanted) = quotas.take_reserved(february, &due(account, 3));
+        assert_eq!((next.shares[&account], wanted.len()), (Share::Jobs(3), 0), "still there");
+    }
+
+    #[test]
+    fn what_is_not_known_waits_and_what_makes_no_job_does_not() {
+        let (quotas, account, now) = quotas();
+        let unknown = Due { unknown: [account].into(), ..Due::default() };
+        let (mut allowed, wanted) = quotas.take_reserved(now, &unknown);
+        assert!(wanted.is_empty());
+        assert_eq!((allowed.take(account, 1), allowed.take(account, 0)), (Err(REST), Ok(0)));
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::limits::{quota, tell};
 use super::{CommandError, Parts, Schedules};
 use crate::domain::call::Call;
 use crate::domain::job::Job;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::runtime::TaskKind;
 use crate::runtime::faults::Defect;
-use crate::store::{Cancelled, NewJob, Retried};
+use crate::store::{Cancelled, NewJob, Retried, Triggered};
 
 impl Schedules {
     /// Deletes a schedule: no job of it is made afterwards, its waiting jobs end, running ones
@@ -44,20 +45,18 @@ impl Schedules {
         let inner = self.0.clone();
         self.run(async move {
             let plan = inner.admit(account).await?;
+            let quota = quota(&plan)?;
             let now = inner.clock.now();
-            if plan.jobs_per_month.is_some() {
-                let found = inner.store.schedule(account, schedule).await?;
-                found.ok_or(CommandError::NoSuchSchedule)?;
-                inner.reserve_job(account, &plan, now).await?;
-            }
             let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
             if Defect::EarlyAnswer.is_there() {
-                inner.create_later(account, call, job);
+                inner.create_later(account, call, job, quota);
                 return Ok(job.id);
             }
-            let made = inner.store.create_job(&inner.write(account, call, now), &job).await?;
-            let ticket = made.ok_or(CommandError::NoSuchSchedule)?;
-            inner.push(&[ticket]).await;
+            match inner.store.create_job(&inner.write(account, call, now), &job, quota).await? {
+                Triggered::Created(ticket) => inner.push(&[ticket]).await,
+                Triggered::NoSuchSchedule => return Err(CommandError::NoSuchSchedule),
+                Triggered::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
+            }
             Ok(job.id)
         })
         .await
@@ -74,21 +73,16 @@ impl Schedules {
         let inner = self.0.clone();
         self.run(async move {
             let plan = inner.admit(account).await?;
+            let quota = quota(&plan)?;
             let now = inner.clock.now();
-            if plan.jobs_per_month.is_some() {
-                let found = inner.store.job(account, of).await?;
-                let (job, _) = found.ok_or(CommandError::NoSuchJob)?;
-                if !job.status.is_final() {
-                    return Err(CommandError::JobUnfinished);
-                }
-                inner.reserve_job(account, &plan, now).await?;
-            }
             let id = JobId::new(now, inner.random.bits());
-            match inner.store.retry_job(&inner.write(account, call, now), of, id).await? {
+            let write = inner.write(account, call, now);
+            match inner.store.retry_job(&write, of, id, quota).await? {
                 Retried::Created(ticket) => inner.push(&[ticket]).await,
                 Retried::NotFound => return Err(CommandError::NoSuchJob),
                 Retried::Unfinished => return Err(CommandError::JobUnfinished),
                 Retried::ScheduleGone => return Err(CommandError::NoSuchSchedule),
+                Retried::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
             }
             Ok(id)
         })
@@ -121,12 +115,20 @@ impl Schedules {
 
 impl Parts {
     /// Makes a job that has been answered for: [`Defect::EarlyAnswer`].
-    fn create_later(self: &Arc<Self>, account: AccountId, call: Call, job: NewJob) {
+    fn create_later(
+        self: &Arc<Self>,
+        account: AccountId,
+        call: Call,
+        job: NewJob,
+        quota: Option<u64>,
+    ) {
         let inner = self.clone();
         self.tasks.spawn(TaskKind::Command, async move {
             inner.clock.sleep(Duration::from_millis(500)).await;
             let write = inner.write(account, call, inner.clock.now());
-            if let Ok(Some(ticket)) = inner.store.create_job(&write, &job).await {
+            if let Ok(Triggered::Created(ticket)) =
+                inner.store.create_job(&write, &job, quota).await
+            {
                 inner.push(&[ticket]).await;
             }
         });

@@ -7,7 +7,7 @@ use super::{CommandError, Parts};
 use crate::domain::plan::{LimitExceeded, Plan};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::Wanted;
+use crate::store::UsedUp;
 
 impl Parts {
     /// The plan of an account that may change something.
@@ -23,25 +23,40 @@ impl Parts {
         Ok(self.plans.of(&found.plan))
     }
 
-    /// Counts a job that a user asks for, if the plan limits them.
-    pub(super) async fn reserve_job(
+    /// Since when the account's plan keeps what is over, if it says so; what is older may be there
+    /// for a while, and is not shown.
+    pub(super) async fn kept_since(
         &self,
         account: AccountId,
-        plan: &Plan,
-        now: Timestamp,
-    ) -> Result<(), CommandError> {
-        let Some(quota) = plan.jobs_per_month else { return Ok(()) };
-        let wanted = Wanted { account, quota, jobs: 1 };
-        let granted = self.store.reserve_jobs(now, 0, &[wanted]).await?;
-        if granted.iter().any(|granted| granted.newly_exhausted) {
-            let plan = plan.name.as_str();
-            tracing::warn!(%account, plan, quota, "the jobs of the month are used up");
+    ) -> Result<Option<Timestamp>, CommandError> {
+        if self.plans.longest_history().is_none() {
+            return Ok(None);
         }
-        match granted.first() {
-            Some(granted) if granted.jobs > 0 => Ok(()),
-            _ => Err(plan.exceeded("jobsPerMonth", quota, Some(quota), 1).into()),
-        }
+        let found = self.store.account(account).await?.ok_or(CommandError::NoSuchAccount)?;
+        let history = self.plans.of(&found.plan).history();
+        Ok(history.map(|history| self.clock.now().minus(history)))
     }
+}
+
+/// How many jobs a plan allows in a month, if it limits them.
+///
+/// # Errors
+/// If it allows none.
+pub(super) fn quota(plan: &Plan) -> Result<Option<u64>, LimitExceeded> {
+    match plan.jobs_per_month {
+        Some(0) => Err(plan.exceeded("jobsPerMonth", 0, None, 1)),
+        quota => Ok(quota),
+    }
+}
+
+/// The refusal of a job that a user asks for; an operator is told of the first one.
+pub(super) fn tell(account: AccountId, plan: &Plan, used_up: UsedUp) -> LimitExceeded {
+    let quota = plan.jobs_per_month.unwrap_or(u64::MAX);
+    if used_up.newly {
+        let plan = plan.name.as_str();
+        tracing::warn!(%account, plan, quota, "the jobs of the month are used up");
+    }
+    plan.exceeded("jobsPerMonth", quota, Some(used_up.reserved), 1)
 }
 
 /// Judges a new schedule.

@@ -30,7 +30,8 @@ impl Schedules {
         query: &SkipQuery,
     ) -> Result<SkipPage, CommandError> {
         self.get(account, id).await?;
-        Ok(self.0.store.skips(account, id, query).await?)
+        let from = query.from.max(self.0.kept_since(account).await?);
+        Ok(self.0.store.skips(account, id, &SkipQuery { from, ..query.clone() }).await?)
     }
 
     /// One job with its attempts.
@@ -39,7 +40,12 @@ impl Schedules {
         account: AccountId,
         id: JobId,
     ) -> Result<(Job, Vec<Attempt>), CommandError> {
-        self.0.store.job(account, id).await?.ok_or(CommandError::NoSuchJob)
+        let kept_since = self.0.kept_since(account).await?;
+        let found = self.0.store.job(account, id).await?;
+        let is_kept = |job: &Job| {
+            !job.status.is_final() || kept_since.is_none_or(|since| job.scheduled_run_at >= since)
+        };
+        found.filter(|(job, _)| is_kept(job)).ok_or(CommandError::NoSuchJob)
     }
 
     /// Some of the account's jobs.
@@ -48,6 +54,7 @@ impl Schedules {
         account: AccountId,
         query: &JobQuery,
     ) -> Result<JobPage, CommandError> {
-        Ok(self.0.store.jobs(account, query).await?)
+        let from = query.from.max(self.0.kept_since(account).await?);
+        Ok(self.0.store.jobs(account, &JobQuery { from, ..query.clone() }).await?)
     }
 }

@@ -66,7 +66,7 @@ pub enum KeyCreated {
 }
 
 /// A key to be stored in the place of another one, with its name and scope, and as much time to
-/// live as that one had.
+/// live as that one was made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// The key that it replaces.
@@ -79,6 +79,18 @@ pub struct Rotation {
     pub digest: KeyDigest,
 }
 
+impl Rotation {
+    /// How many keys, of those that work, it ends at once.
+    pub(in crate::store) fn ended_by(&self, now: Timestamp) -> u64 {
+        u64::from(self.old_expires_at <= now)
+    }
+
+    /// What the audit log says of it: the old key and the new one.
+    pub(in crate::store) fn objects(&self) -> String {
+        format!("{} {}", self.old, self.new)
+    }
+}
+
 /// What became of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
@@ -88,6 +100,17 @@ pub enum Rotated {
     NotFound,
     /// The account has [`MOST_KEYS`] that work.
     TooMany,
+}
+
+/// That a key was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Whose it is.
+    pub account: AccountId,
+    /// Which.
+    pub key: KeyId,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// What authentication needs to know of a key.
@@ -118,7 +141,7 @@ pub struct Usage {
     pub jobs_this_month: u64,
     /// Jobs reserved in that month, if its plan has limited them.
     pub jobs_reserved: Option<u64>,
-    /// When the month's quota was found used up.
+    /// When the month's quota was found used up, if there has not been more again.
     pub quota_exhausted_at: Option<Timestamp>,
 }
 
@@ -138,11 +161,13 @@ pub trait AccountStore: Send + Sync {
     /// What it uses at `now`. The number of jobs stops at one million.
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
 
-    /// Puts an account on a plan; `false` if there is no such account. Again: no effect.
+    /// Puts an account on a plan; `false` if there is no such account. The jobs of the month are
+    /// counted anew then, by `QuotaStore::begin_months`. Again: no effect.
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
-    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. `false` if
-    /// there is no such account. Again: no effect.
+    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once it is
+    /// suspended no tick of it becomes a job, whatever a leader has read before. `false` if there is
+    /// no such account. Again: no effect.
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
 
     /// The names of the plans that accounts have.
@@ -163,6 +188,10 @@ pub trait AccountStore: Send + Sync {
 
     /// A key by its id, before it is known whose it is: what authentication reads.
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
+
+    /// Notes when keys were used last, each once in the batch, of all accounts. What is not later
+    /// than what was noted before changes nothing.
+    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()>;
 }
 
 /// Where counting an account's jobs stops.

@@ -19,8 +19,8 @@ pub struct AuditEntry {
     pub id: AuditId,
     /// Who: the text of an [`Actor`](crate::domain::audit::Actor).
     pub actor: String,
-    /// What was done.
-    pub action: Action,
+    /// What was done: the text of an [`Action`], or of one that only newer releases know.
+    pub action: String,
     /// The id of the object that it was done to.
     pub object: String,
     /// From where: the text of an [`Origin`](crate::domain::audit::Origin).
@@ -63,12 +63,28 @@ pub trait AuditStore: Send + Sync {
     async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64>;
 }
 
+/// The entries that a query asks for: account, lowest and highest id, how many; then the actor and
+/// the action, those of them that it names. There is an index for each.
+pub(in crate::store) fn list_text(query: &AuditQuery) -> String {
+    let mut text = "SELECT id, actor, action, object, origin FROM audit_log
+         WHERE account_id = $1 AND id BETWEEN $2 AND $3"
+        .to_owned();
+    let filters = [("actor", query.actor.is_some()), ("action", query.action.is_some())];
+    for ((column, _), place) in filters.iter().filter(|(_, named)| *named).zip(5..) {
+        text.push_str(&format!(" AND {column} = ${place}"));
+    }
+    text.push_str(" ORDER BY id DESC LIMIT $4");
+    text
+}
+
 /// The lowest and the highest id that a query lets through.
 pub(in crate::store) fn bounds(query: &AuditQuery) -> (AuditId, AuditId) {
     let lowest = AuditId::new(query.from.unwrap_or_default(), 0);
     let latest =
         query.to.map_or(AuditId::from_bytes([u8::MAX; 16]), |to| AuditId::new(to, u128::MAX));
-    (lowest, latest)
+    let before = |id: AuditId| u128::from_be_bytes(id.to_bytes()).saturating_sub(1);
+    let after = query.after.map(|after| AuditId::from_bytes(before(after).to_be_bytes()));
+    (lowest, after.map_or(latest, |after| after.min(latest)))
 }
 
 /// The first `limit` of these entries, of which one more was read if there is one.

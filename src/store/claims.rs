@@ -6,6 +6,7 @@ use super::Result;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{Exchange, Failure};
 use crate::domain::schedule::Definition;
+use crate::domain::signing::SigningSecret;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 
@@ -46,6 +47,9 @@ pub struct Claimed {
     pub started_at: Timestamp,
     /// What to send.
     pub definition: Definition,
+    /// What to sign it with, newest first: the account's secrets that sign at the instant of the
+    /// claim. Empty unless requests of the definition are signed.
+    pub signing_secrets: Vec<SigningSecret>,
 }
 
 /// A claimed job whose attempt cannot be sent, because what is stored of it cannot be read. Its

@@ -13,7 +13,7 @@
 use sqlx::FromRow;
 
 pub(in crate::store) use super::form::Form;
-use super::user_rows;
+use super::{columns, idempotency, signing, user_rows};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
 
@@ -57,11 +57,15 @@ pub enum Table {
     AuditLog,
     /// Calls that take effect once.
     IdempotencyKeys,
+    /// What requests are signed with.
+    SigningSecrets,
+    /// Accounts that were deleted.
+    DeletedAccounts,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
@@ -78,6 +82,8 @@ impl Table {
         Self::Resets,
         Self::AuditLog,
         Self::IdempotencyKeys,
+        Self::SigningSecrets,
+        Self::DeletedAccounts,
     ];
 
     /// Its name, in either kind of store.
@@ -99,6 +105,8 @@ impl Table {
             Self::Resets => "password_resets",
             Self::AuditLog => "audit_log",
             Self::IdempotencyKeys => "idempotency_keys",
+            Self::SigningSecrets => "signing_secrets",
+            Self::DeletedAccounts => "deleted_accounts",
         }
     }
 
@@ -124,159 +132,28 @@ impl Table {
 
     /// All columns but the shard.
     pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
-        use Form::{Bytes, Id, Plain};
         match self {
-            Self::Accounts => &[
-                ("id", Id),
-                ("name", Plain),
-                ("created_at", Plain),
-                ("plan", Plain),
-                ("suspended_at", Plain),
-                ("resumed_at", Plain),
-            ],
-            Self::AccountMonths => &[
-                ("account_id", Id),
-                ("month", Plain),
-                ("reserved", Plain),
-                ("exhausted_at", Plain),
-            ],
-            Self::ApiKeys => &[
-                ("id", Id),
-                ("account_id", Id),
-                ("name", Plain),
-                ("scope", Plain),
-                ("digest", Bytes),
-                ("created_at", Plain),
-                ("created_by", Plain),
-                ("expires_at", Plain),
-                ("revoked_at", Plain),
-            ],
-            Self::Schedules => SCHEDULES,
-            Self::Versions => VERSIONS,
-            Self::States => STATES,
-            Self::Jobs => JOBS,
-            Self::Attempts => &[
-                ("job_id", Id),
-                ("number", Plain),
-                ("started_at", Plain),
-                ("completed_at", Plain),
-                ("duration_ms", Plain),
-                ("status_code", Plain),
-                ("error_code", Plain),
-                ("error_message", Plain),
-                ("timings", Plain),
-            ],
-            Self::Skips => &[
-                ("id", Plain),
-                ("account_id", Id),
-                ("schedule_id", Id),
-                ("first_tick", Plain),
-                ("last_tick", Plain),
-                ("count", Plain),
-                ("reason", Plain),
-            ],
+            Self::Accounts => columns::ACCOUNTS,
+            Self::AccountMonths => columns::ACCOUNT_MONTHS,
+            Self::ApiKeys => columns::API_KEYS,
+            Self::Schedules => columns::SCHEDULES,
+            Self::Versions => columns::VERSIONS,
+            Self::States => columns::STATES,
+            Self::Jobs => columns::JOBS,
+            Self::Attempts => columns::ATTEMPTS,
+            Self::Skips => columns::SKIPS,
             Self::Users => user_rows::USERS_COPIED,
             Self::Memberships => user_rows::MEMBERSHIPS_COPIED,
             Self::Invitations => user_rows::INVITATIONS_COPIED,
             Self::Sessions => user_rows::SESSIONS_COPIED,
             Self::Resets => user_rows::RESETS_COPIED,
-            Self::AuditLog => &[
-                ("id", Id),
-                ("account_id", Id),
-                ("actor", Plain),
-                ("action", Plain),
-                ("object", Plain),
-                ("origin", Plain),
-            ],
-            Self::IdempotencyKeys => &[
-                ("id", Id),
-                ("account_id", Id),
-                ("request", Bytes),
-                ("holder", Bytes),
-                ("reserved_at", Plain),
-                ("action", Plain),
-                ("objects", Plain),
-                ("answer", Plain),
-            ],
+            Self::AuditLog => columns::AUDIT_LOG,
+            Self::IdempotencyKeys => idempotency::COPIED,
+            Self::SigningSecrets => signing::COPIED,
+            Self::DeletedAccounts => columns::DELETED_ACCOUNTS,
         }
     }
 }
-
-const SCHEDULES: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("version_id", Form::Id),
-    ("name", Form::Plain),
-    ("description", Form::Plain),
-    ("is_enabled", Form::Plain),
-    ("overlap_policy", Form::Plain),
-    ("catch_up_policy", Form::Plain),
-    ("revision", Form::Plain),
-    ("created_at", Form::Plain),
-    ("updated_at", Form::Plain),
-];
-
-const VERSIONS: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("schedule_id", Form::Id),
-    ("host_key", Form::Plain),
-    ("cron_expression", Form::Plain),
-    ("timezone", Form::Plain),
-    ("endpoint", Form::Plain),
-    ("http_method", Form::Plain),
-    ("body", Form::Plain),
-    ("headers", Form::Plain),
-    ("max_retries", Form::Plain),
-    ("timeout_seconds", Form::Plain),
-    ("expected_status_codes", Form::Plain),
-    ("sign_requests", Form::Plain),
-    ("created_at", Form::Plain),
-    ("retired_at", Form::Plain),
-];
-
-/// With what the store of a cluster keeps beside the state: of the schedule and its version.
-const STATES: &[(&str, Form)] = &[
-    ("schedule_id", Form::Id),
-    ("account_id", Form::Id),
-    ("version_id", Form::Id),
-    ("host_key", Form::Plain),
-    ("max_attempts", Form::Plain),
-    ("overlap_policy", Form::Plain),
-    ("next_tick", Form::Plain),
-    ("last_run_at", Form::Plain),
-    ("last_job_status", Form::Plain),
-    ("consecutive_failures", Form::Plain),
-    ("active_job_id", Form::Id),
-    ("held_job_id", Form::Id),
-];
-
-const JOBS: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("schedule_id", Form::Id),
-    ("version_id", Form::Id),
-    ("status", Form::Plain),
-    ("trigger", Form::Plain),
-    ("attempt_number", Form::Plain),
-    ("max_attempts", Form::Plain),
-    ("wake_at", Form::Plain),
-    ("claimed_by", Form::Id),
-    ("stop", Form::Plain),
-    ("created_at", Form::Plain),
-    ("updated_at", Form::Plain),
-    ("started_at", Form::Plain),
-    ("completed_at", Form::Plain),
-    ("attempt_started_at", Form::Plain),
-    ("duration_ms", Form::Plain),
-    ("timings", Form::Plain),
-    ("status_code", Form::Plain),
-    ("error_code", Form::Plain),
-    ("error_message", Form::Plain),
-    ("response_truncated", Form::Plain),
-    ("response_headers", Form::Plain),
-    ("response", Form::Plain),
-];
 
 /// Where a row is in the order of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

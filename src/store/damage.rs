@@ -52,6 +52,12 @@ pub(in crate::store) fn secret_unreadable() -> Failure {
     Failure { code: ErrorCode::SecretUnreadable, message, retryable: false }
 }
 
+/// Why a job fails whose request cannot be signed.
+pub(in crate::store) fn signing_secret_unreadable() -> Failure {
+    let message = "the account's signing secret cannot be decrypted; rotate it".to_owned();
+    Failure { code: ErrorCode::SecretUnreadable, message, retryable: false }
+}
+
 /// Why a job fails whose request cannot be read.
 pub(in crate::store) fn unreadable() -> Failure {
     let message = "the stored request cannot be read; save the schedule again".to_owned();

@@ -18,6 +18,8 @@ pub enum StoreErrorKind {
     Incompatible,
     /// A row of the call cannot be written, whoever tries. A batch that gets this is split.
     Rejected,
+    /// Another call has taken over the idempotency key of this one, which took too long.
+    TakenOver,
     /// A fault of the adapter.
     Internal,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
             StoreErrorKind::Incompatible => write!(f, "store does not fit ({operation})")?,
             StoreErrorKind::Rejected => write!(f, "store refused a row ({operation})")?,
+            StoreErrorKind::TakenOver => write!(f, "call taken over ({operation})")?,
             StoreErrorKind::Internal => write!(f, "store failed ({operation})")?,
         }
         write!(f, ": {}", self.source)

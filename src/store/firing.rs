@@ -38,6 +38,8 @@ pub struct Candidate {
     pub plan: Option<String>,
     /// Ticks up to then do not fire: the account is or was suspended.
     pub suspended_until: Option<Timestamp>,
+    /// How often any account had been suspended or resumed.
+    pub suspensions: i64,
     /// Its current version.
     pub version: VersionId,
     /// Its stored next tick.
@@ -70,6 +72,9 @@ pub struct Firing {
     pub version: VersionId,
     /// The next tick that was read; another one in the store makes the firing stale.
     pub tick: Timestamp,
+    /// How often an account had been suspended or resumed when it was read; where that has happened
+    /// again, the schedule is passed over, to be read anew.
+    pub suspensions: i64,
     /// The overlap policy that was read. The stored one decides; a store may fire at less cost where
     /// the one that was read is `allow`, and take another one in the store for stale.
     pub overlap_policy: OverlapPolicy,
@@ -90,12 +95,16 @@ pub enum Fired {
         /// Tickets of the jobs that may start, for the queue; jobs made by an earlier call of the
         /// same firing are not in it.
         tickets: Vec<Ticket>,
+        /// The jobs that were made and wait for another one of their schedule; as with tickets,
+        /// not those of an earlier call.
+        held: Vec<JobId>,
         /// The schedules that were advanced, and to where: what the due index shall say.
         advanced: Vec<(ScheduleId, Option<Timestamp>)>,
         /// The schedules that are no longer as they were read.
         stale: Vec<ScheduleId>,
         /// The schedules that are still due and were passed over: somebody else holds their rows
-        /// just now, or these cannot be read. To be fired after a rest.
+        /// just now, these cannot be read, or an account has been suspended or resumed since they
+        /// were. To be read and fired after a rest.
         busy: Vec<ScheduleId>,
     },
     /// There is a newer leader; nothing was changed.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Result;
+use super::form::Form;
 use crate::domain::audit::Action;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
@@ -105,6 +106,18 @@ impl StoredKey {
         }
     }
 }
+
+/// The columns, as they are copied.
+pub(in crate::store) const COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("request", Form::Bytes),
+    ("holder", Form::Bytes),
+    ("reserved_at", Form::Plain),
+    ("action", Form::Plain),
+    ("objects", Form::Plain),
+    ("answer", Form::Plain),
+];
 
 /// Why a call that took too long has no effect.
 pub(in crate::store) const TAKEN_OVER: &str =

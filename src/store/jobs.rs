@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Result, Write};
+use super::{Result, UsedUp, Write};
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
@@ -17,6 +17,27 @@ pub struct NewJob {
     pub schedule: ScheduleId,
 }
 
+/// What became of a call to run a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Triggered {
+    /// A new job was made.
+    Created(Ticket),
+    /// The account has no such schedule.
+    NoSuchSchedule,
+    /// The account has no job left in this month.
+    UsedUp(UsedUp),
+}
+
+impl Triggered {
+    /// The ticket of the new job, if there is one.
+    pub fn ticket(self) -> Option<Ticket> {
+        match self {
+            Self::Created(ticket) => Some(ticket),
+            Self::NoSuchSchedule | Self::UsedUp(_) => None,
+        }
+    }
+}
+
 /// What became of a call to run a job again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Retried {
@@ -28,6 +49,8 @@ pub enum Retried {
     Unfinished,
     /// The job's schedule is gone.
     ScheduleGone,
+    /// The account has no job left in this month.
+    UsedUp(UsedUp),
 }
 
 /// What became of a call to cancel a job.
@@ -83,12 +106,25 @@ pub struct JobPage {
 #[async_trait]
 pub trait JobStore: Send + Sync {
     /// Makes a job with trigger `manual`, taking the schedule's row so that a delete at the same
-    /// time comes wholly before or after. `None` if the account has no such schedule. Disabled
-    /// schedules, overlap policies and next ticks do not matter and are not touched.
-    async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>>;
+    /// time comes wholly before or after. Disabled schedules, overlap policies and next ticks do not
+    /// matter and are not touched. `quota` is how many jobs the account's plan allows in a month, if
+    /// it limits them: this one is counted if it is made, and only then.
+    async fn create_job(
+        &self,
+        write: &Write,
+        job: &NewJob,
+        quota: Option<u64>,
+    ) -> Result<Triggered>;
 
-    /// Makes a job like the finished job `of`, by the schedule's current version.
-    async fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Result<Retried>;
+    /// Makes a job like the finished job `of`, by the schedule's current version. It is counted as
+    /// by `create_job`.
+    async fn retry_job(
+        &self,
+        write: &Write,
+        of: JobId,
+        id: JobId,
+        quota: Option<u64>,
+    ) -> Result<Retried>;
 
     /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It counts in no
     /// streak and leaves `last_run_at` and `last_job_status` as they are.

@@ -11,9 +11,12 @@
 //! - A future that is dropped half-way leaves the effect whole or absent, and no connection
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
-//!   (`firing`, `claims`) work over all accounts and are the only exception.
+//!   (`firing`, `claims`) work over all accounts and are, beside noting when keys were used, the only
+//!   exception.
+//! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
-//!   to it, one at a time for an account: it is never exceeded.
+//!   to it, one at a time for an account: it is never exceeded. So are the jobs of a month that users
+//!   ask for.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
 //! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
 //!   again is a no-op.
@@ -32,6 +35,7 @@
 mod accounts;
 mod audit;
 mod claims;
+mod columns;
 mod copy;
 mod damage;
 mod ending;
@@ -40,6 +44,7 @@ mod firing;
 mod form;
 mod idempotency;
 mod jobs;
+mod life;
 mod paging;
 pub mod postgres;
 mod quotas;
@@ -49,6 +54,7 @@ mod runs;
 mod schedules;
 mod seal;
 mod secrets;
+mod signing;
 pub mod sqlite;
 mod stored;
 mod upkeep;
@@ -57,7 +63,9 @@ mod users;
 mod vault;
 mod version;
 
-pub use accounts::{Account, AccountStore, KeyCreated, KnownKey, NewKey, Rotated, Rotation, Usage};
+pub use accounts::{
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
+};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
@@ -67,14 +75,16 @@ pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
-pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried};
-pub use quotas::{Granted, QuotaStore, Wanted};
+pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
+pub use life::{DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredSkip, StoredVersion};
+pub use quotas::{Granted, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
 pub use seal::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
+pub use signing::{KnownSecret, NewSecret, SigningStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
 pub use users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -98,6 +108,8 @@ pub trait Store:
     + SecretStore
     + AuditStore
     + IdempotencyStore
+    + SigningStore
+    + LifeStore
 {
 }
 
@@ -113,6 +125,8 @@ impl<T> Store for T where
         + SecretStore
         + AuditStore
         + IdempotencyStore
+        + SigningStore
+        + LifeStore
 {
 }
 
@@ -121,6 +135,25 @@ pub type SharedStore = std::sync::Arc<dyn Store>;
 
 /// What the contract's methods return.
 pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// When and by whom something is changed, where it turns out only then whose data it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Act {
+    /// The present instant.
+    pub now: Timestamp,
+    /// Who makes the change, and from where.
+    pub author: Author,
+    /// The id of its entry in the audit log, made at `now`.
+    pub entry: AuditId,
+}
+
+impl Act {
+    /// A change of this account's data.
+    pub(in crate::store) fn on(self, account: AccountId) -> Write {
+        let Self { now, author, entry } = self;
+        Write { account, now, author, entry, once: None }
+    }
+}
 
 /// For whom, when and by whom an account's data is changed. A change that takes effect writes it
 /// into the audit log, in the same transaction; one that changes nothing writes nothing.

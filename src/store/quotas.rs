@@ -1,8 +1,8 @@
 //! Jobs per month, of accounts whose plan limits them.
 //!
-//! A counter for each account and month holds how many jobs may have been made. Whoever makes jobs
-//! reserves them first; leaders reserve some ahead, so that they seldom ask. What was reserved and
-//! not made is lost to the account: at most what was reserved ahead.
+//! A counter for each account and month holds how many jobs may have been made. Leaders reserve some
+//! ahead, so that they seldom ask; jobs that users ask for are counted by the transaction that makes
+//! them. What was reserved and not made is lost to the account: at most what was reserved ahead.
 
 use async_trait::async_trait;
 
@@ -27,22 +27,50 @@ pub struct Granted {
     pub account: AccountId,
     /// How many may be made; fewer than wanted if the quota is used up.
     pub jobs: u64,
-    /// Whether the quota has been found used up for the first time in this month.
+    /// How many are reserved in the month, these among them.
+    pub reserved: u64,
+    /// Whether the quota has been found used up for the first time in this month, or for the first
+    /// time since there was more again.
     pub newly_exhausted: bool,
+}
+
+/// Why a job was not made: the month's are used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedUp {
+    /// How many are reserved in the month.
+    pub reserved: u64,
+    /// Whether that was found for the first time.
+    pub newly: bool,
+}
+
+impl Granted {
+    /// Whether nothing was granted.
+    pub(in crate::store) fn used_up(&self) -> Option<UsedUp> {
+        let Self { reserved, newly_exhausted: newly, .. } = *self;
+        (self.jobs == 0).then_some(UsedUp { reserved, newly })
+    }
 }
 
 /// Jobs per month.
 #[async_trait]
 pub trait QuotaStore: Send + Sync {
     /// Reserves jobs in the month (UTC) of `now`: what is wanted or, if that is more, 1 % of what
-    /// is left, up to `ahead`; never more than is left. The accounts are all different. The first
-    /// call of a month counts the jobs that the account has made in it before.
+    /// is left, up to `ahead`; never more than is left. The accounts are all different. Not in the
+    /// answer are those whose counter is not there yet, and those whose counter somebody else holds
+    /// just now: nobody waits for them.
     async fn reserve_jobs(
         &self,
         now: Timestamp,
         ahead: u32,
         wanted: &[Wanted],
     ) -> Result<Vec<Granted>>;
+
+    /// Makes the counters of the month that are not there yet, with the jobs that the accounts have
+    /// made in it before. May take seconds for one with millions of them.
+    async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()>;
+
+    /// The names of the plans of accounts; those that are not there are left out.
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>>;
 }
 
 /// A number of jobs as a column holds it.

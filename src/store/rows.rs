@@ -5,17 +5,19 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::damage::Kept;
 use super::idempotency::StoredKey;
+use super::signing::SealedSecret;
 use super::stored::timings_of;
-use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
+use super::{Account, AuditEntry, DeletedAccount, KnownKey, Receipt, SkipPage};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::{
-    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, SkipReason,
-    UnreadableFields,
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
 };
-use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{
+    AccountId, AuditId, JobId, KeyId, ScheduleId, SigningSecretId, Timestamp, VersionId,
+};
 
 /// The columns of a whole job but for its response, and where they come from.
 macro_rules! job_columns {
@@ -78,9 +80,16 @@ pub(in crate::store) use row_that_holds;
 
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
-    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, ErrorCode, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, SkipReason, String, Timestamp, Trigger, Vec<u8>, VersionId,
+    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, HttpMethod, JobId, JobStatus, KeyId,
+    OverlapPolicy, ScheduleId, Scope, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
+}
+
+/// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one
+/// such row among others must not be unreadable.
+fn error_code<R: StoreRow>(row: &R) -> sqlx::Result<Option<ErrorCode>> {
+    let name: Option<String> = row.read("error_code")?;
+    Ok(name.map(|name| name.parse().unwrap_or(ErrorCode::Internal)))
 }
 
 /// A number that is stored as an `S`.
@@ -130,6 +139,19 @@ impl<R: StoreRow> FromRow<'_, R> for Account {
     }
 }
 
+impl<R: StoreRow> FromRow<'_, R> for DeletedAccount {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            name: row.read("name")?,
+            deleted_at: row.read("deleted_at")?,
+            actor: row.read("actor")?,
+            origin: row.read("origin")?,
+            gone_at: row.read("gone_at")?,
+        })
+    }
+}
+
 impl<R: StoreRow> FromRow<'_, R> for StoredKey {
     fn from_row(row: &R) -> sqlx::Result<Self> {
         let action: Option<Action> = row.read("action")?;
@@ -142,6 +164,17 @@ impl<R: StoreRow> FromRow<'_, R> for StoredKey {
             reserved_at: row.read("reserved_at")?,
             receipt: action.zip(objects).map(|(action, objects)| Receipt { action, objects }),
             answer: row.read("answer")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for SealedSecret {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            secret: row.read("secret")?,
+            created_at: row.read("created_at")?,
+            expires_at: row.read("expires_at")?,
         })
     }
 }
@@ -168,6 +201,7 @@ impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
             created_by: row.read("created_by")?,
             expires_at: row.read("expires_at")?,
             revoked_at: row.read("revoked_at")?,
+            last_used_at: row.read("last_used_at")?,
         })
     }
 }
@@ -255,7 +289,7 @@ impl<R: StoreRow> FromRow<'_, R> for Job {
             started_at: row.read("started_at")?,
             completed_at: row.read("completed_at")?,
             duration_ms: some_number::<i64, _>(row, "duration_ms")?,
-            error_code: row.read("error_code")?,
+            error_code: error_code(row)?,
             error_message: row.read("error_message")?,
             created_at: row.read("created_at")?,
             updated_at: row.read("updated_at")?,
@@ -272,7 +306,7 @@ impl<R: StoreRow> FromRow<'_, R> for Attempt {
             completed_at: row.read("completed_at")?,
             duration_ms: some_number::<i64, _>(row, "duration_ms")?,
             status_code: some_number::<i32, _>(row, "status_code")?,
-            error_code: row.read("error_code")?,
+            error_code: error_code(row)?,
             error_message: row.read("error_message")?,
             timings: timings_of(timings.as_deref()),
         })
@@ -354,6 +388,13 @@ impl<R: StoreRow> FromRow<'_, R> for ListedSkip {
             reason: row.read("reason")?,
         };
         Ok(Self { id: row.read("id")?, skip })
+    }
+}
+
+impl ListedSkip {
+    /// The skip, and where it is among those of an account.
+    pub(in crate::store) fn placed(self) -> ((Timestamp, i64), Skip) {
+        ((self.skip.first, self.id), self.skip)
     }
 }
 

@@ -18,6 +18,7 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 
 use crate::domain::AccountId;
 use crate::domain::secret_key::SecretKey;
+use crate::domain::signing::SigningSecret;
 use crate::runtime::Random;
 
 /// What every sealed value begins with: the form, by its number.
@@ -56,6 +57,11 @@ impl Sealer {
         let cipher = |key: &SecretKey| (key.id.clone(), XChaCha20Poly1305::new((&*key.key).into()));
         let ciphers = others.iter().chain([first]).map(cipher).collect();
         Self { ciphers: Arc::new(ciphers), first: first.id.as_str().into(), random }
+    }
+
+    /// A new secret for signing.
+    pub(in crate::store) fn signing_secret(&self) -> SigningSecret {
+        SigningSecret::new(|bytes| self.random.fill(bytes))
     }
 
     /// The id of the key that seals.

@@ -27,11 +27,22 @@ impl Sealer {
         KeyProof { id, proof }
     }
 
-    /// Whether secrets that were sealed with the proven key can be opened, or why not.
-    pub(in crate::store) fn check(
+    /// Those of `others`, and of the key that seals, that are not `known`; or why secrets that are
+    /// sealed with one of all these cannot be opened.
+    pub(in crate::store) fn new_keys(
         &self,
-        KeyProof { id, proof }: &KeyProof,
-    ) -> std::result::Result<(), String> {
+        known: &[KeyProof],
+        others: &[KeyProof],
+    ) -> std::result::Result<Vec<KeyProof>, String> {
+        known.iter().chain(others).try_for_each(|proof| self.check(proof))?;
+        let own = self.prove();
+        let own = (others.iter().all(|other| other.id != own.id)).then_some(own);
+        let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
+        Ok(others.iter().cloned().chain(own).filter(is_new).collect())
+    }
+
+    /// Whether secrets that were sealed with the proven key can be opened, or why not.
+    fn check(&self, KeyProof { id, proof }: &KeyProof) -> std::result::Result<(), String> {
         let restore = "give it back in secrets.keys or secrets.keys_file";
         if !self.knows(id) {
             return Err(format!(
@@ -54,17 +65,20 @@ pub enum SealedTable {
     Versions,
     /// Answers to calls that take effect once, which can show these.
     IdempotencyKeys,
+    /// The secrets that requests are signed with.
+    SigningSecrets,
 }
 
 impl SealedTable {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Versions, Self::IdempotencyKeys];
+    pub const ALL: [Self; 3] = [Self::Versions, Self::IdempotencyKeys, Self::SigningSecrets];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Versions => "schedule_versions",
             Self::IdempotencyKeys => "idempotency_keys",
+            Self::SigningSecrets => "signing_secrets",
         }
     }
 
@@ -73,6 +87,7 @@ impl SealedTable {
         match self {
             Self::Versions => &["body", "headers"],
             Self::IdempotencyKeys => &["answer"],
+            Self::SigningSecrets => &["secret"],
         }
     }
 

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::Result;
-use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::{AccountId, Timestamp};
 
 /// What a round of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,16 @@ pub trait UpkeepStore: Send + Sync {
     /// more than `limit` jobs.
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
 
+    /// The same for one account, whose history is shorter than that of others, row by row: jobs and
+    /// skips that ended before `before`, entries of the audit log made before. Returns how many there
+    /// were of those of which there were most.
+    async fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32)
+    -> Result<u64>;
+
+    /// Removes keys that have expired or were revoked before `before`, at most `limit`. Returns how
+    /// many.
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64>;
+
     /// How all shards stand at `now`, in their order; none before they are set up. Looks through
     /// all schedules: for people, not for loops.
     async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>>;
@@ -68,3 +78,18 @@ pub trait UpkeepStore: Send + Sync {
     /// How many jobs are unfinished, counted to `cap`.
     async fn unfinished(&self, cap: u32) -> Result<u64>;
 }
+
+/// Account, instant, number of rows.
+pub(in crate::store) const PRUNE_ACCOUNT_SKIPS: &str = "
+    DELETE FROM skips WHERE account_id = $1 AND id IN
+        (SELECT id FROM skips WHERE account_id = $1 AND first_tick < $2 AND last_tick < $2
+         ORDER BY first_tick, id LIMIT $3)";
+/// Account, lowest id that stays, number of rows.
+pub(in crate::store) const PRUNE_ACCOUNT_LOG: &str = "
+    DELETE FROM audit_log WHERE account_id = $1 AND id IN
+        (SELECT id FROM audit_log WHERE account_id = $1 AND id < $2 ORDER BY id LIMIT $3)";
+/// Instant, number of rows.
+pub(in crate::store) const PRUNE_KEYS: &str = "
+    DELETE FROM api_keys WHERE id IN
+        (SELECT id FROM api_keys WHERE coalesce(revoked_at, expires_at) < $1
+         ORDER BY coalesce(revoked_at, expires_at) LIMIT $2)";

@@ -15,11 +15,11 @@ use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp,
 use crate::store::user_rows::{
     ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, END_OTHERS,
     END_SESSION, END_SESSIONS, EXTEND_SESSION, INSERT_ACCOUNT, INSERT_INVITATION, INSERT_RESET,
-    INSERT_SESSION, INSERT_USER, MEMBER_ROLE, OTHER_OWNERS, PRUNE, REHASH_PASSWORD, REMOVE_MEMBER,
-    REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
+    INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, PRUNE, REHASH_PASSWORD,
+    REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
 };
 use crate::store::{
-    Account, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession,
+    Account, Act, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession,
     NewUser, PasswordHash, UserCreated, Write,
 };
 
@@ -27,30 +27,46 @@ use crate::store::{
 /// the user away again.
 pub(super) async fn create_user(
     connection: &mut Connection,
-    now: Timestamp,
+    act: Act,
     user: NewUser,
     joins: Joins,
 ) -> Outcome<UserCreated> {
+    if let Joins::Invited(digest) = &joins
+        && !is_invited(connection, act.now, *digest, &user).await?
+    {
+        return Ok(UserCreated::NoSuchInvitation);
+    }
     let made = sqlx::query(INSERT_USER)
         .bind(user.id)
         .bind(user.email.as_str().to_owned())
         .bind(user.password.0)
-        .bind(now)
+        .bind(act.now)
         .execute(&mut *connection)
         .await?;
     if made.rows_affected() == 0 {
         return Ok(UserCreated::EmailTaken);
     }
-    let joined = join(connection, now, user.id, joins).await?;
+    let joined = join(connection, act, user.id, joins).await?;
     if joined != UserCreated::Created {
         sqlx::query(DELETE_USER).bind(user.id).execute(connection).await?;
     }
     Ok(joined)
 }
 
-async fn join(
+/// Whether the invitation with this digest is for the user's address.
+async fn is_invited(
     connection: &mut Connection,
     now: Timestamp,
+    digest: TokenDigest,
+    user: &NewUser,
+) -> Outcome<bool> {
+    let query = sqlx::query_scalar(INVITED).bind(digest.0.to_vec()).bind(now);
+    Ok(query.bind(user.email.as_str().to_owned()).fetch_one(connection).await?)
+}
+
+async fn join(
+    connection: &mut Connection,
+    act: Act,
     user: UserId,
     joins: Joins,
 ) -> Outcome<UserCreated> {
@@ -61,15 +77,19 @@ async fn join(
             if !create_account(connection, account).await? {
                 return Ok(UserCreated::NameTaken);
             }
-            add_member(connection, now, (id, user, Role::Owner)).await?;
+            add_member(connection, act.now, (id, user, Role::Owner)).await?;
+            audit::record(connection, act.on(id), Action::AccountCreated, [id]).await?;
             Ok(UserCreated::Created)
         }
         Joins::Existing(account, role) => {
-            let added = add_member(connection, now, (account, user, role)).await?;
-            Ok(if added { UserCreated::Created } else { UserCreated::NoSuchAccount })
+            if !add_member(connection, act.now, (account, user, role)).await? {
+                return Ok(UserCreated::NoSuchAccount);
+            }
+            audit::record(connection, act.on(account), Action::MemberAdded, [user]).await?;
+            Ok(UserCreated::Created)
         }
         Joins::Invited(digest) => {
-            let account = accept_invitation(connection, now, user, digest).await?;
+            let account = accept_invitation(connection, act, user, digest).await?;
             Ok(account.map_or(UserCreated::NoSuchInvitation, |_| UserCreated::Created))
         }
     }
@@ -105,28 +125,29 @@ async fn add_member(
 
 pub(super) async fn accept_invitation(
     connection: &mut Connection,
-    now: Timestamp,
+    act: Act,
     user: UserId,
     digest: TokenDigest,
 ) -> Outcome<Option<AccountId>> {
-    let used: Option<(AccountId, Role)> = sqlx::query_as(USE_INVITATION)
+    let used: Option<(AccountId, Role, InvitationId)> = sqlx::query_as(USE_INVITATION)
         .bind(digest.0.to_vec())
-        .bind(now)
+        .bind(act.now)
         .bind(user)
         .fetch_optional(&mut *connection)
         .await?;
-    let Some((account, role)) = used else { return Ok(None) };
-    add_member(connection, now, (account, user, role)).await?;
+    let Some((account, role, id)) = used else { return Ok(None) };
+    add_member(connection, act.now, (account, user, role)).await?;
+    audit::record(connection, act.on(account), Action::InvitationAccepted, [id]).await?;
     Ok(Some(account))
 }
 
 pub(super) async fn set_password(
     connection: &mut Connection,
-    user: UserId,
+    (user, version): (UserId, Option<i64>),
     password: PasswordHash,
     keep: Option<SessionId>,
 ) -> Outcome<bool> {
-    let set = sqlx::query(SET_PASSWORD).bind(user).bind(password.0);
+    let set = sqlx::query(SET_PASSWORD).bind(user).bind(password.0).bind(version);
     if set.execute(&mut *connection).await?.rows_affected() == 0 {
         return Ok(false);
     }
@@ -337,7 +358,7 @@ pub(super) async fn complete_reset(
     if query.fetch_optional(&mut *connection).await?.is_none() {
         return Ok(None);
     }
-    Ok(set_password(connection, user, password, None).await?.then_some(user))
+    Ok(set_password(connection, (user, None), password, None).await?.then_some(user))
 }
 
 pub(super) async fn prune(connection: &mut Connection, now: Timestamp, limit: u32) -> Outcome<u64> {

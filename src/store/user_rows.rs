@@ -24,9 +24,10 @@ pub(in crate::store) const USER: &str = "SELECT * FROM users WHERE id = $1";
 /// Address.
 pub(in crate::store) const USER_NAMED: &str = "SELECT * FROM users WHERE email = $1";
 pub(in crate::store) const USERS: &str = "SELECT * FROM users ORDER BY email";
-/// User, password.
+/// User, password, version or none.
 pub(in crate::store) const SET_PASSWORD: &str = "
-    UPDATE users SET password = $2, password_version = password_version + 1 WHERE id = $1";
+    UPDATE users SET password = $2, password_version = password_version + 1
+    WHERE id = $1 AND (CAST($3 AS bigint) IS NULL OR password_version = $3)";
 /// User, version, password.
 pub(in crate::store) const REHASH_PASSWORD: &str = "
     UPDATE users SET password = $3 WHERE id = $1 AND password_version = $2";
@@ -58,13 +59,15 @@ pub(in crate::store) const MEMBERSHIPS: &str = "
 /// Account, user.
 pub(in crate::store) const ROLE: &str = "
     SELECT m.role FROM memberships AS m JOIN users AS u ON u.id = m.user_id
+    JOIN accounts AS a ON a.id = m.account_id
     WHERE m.account_id = $1 AND m.user_id = $2 AND u.disabled_at IS NULL";
 /// Account, user.
 pub(in crate::store) const MEMBER_ROLE: &str =
     "SELECT role FROM memberships WHERE account_id = $1 AND user_id = $2";
 /// Account, user.
 pub(in crate::store) const OTHER_OWNERS: &str = "
-    SELECT count(*) FROM memberships WHERE account_id = $1 AND user_id <> $2 AND role = 'owner'";
+    SELECT count(*) FROM memberships AS m JOIN users AS u ON u.id = m.user_id
+    WHERE m.account_id = $1 AND m.user_id <> $2 AND m.role = 'owner' AND u.disabled_at IS NULL";
 /// Id, account, user, role, instant.
 pub(in crate::store) const ADD_MEMBER: &str = "
     INSERT INTO memberships (id, account_id, user_id, role, created_at)
@@ -95,7 +98,11 @@ pub(in crate::store) const DELETE_INVITATION: &str =
 pub(in crate::store) const USE_INVITATION: &str = "
     DELETE FROM invitations
     WHERE digest = $1 AND expires_at > $2 AND email = (SELECT email FROM users WHERE id = $3)
-    RETURNING account_id, role";
+      AND account_id IN (SELECT id FROM accounts)
+    RETURNING account_id, role, id";
+/// Digest, instant, address.
+pub(in crate::store) const INVITED: &str = "
+    SELECT EXISTS (SELECT 1 FROM invitations WHERE digest = $1 AND expires_at > $2 AND email = $3)";
 
 /// Id, user, version of the password, digest, three instants.
 pub(in crate::store) const INSERT_SESSION: &str = "

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 
-use super::{Account, Result, Write};
+use super::{Account, Act, Result, Write};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, ResetId, SessionId, Timestamp, UserId};
@@ -213,13 +213,9 @@ pub struct NewReset {
 /// Users, what they belong to, and how they get in.
 #[async_trait]
 pub trait UserStore: Send + Sync {
-    /// Makes a user, and what the user joins.
-    async fn create_user(
-        &self,
-        now: Timestamp,
-        user: &NewUser,
-        joins: &Joins,
-    ) -> Result<UserCreated>;
+    /// Makes a user, and what the user joins: of that the account's audit log has one entry. That
+    /// there is a user with the address is told to nobody whose invitation is not for it.
+    async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
 
     /// A user by id.
     async fn user(&self, id: UserId) -> Result<Option<User>>;
@@ -231,10 +227,12 @@ pub trait UserStore: Send + Sync {
     async fn users(&self) -> Result<Vec<User>>;
 
     /// Sets a user's password, ends all sessions but `keep`, and takes back what was mailed to set
-    /// it anew. `false` if there is no such user.
+    /// it anew. `false`, and no change, if there is no such user, or the password is not of this
+    /// `version` any more.
     async fn set_password(
         &self,
         user: UserId,
+        version: Option<i64>,
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool>;
@@ -284,7 +282,7 @@ pub trait UserStore: Send + Sync {
     /// is no such invitation for the user's address.
     async fn accept_invitation(
         &self,
-        now: Timestamp,
+        act: &Act,
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>>;

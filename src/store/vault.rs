@@ -1,22 +1,29 @@
 //! What is sealed: of versions, the request's body and its headers; of calls that take effect once,
-//! the answer.
+//! the answer; and what requests are signed with.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::damage::{Damage, secret_unreadable};
+use zeroize::Zeroizing;
+
+use super::damage::{Damage, secret_unreadable, signing_secret_unreadable};
 use super::idempotency::StoredKey;
 use super::seal::{OpenError, Sealer};
 use super::secrets::{SealedRow, SealedTable};
-use super::{Claims, NewVersion, Unreadable};
+use super::signing::SealedSecret;
+use super::{Claimed, Claims, KnownSecret, NewVersion, StoredVersion, Unreadable};
 use crate::domain::call::OnceKey;
 use crate::domain::job::Job;
+use crate::domain::outcome::Failure;
 use crate::domain::schedule::{Definition, Schedule, UnreadableFields};
-use crate::domain::{AccountId, VersionId};
+use crate::domain::signing::SigningSecret;
+use crate::domain::{AccountId, JobId, SigningSecretId, VersionId};
 
 /// The columns, as sealed values are bound to them.
 pub(in crate::store) const BODY: &str = "schedule_versions.body";
 pub(in crate::store) const HEADERS: &str = "schedule_versions.headers";
 const ANSWER: &str = "idempotency_keys.answer";
+const SIGNING_SECRET: &str = "signing_secrets.secret";
 
 /// Seals what an adapter writes, and opens what it has read. Clones share the keys.
 #[derive(Clone)]
@@ -55,20 +62,83 @@ impl Vault {
         _ = self.open(account, version, &mut job.body, &mut job.headers);
     }
 
-    /// Opens what was claimed; a job whose request does not open cannot be sent.
-    pub(in crate::store) fn open_claims(&self, claims: Claims) -> Claims {
+    /// Opens what was read of a version. What does not open is absent.
+    pub(in crate::store) fn open_version(&self, account: AccountId, version: &mut StoredVersion) {
+        let Definition { body, headers, .. } = &mut version.definition;
+        _ = self.open(account, version.id, body, headers);
+    }
+
+    /// Opens what was claimed; a job whose request does not open, or what that is to be signed
+    /// with, cannot be sent. `secrets` are those of the jobs that sign.
+    pub(in crate::store) fn open_claims(
+        &self,
+        claims: Claims,
+        mut secrets: HashMap<JobId, Vec<SealedSecret>>,
+    ) -> Claims {
         let Claims { taken, mut unreadable } = claims;
         let mut opened = Vec::with_capacity(taken.len());
         for mut claimed in taken {
-            let Definition { body, headers, .. } = &mut claimed.definition;
-            if self.open(claimed.account, claimed.version, body, headers).is_none() {
-                opened.push(claimed);
-                continue;
+            let sealed = secrets.remove(&claimed.job).unwrap_or_default();
+            match self.open_claimed(&mut claimed, sealed) {
+                None => opened.push(claimed),
+                Some(failure) => {
+                    let Claimed { job, attempt, .. } = claimed;
+                    unreadable.push(Unreadable { job, attempt, failure });
+                }
             }
-            let failure = secret_unreadable();
-            unreadable.push(Unreadable { job: claimed.job, attempt: claimed.attempt, failure });
         }
         Claims { taken: opened, unreadable }
+    }
+
+    /// Opens one claimed job; why it cannot be sent, if it cannot.
+    fn open_claimed(&self, claimed: &mut Claimed, sealed: Vec<SealedSecret>) -> Option<Failure> {
+        let Claimed { account, version, ref mut definition, .. } = *claimed;
+        let Definition { body, headers, sign_requests, .. } = definition;
+        if self.open(account, version, body, headers).is_some() {
+            return Some(secret_unreadable());
+        }
+        if *sign_requests {
+            let secrets = sealed.into_iter().map(|secret| self.open_known(account, secret).secret);
+            let secrets = secrets.collect::<Option<Vec<_>>>().filter(|some| !some.is_empty());
+            let Some(secrets) = secrets else { return Some(signing_secret_unreadable()) };
+            claimed.signing_secrets = secrets;
+        }
+        None
+    }
+
+    /// The first secret of an account that requests are signed with, as it is stored.
+    pub(in crate::store) fn first_secret(&self, account: AccountId) -> (SigningSecretId, String) {
+        let id = SigningSecretId::first_of(account);
+        (id, self.seal_secret(account, id, &self.sealer.signing_secret()))
+    }
+
+    /// A secret that requests are signed with, as it is stored.
+    pub(in crate::store) fn seal_secret(
+        &self,
+        account: AccountId,
+        id: SigningSecretId,
+        secret: &SigningSecret,
+    ) -> String {
+        self.sealer.seal(account, &id.to_bytes(), SIGNING_SECRET, &secret.reveal())
+    }
+
+    /// Opens a secret that requests are signed with. One that does not open is absent.
+    pub(in crate::store) fn open_known(
+        &self,
+        account: AccountId,
+        sealed: SealedSecret,
+    ) -> KnownSecret {
+        let SealedSecret { id, secret, created_at, expires_at } = sealed;
+        let opened = self.sealer.open(account, &id.to_bytes(), SIGNING_SECRET, &secret);
+        let read = |text: String| {
+            let text = Zeroizing::new(text);
+            text.parse::<SigningSecret>().map_err(|why| why.to_string())
+        };
+        let secret = opened.map_err(|why| why.to_string()).and_then(read);
+        let tell = |why: &String| {
+            self.damage.tell("signing secret", &id, &format!("{SIGNING_SECRET}: {why}"));
+        };
+        KnownSecret { id, secret: secret.inspect_err(tell).ok(), created_at, expires_at }
     }
 
     /// A kept answer as it is stored.

@@ -2,8 +2,9 @@
 //!
 //! Migrations are numbered. The store knows which were applied and keeps `min_compatible`, the
 //! number of the last one that a binary must know. Most migrations only add; a binary that does
-//! not know them goes on working. One that takes something away raises `min_compatible`, and from
-//! then on binaries that do not know it refuse the store.
+//! not know them goes on working. One that takes something away raises `min_compatible`: binaries
+//! that do not know it refuse the store from then on, and as long as one of them works with the
+//! store, it is not applied.
 
 use sqlx::migrate::Migrator;
 
@@ -22,6 +23,13 @@ pub(in crate::store) fn fits(min_compatible: Option<i64>, known: i64) -> Result<
         )),
         _ => Ok(()),
     }
+}
+
+/// The newest of the migrations behind `applied` that raise `min_compatible`.
+pub(in crate::store) fn breaks(migrator: &Migrator, applied: i64) -> Option<i64> {
+    let raises = |sql: &str| sql.contains("'min_compatible'");
+    let missing = migrator.iter().filter(|migration| migration.version > applied);
+    missing.filter(|one| raises(one.sql.as_str())).map(|one| one.version).max()
 }
 
 /// Whether such a binary may use the store without migrating it, `applied` being the newest

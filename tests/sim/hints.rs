@@ -160,6 +160,7 @@ async fn what_the_leader_before_is_told_while_the_index_is_built_is_not_lost() {
     world.process().elect();
     let mut old = world.process().zombies.pop().expect("it has led");
     let mut new = world.process().leader.take().expect("elected");
+    gate.arm_at("adopt", Fault::Refused);
     gate.hold("rebuild");
     let building = {
         let clock = clock.clone();

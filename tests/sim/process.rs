@@ -8,7 +8,7 @@ use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
-use punctual::executor::{Executor, Settings};
+use punctual::executor::{self, Executor, Settings};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Context, Leader, Sweeper};
@@ -53,10 +53,7 @@ impl Process {
     /// Starts on the store's file, as the service does: what an earlier life left is closed before
     /// anything new begins.
     pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
-        let settings = punctual::store::sqlite::Settings::new(file);
-        let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
-        let sealer = Sealer::new(&key, &[], random.clone());
-        let sqlite = Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"));
+        let sqlite = open(file, random).await;
         let lock = sqlite.lock().expect("nobody else serves the file");
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());
@@ -85,11 +82,16 @@ impl Process {
         let client = client.expect("sound settings");
         let executor = Executor::start(
             Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
-            store.clone(),
-            queue.clone(),
-            client.clone(),
-            clock.clone(),
-            random.clone(),
+            executor::Parts {
+                store: store.clone(),
+                queue: queue.clone(),
+                cluster: context.cluster.clone(),
+                replica: context.replica.clone(),
+                plans: Arc::default(),
+                client: client.clone(),
+                clock: clock.clone(),
+                random: random.clone(),
+            },
             &tasks,
         );
         let (commands, clock) = (tasks.clone(), clock.clone());
@@ -146,6 +148,13 @@ impl Process {
         // A write that had been handed over is in the file or not; the next life waits for that.
         self.sqlite.close().await;
     }
+}
+
+async fn open(file: &Path, random: &Random) -> Arc<SqliteStore> {
+    let settings = punctual::store::sqlite::Settings::new(file);
+    let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
+    let sealer = Sealer::new(&key, &[], random.clone());
+    Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"))
 }
 
 /// Runs a loop's work until it rests.

@@ -69,6 +69,10 @@ macro_rules! gated {
 
 #[async_trait]
 impl Queue for GatedQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        gated!(self.adopt(shard, epoch))
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,
@@ -133,6 +137,10 @@ impl Queue for GatedQueue {
 
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
         gated!(self.count(subject, windows, now))
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        gated!(self.give_back(subject, windows, now))
     }
 
     async fn ping(&self) -> Result<()> {

@@ -12,16 +12,18 @@ use punctual::domain::ticket::Ticket;
 use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{
-    AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId,
+    AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
-    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
-    Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery, JobStore,
-    KeyCreated, KeyProof, KnownKey, Locked, NewJob, NewKey, NewSchedule, QuotaStore, Renewed,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
-    SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
+    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount, DueEntry,
+    Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage,
+    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, LifeStore, Locked,
+    NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
+    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
+    StoreError, StoreErrorKind, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage,
+    Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -69,10 +71,13 @@ gated! { AccountStore:
     fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 gated! { QuotaStore:
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
+    fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 gated! { ScheduleStore:
@@ -86,8 +91,8 @@ gated! { ScheduleStore:
 }
 
 gated! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob) -> Option<Ticket>;
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Retried;
+    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered;
+    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried;
     fn cancel_job(&self, write: &Write, id: JobId) -> Cancelled;
     fn job(&self, account: AccountId, id: JobId) -> Option<(Job, Vec<Attempt>)>;
     fn jobs(&self, account: AccountId, query: &JobQuery) -> JobPage;
@@ -140,16 +145,19 @@ gated! { UpkeepStore:
     fn time(&self) -> Option<Timestamp>;
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
+    fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32) -> u64;
+    fn prune_keys(&self, before: Timestamp, limit: u32) -> u64;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
 }
 
 gated! { UserStore:
-    fn create_user(&self, now: Timestamp, user: &NewUser, joins: &Joins) -> UserCreated;
+    fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> UserCreated;
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, user: UserId, password: &PasswordHash, keep: Option<SessionId>) -> bool;
+    fn set_password(&self, user: UserId, version: Option<i64>, password: &PasswordHash,
+        keep: Option<SessionId>) -> bool;
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
     fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> bool;
     fn members(&self, account: AccountId) -> Vec<Member>;
@@ -159,7 +167,7 @@ gated! { UserStore:
     fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> bool;
     fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
     fn delete_invitation(&self, write: &Write, id: InvitationId) -> bool;
-    fn accept_invitation(&self, now: Timestamp, user: UserId, digest: TokenDigest) -> Option<AccountId>;
+    fn accept_invitation(&self, act: &Act, user: UserId, digest: TokenDigest) -> Option<AccountId>;
     fn create_session(&self, now: Timestamp, session: &NewSession) -> bool;
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
@@ -181,4 +189,21 @@ gated! { IdempotencyStore:
     fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
     fn release(&self, account: AccountId, once: Once) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
+}
+
+gated! { SigningStore:
+    fn make_first_secrets(&self) -> ();
+    fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
+    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
+}
+
+gated! { LifeStore:
+    fn versions(&self, account: AccountId, after: Option<VersionId>, limit: u32)
+        -> Vec<StoredVersion>;
+    fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
+        -> Vec<StoredSkip>;
+    fn delete_account(&self, write: &Write) -> bool;
+    fn deleted_accounts(&self) -> Vec<DeletedAccount>;
+    fn rows_left(&self, account: AccountId) -> u64;
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased;
 }

@@ -232,7 +232,7 @@ impl World {
     async fn watch_skips(&mut self, id: ScheduleId) {
         let late_before = self.clock.now().minus(ALWAYS_RUNS);
         for skip in self.skips(id).await {
-            if skip.reason == SkipReason::CatchUp && skip.last >= late_before {
+            if skip.reason == SkipReason::CatchUp.as_str() && skip.last >= late_before {
                 self.breaks(format_args!("TICK-2: {id} left out what was not late: {skip:?}"));
             }
         }

@@ -13,9 +13,9 @@ use crate::tree::{File, Finding, Tree};
 
 const STORES: [&str; 2] = ["sqlite", "postgres"];
 
-/// The files whose statements work on batches of all accounts: the stages', pruning, and copying
-/// a whole store.
-const BATCHES: [&str; 15] = [
+/// The files whose statements work on batches of all accounts: the stages', pruning, copying a
+/// whole store, and sealing all its secrets anew.
+const BATCHES: [&str; 16] = [
     "batch",
     "claims",
     "commit",
@@ -29,6 +29,7 @@ const BATCHES: [&str; 15] = [
     "prune",
     "quotas",
     "runs",
+    "secrets",
     "tickets",
     "upkeep",
 ];
@@ -36,24 +37,36 @@ const BATCHES: [&str; 15] = [
 /// Found by a key that was read together with an account's row, in the same transaction.
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
-/// Single statements that name no account, by what they contain.
-const OTHERS: [&str; 12] = [
+/// Single statements that name no account: the file, and how it is told from others there.
+const OTHERS: [(&str, &str); 19] = [
     // The rows of a page, by the ids that were found for the account.
-    "WHERE j.id = unhex(e.value)",
-    "WHERE j.id = ANY ($1)",
-    "WHERE s.id = unhex(e.value)",
-    "JOIN schedules AS s ON s.id = e.id",
+    ("job_list", "WHERE j.id = unhex(e.value)"),
+    ("job_list", "WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3"),
+    ("schedule_list", "WHERE s.id = unhex(e.value)"),
+    ("schedule_list", "JOIN schedules AS s ON s.id = e.id"),
     // What follows from a schedule's state, which belongs to one that was found.
-    "UPDATE jobs SET wake_at =",
-    "UPDATE schedule_state SET active_job_id =",
-    "UPDATE skips",
-    "FROM skips WHERE schedule_id = ?1 ORDER BY",
-    "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id =",
-    // Authentication asks whose the key is.
-    "FROM api_keys AS k",
+    ("overlap", "UPDATE jobs SET wake_at = $1, updated_at = $1"),
+    ("overlap", "UPDATE jobs SET wake_at = ?1, updated_at = ?1"),
+    ("skips", "UPDATE skips AS k SET last_tick = $3"),
+    ("skips", "UPDATE skips SET last_tick = ?2"),
+    ("skips", "FROM skips WHERE schedule_id = ?1 ORDER BY"),
+    ("skips", "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id ="),
+    // Authentication asks whose the key is, what a user belongs to, and what an invitation is for.
+    ("accounts", "FROM api_keys AS k"),
+    ("user_rows", "WHERE m.user_id = $1 ORDER BY a.name"),
+    ("user_rows", "WHERE digest = $1 AND expires_at > $2 AND email ="),
+    // Of the keys that were used, with the accounts that authentication has found.
+    ("accounts", "UPDATE api_keys SET last_used_at"),
+    ("accounts", "UPDATE api_keys AS k SET last_used_at"),
+    // Accounts that lack a secret.
+    ("signing", "FROM signing_secrets AS s WHERE s.account_id = a.id"),
     // The end of their time does not depend on whose they are.
-    "DELETE FROM audit_log WHERE id IN",
-    "DELETE FROM idempotency_keys WHERE id IN",
+    ("user_rows", "DELETE FROM invitations WHERE expires_at <= $1 AND id IN"),
+    ("audit", "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE id <"),
+    (
+        "idempotency",
+        "DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE",
+    ),
 ];
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -61,14 +74,26 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for store in STORES {
         let tables = tables_of_accounts(tree, store);
-        for file in tree.rust(&format!("src/store/{store}/")) {
+        // What both share is in the folder above, and looked at beside the first.
+        let folder = format!("src/store/{store}/");
+        let shared = tree
+            .rust("src/store/")
+            .filter(|file| store == STORES[0] && !file.path["src/store/".len()..].contains('/'));
+        for file in tree.rust(&folder).chain(shared) {
             let name = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
             if BATCHES.contains(&name) || is_test_file(&tests, &file.path) {
                 continue;
             }
             for (line, statement) in statements(file) {
+                if ["FROM {", "UPDATE {", "INTO {"].iter().any(|any| statement.contains(any)) {
+                    let what = "a statement does not say which table it is on";
+                    findings.push(Finding::at(file, line, what.to_owned()));
+                }
+                let is_known =
+                    OTHERS.iter().any(|(of, part)| *of == name && statement.contains(part));
                 let named = tables.iter().find(|table| names(&statement, table));
-                if let Some(table) = named.filter(|_| !is_of_one_account(&statement)) {
+                let named = named.filter(|_| !is_known && !is_of_one_account(&statement, &tables));
+                if let Some(table) = named {
                     let what = format!("a statement on {table} names no account");
                     findings.push(Finding::at(file, line, what));
                 }
@@ -76,6 +101,22 @@ fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Where it is named what goes with an account.
+const CLEARED_IN: &str = "src/store/life.rs";
+
+/// The tables of accounts whose rows would stay when the account is deleted.
+fn check_cleared(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.files.iter().find(|file| file.path == CLEARED_IN) else {
+        return Vec::new();
+    };
+    let tables: BTreeSet<String> =
+        STORES.iter().flat_map(|store| tables_of_accounts(tree, store)).collect();
+    let stays = |table: &String| !file.text.contains(&format!("\"{table}\""));
+    let what = |table| format!("rows of {table} stay when their account is deleted: name it");
+    let stay = tables.into_iter().filter(stays);
+    stay.map(|table| Finding::new(CLEARED_IN, what(table))).collect()
 }
 
 /// The tables of a store with a column `account_id`.
@@ -94,14 +135,36 @@ fn tables_of_accounts(tree: &Tree, store: &str) -> BTreeSet<String> {
     tables
 }
 
-/// Whether a statement is about one account, or is one of those that need not be.
-fn is_of_one_account(statement: &str) -> bool {
-    let columns = statement.split_once("INSERT INTO ").and_then(|(_, rest)| rest.split_once(')'));
-    let fills = columns.is_some_and(|(columns, _)| columns.contains("account_id"));
-    let compares = ["account_id = $", "account_id = ?"];
-    compares.iter().any(|comparison| statement.contains(comparison))
-        || fills
-        || OTHERS.iter().any(|other| statement.contains(other))
+/// Whether a statement is about one account: it compares the column, or fills it and reads no other
+/// account's rows.
+fn is_of_one_account(statement: &str, tables: &BTreeSet<String>) -> bool {
+    compares(statement) || fills(statement, tables)
+}
+
+/// Whether the account is a condition, and not only what a column is set to.
+fn compares(statement: &str) -> bool {
+    ["account_id = $", "account_id = ?"].iter().any(|comparison| {
+        statement.match_indices(comparison).any(|(at, _)| {
+            let before = statement[..at].rsplit(' ').next().unwrap_or_default();
+            let before = statement[..at - before.len()].trim_end();
+            let alias = statement[before.len()..at].trim();
+            let plain = alias.trim_start_matches('(');
+            let is_column = plain.is_empty() || plain.ends_with('.');
+            let opens = alias.len() > plain.len();
+            is_column && (opens || ["WHERE", "AND", "ON"].iter().any(|word| before.ends_with(word)))
+        })
+    })
+}
+
+fn fills(statement: &str, tables: &BTreeSet<String>) -> bool {
+    let Some((_, rest)) = statement.split_once("INSERT INTO ") else { return false };
+    let Some((columns, rest)) = rest.split_once(')') else { return false };
+    let mut sources = rest.split("FROM ").skip(1).chain(rest.split("JOIN ").skip(1));
+    let reads = sources.any(|source| {
+        let table = source.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        table.is_some_and(|table| tables.contains(table))
+    });
+    columns.contains("account_id") && !reads
 }
 
 fn names(statement: &str, table: &str) -> bool {
@@ -167,6 +230,16 @@ mod tests {
     #[test]
     fn repository() {
         assert_tidy(&check(&Tree::repository()));
+        assert_tidy(&check_cleared(&Tree::repository()));
+    }
+
+    #[test]
+    fn finds_what_would_outlive_its_account() {
+        let tree =
+            |text| Tree::of(&[("migrations/postgres/0001_tables.sql", TABLES), (CLEARED_IN, text)]);
+        assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
+        let expected = ["src/store/life.rs: rows of jobs stay"];
+        assert_finds(&check_cleared(&tree("// jobs")), &expected);
     }
 
     #[test]
@@ -174,8 +247,19 @@ mod tests {
         let code = "const A: &str = \"SELECT id FROM jobs WHERE id = $1\";\n\
                     fn b() { q(concat!(\"SELECT \", c!(), \" FROM jobs AS j\n WHERE j.id = $1\")) }\n\
                     const D: &str = \"DELETE FROM jobs WHERE account_id IS NULL\";\n\
-                    const E: &str = \"INSERT INTO jobs (id) VALUES ($1)\";\n";
-        let expected = ["jobs.rs:1: ", "jobs.rs:2: ", "jobs.rs:4: ", "jobs.rs:5: "];
+                    const E: &str = \"INSERT INTO jobs (id) VALUES ($1)\";\n\
+                    const F: &str = \"UPDATE jobs SET account_id = $2 WHERE id = $1\";\n\
+                    const G: &str = \"INSERT INTO jobs (account_id) SELECT account_id FROM jobs\";\n\
+                    fn h() { q(format!(\"DELETE FROM {table} WHERE id = $1\")) }\n";
+        let expected = [
+            "jobs.rs:1: ",
+            "jobs.rs:2: ",
+            "jobs.rs:4: ",
+            "jobs.rs:5: ",
+            "jobs.rs:6: ",
+            "jobs.rs:7: ",
+            "jobs.rs:8: ",
+        ];
         assert_finds(&findings("jobs", code), &expected);
         assert_finds(&findings("claims", code), &[]);
     }
@@ -184,6 +268,7 @@ mod tests {
     fn leaves_alone_what_names_one_or_needs_none() {
         let code = "const A: &str = \"SELECT id FROM jobs WHERE id = $1 AND account_id = $2\";\n\
                     const B: &str = \"INSERT INTO jobs (id, account_id) VALUES ($1, $2)\";\n\
+                    const B: &str = \"SELECT a FROM jobs AS j WHERE (j.account_id = $1 OR b)\";\n\
                     const C: &str = \"UPDATE meta SET value = 1\";\n\
                     const D: &str = \"jobs are pruned\";\n";
         assert_finds(&findings("jobs", code), &[]);

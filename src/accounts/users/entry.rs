@@ -2,14 +2,15 @@
 
 use std::net::IpAddr;
 
-use super::{SignUpMode, UserError, Users};
+use super::{SignUpMode, UserError, Users, Visit};
 use crate::accounts::operators::checked_name;
 use crate::accounts::passwords::{Password, Verdict};
+use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
-use crate::domain::{AccountId, SessionId, Timestamp, UserId};
+use crate::domain::{AccountId, AuditId, SessionId, Timestamp, UserId};
 use crate::store::{
-    Account, Ending, Joins, NewSession, NewUser, PasswordHash, Session, User, UserCreated,
+    Account, Act, Ending, Joins, NewSession, NewUser, PasswordHash, User, UserCreated,
 };
 
 /// What somebody types to become a user.
@@ -55,8 +56,9 @@ impl Users {
     /// Makes a user, who belongs to the account that the invitation is for, or to a new one. The
     /// user can sign in then.
     ///
-    /// That there is such a user already is told: nobody could sign up otherwise without a mail,
-    /// which not every installation can send. So it is counted, by client address.
+    /// That there is such a user already is told, to who is invited as that user or where everybody may
+    /// sign up: nobody could sign up otherwise without a mail, which not every installation can send. So it is
+    /// counted, by client address.
     ///
     /// # Errors
     /// If that is not allowed here, or what was typed cannot be used.
@@ -74,7 +76,8 @@ impl Users {
                 let name = checked_name(sign_up.account);
                 let name = name.map_err(|error| UserError::Name(error.to_string()))?;
                 let id = AccountId::new(now, context.random.bits());
-                Joins::New(Account::new(id, name, now))
+                let plan = self.0.settings.plan.clone();
+                Joins::New(Account { plan, ..Account::new(id, name, now) })
             }
         };
         let email = sign_up.email.parse()?;
@@ -82,7 +85,10 @@ impl Users {
         let id = UserId::new(now, context.random.bits());
         let password = self.0.passwords.hash(sign_up.password).await?;
         let user = NewUser { id, email, password };
-        match context.store.create_user(now, &user, &joins).await? {
+        // The user who is made signs up, nobody else.
+        let author = Author { actor: Actor::User(id), origin: Origin::Client(sign_up.address) };
+        let act = Act { now, author, entry: AuditId::new(now, context.random.bits()) };
+        match context.store.create_user(&act, &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(UserError::EmailTaken),
             UserCreated::NameTaken => {
@@ -101,13 +107,11 @@ impl Users {
         let now = self.0.context.clock.now();
         let typed = sign_in.email.parse::<EmailAddress>().ok();
         let typed = typed.zip(Password::new(sign_in.password).ok());
-        let Some((email, password)) = typed else {
-            self.0.throttle.sign_in_from(sign_in.address, now).await?;
-            return Err(UserError::WrongCredentials);
-        };
-        self.0.throttle.sign_in(&email, sign_in.address, now).await?;
+        self.0.throttle.sign_in(sign_in.address, now).await?;
+        let (email, password) = typed.ok_or(UserError::WrongCredentials)?;
         let user = self.0.context.store.user_named(&email).await?;
-        let user = self.verified(user, &password).await?.ok_or(UserError::WrongCredentials)?;
+        let user = self.verified(&email, user, &password, now).await?;
+        let user = user.ok_or(UserError::WrongCredentials)?;
         let signed_in = self.begin_session(&user, now).await?;
         if let Some(previous) = sign_in.previous {
             self.sign_out(previous).await?;
@@ -115,13 +119,17 @@ impl Users {
         Ok(signed_in)
     }
 
-    /// The user, if it is the password and the user is not disabled; whose hash is made anew if it
-    /// was too little work.
+    /// The user with this address, if it is the password and the user is not disabled; whose hash is
+    /// made anew if it was too little work.
     pub(super) async fn verified(
         &self,
+        email: &EmailAddress,
         user: Option<User>,
         password: &Password,
+        now: Timestamp,
     ) -> Result<Option<User>, UserError> {
+        let version = user.as_ref().map_or(0, |user| user.password_version);
+        self.0.throttle.password(email, version, now).await?;
         let hash: Option<&PasswordHash> = user.as_ref().map(|user| &user.password);
         let verdict = self.0.passwords.verify(password, hash).await?;
         let Some(user) = user.filter(|user| user.disabled_at.is_none()) else { return Ok(None) };
@@ -134,6 +142,7 @@ impl Users {
                 store.rehash_password(user.id, user.password_version, &hash).await?;
             }
         }
+        self.0.throttle.was_right(email, version, now).await;
         Ok(Some(user))
     }
 
@@ -174,7 +183,7 @@ impl Users {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sign_out_everywhere(&self, session: &Session) -> Result<(), UserError> {
-        Ok(self.0.context.store.end_sessions(session.user, Ending::All).await?)
+    pub async fn sign_out_everywhere(&self, visit: &Visit) -> Result<(), UserError> {
+        Ok(self.0.context.store.end_sessions(visit.session.user, Ending::All).await?)
     }
 }

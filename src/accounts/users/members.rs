@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use super::{UserError, Users, invitation_mail, link};
+use super::{UserError, Users, Visit, invitation_mail, link};
 use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, AuditId, InvitationId, Timestamp, UserId};
-use crate::store::{
-    Invitation, Member, MemberChange, MemberChanged, NewInvitation, Session, Write,
-};
+use crate::store::{Act, Invitation, Member, MemberChange, MemberChanged, NewInvitation, Write};
 
 /// How long an invitation can be accepted.
 pub(in crate::accounts) const INVITED_FOR: Duration = Duration::from_secs(7 * 86_400);
@@ -23,10 +21,10 @@ impl Users {
     /// As of [`Users::authorize`].
     pub async fn members(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
     ) -> Result<Vec<Member>, UserError> {
-        self.authorize(session, account, Role::Viewer).await?;
+        self.authorize(visit, account, Role::Viewer).await?;
         Ok(self.0.context.store.members(account).await?)
     }
 
@@ -36,13 +34,13 @@ impl Users {
     /// `LastOwner` if nobody else is one.
     pub async fn set_role(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
         user: UserId,
         role: Role,
     ) -> Result<(), UserError> {
-        self.authorize(session, account, Role::Owner).await?;
-        self.change(session, account, user, MemberChange::Set(role)).await
+        self.authorize(visit, account, Role::Owner).await?;
+        self.change(visit, account, user, MemberChange::Set(role)).await
     }
 
     /// Removes a member; for owners, and for whoever leaves.
@@ -51,24 +49,24 @@ impl Users {
     /// `LastOwner` if nobody else is one.
     pub async fn remove_member(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
         user: UserId,
     ) -> Result<(), UserError> {
-        let needed = if user == session.user { Role::Viewer } else { Role::Owner };
-        self.authorize(session, account, needed).await?;
-        self.change(session, account, user, MemberChange::Remove).await
+        let needed = if user == visit.session.user { Role::Viewer } else { Role::Owner };
+        self.authorize(visit, account, needed).await?;
+        self.change(visit, account, user, MemberChange::Remove).await
     }
 
     async fn change(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
         user: UserId,
         change: MemberChange,
     ) -> Result<(), UserError> {
         let context = &self.0.context;
-        let write = self.write(session, account, context.clock.now());
+        let write = self.write(visit, account, context.clock.now());
         match context.store.change_member(&write, user, change).await? {
             MemberChanged::Done => Ok(()),
             MemberChanged::NoSuchMember => Err(UserError::NoSuchMember),
@@ -83,12 +81,12 @@ impl Users {
     /// `NoMail` if no mail can be sent from here.
     pub async fn invite(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
         email: &str,
         role: Role,
     ) -> Result<InvitationId, UserError> {
-        self.authorize(session, account, Role::Owner).await?;
+        self.authorize(visit, account, Role::Owner).await?;
         let (mailer, public_url) = self.mail()?;
         let email: EmailAddress = email.parse()?;
         let context = &self.0.context;
@@ -103,7 +101,7 @@ impl Users {
             digest: token.digest(),
             expires_at: now.plus(INVITED_FOR),
         };
-        let write = self.write(session, account, now);
+        let write = self.write(visit, account, now);
         if !context.store.create_invitation(&write, &invitation).await? {
             return Err(UserError::NoSuchAccount);
         }
@@ -118,10 +116,10 @@ impl Users {
     /// As of [`Users::authorize`].
     pub async fn invitations(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
     ) -> Result<Vec<Invitation>, UserError> {
-        self.authorize(session, account, Role::Owner).await?;
+        self.authorize(visit, account, Role::Owner).await?;
         let context = &self.0.context;
         Ok(context.store.invitations(account, context.clock.now()).await?)
     }
@@ -132,13 +130,13 @@ impl Users {
     /// `NoSuchMember` if there is none with this id.
     pub async fn take_back_invitation(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
         id: InvitationId,
     ) -> Result<(), UserError> {
-        self.authorize(session, account, Role::Owner).await?;
+        self.authorize(visit, account, Role::Owner).await?;
         let context = &self.0.context;
-        let write = self.write(session, account, context.clock.now());
+        let write = self.write(visit, account, context.clock.now());
         let gone = context.store.delete_invitation(&write, id).await?;
         if gone { Ok(()) } else { Err(UserError::NoSuchMember) }
     }
@@ -149,20 +147,27 @@ impl Users {
     /// `InvalidLink` if it is for another address, was used or has expired.
     pub async fn accept_invitation(
         &self,
-        session: &Session,
+        visit: &Visit,
         token: &str,
     ) -> Result<AccountId, UserError> {
         let context = &self.0.context;
         let token: Token = token.parse().map_err(|_| UserError::InvalidLink)?;
         let (now, digest) = (context.clock.now(), token.digest());
-        let account = context.store.accept_invitation(now, session.user, digest).await?;
+        let account = context
+            .store
+            .accept_invitation(&self.act(visit, now), visit.session.user, digest)
+            .await?;
         account.ok_or(UserError::InvalidLink)
     }
 
-    /// A change by whoever has signed in. Sessions do not tell the address of a call.
-    fn write(&self, session: &Session, account: AccountId, now: Timestamp) -> Write {
-        let author = Author { actor: Actor::User(session.user), origin: Origin::Service };
-        let entry = AuditId::new(now, self.0.context.random.bits());
+    fn write(&self, visit: &Visit, account: AccountId, now: Timestamp) -> Write {
+        let Act { now, author, entry } = self.act(visit, now);
         Write { account, now, author, entry, once: None }
+    }
+
+    fn act(&self, visit: &Visit, now: Timestamp) -> Act {
+        let actor = Actor::User(visit.session.user);
+        let author = Author { actor, origin: Origin::Client(visit.address) };
+        Act { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
     }
 }

@@ -32,6 +32,7 @@ pub use mode::SignUpMode;
 
 pub use entry::{SignIn, SignUp, SignedIn};
 pub use error::UserError;
+pub use sessions::Visit;
 
 use super::passwords::{HashCost, Passwords};
 use super::throttle::Throttle;
@@ -50,6 +51,8 @@ const RESETS_AT_ONCE: usize = 64;
 pub struct UserSettings {
     /// Who may become a user without an operator.
     pub sign_up: SignUpMode,
+    /// What the accounts of those who sign up are allowed.
+    pub plan: String,
     /// How long a session lives that nobody uses.
     pub session_idle: Duration,
     /// How long a session lives at most.

@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Inner, UserError, Users, link, reset_mail};
+use super::{Inner, UserError, Users, Visit, link, reset_mail};
 use crate::accounts::passwords::{HashError, Password};
 use crate::domain::ResetId;
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::runtime::TaskKind;
-use crate::store::{NewReset, Session};
+use crate::store::NewReset;
 
 /// How long a mailed link to set a password anew works.
 const RESET_FOR: Duration = Duration::from_secs(3_600);
@@ -24,17 +24,20 @@ impl Users {
     /// `WrongCredentials` if it is not the present one.
     pub async fn change_password(
         &self,
-        session: &Session,
+        visit: &Visit,
         present: &str,
         new: &Password,
     ) -> Result<(), UserError> {
-        let context = &self.0.context;
-        self.0.throttle.password(&session.email, context.clock.now()).await?;
+        let (context, session) = (&self.0.context, &visit.session);
         let present = Password::new(present).map_err(|_| UserError::WrongCredentials)?;
         let user = context.store.user(session.user).await?;
-        let user = self.verified(user, &present).await?.ok_or(UserError::WrongCredentials)?;
+        let now = context.clock.now();
+        let user = self.verified(&session.email, user, &present, now).await?;
+        let user = user.ok_or(UserError::WrongCredentials)?;
         let hash = self.0.passwords.hash(new).await?;
-        let set = context.store.set_password(user.id, &hash, Some(session.id)).await?;
+        // Only the password that was verified: another change may have come first.
+        let (version, keep) = (Some(user.password_version), Some(session.id));
+        let set = context.store.set_password(user.id, version, &hash, keep).await?;
         if set { Ok(()) } else { Err(UserError::WrongCredentials) }
     }
 

@@ -1,5 +1,6 @@
 //! Who has signed in, and what they may do.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{UserError, Users};
@@ -11,39 +12,49 @@ use crate::store::{Membership, Session};
 /// How much longer a session has to live by a use for the store to be told.
 const WORTHWHILE: Duration = Duration::from_secs(60);
 
+/// A call of somebody who has signed in.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// Who it is.
+    pub session: Session,
+    /// The client's address, for the audit log.
+    pub address: IpAddr,
+}
+
 impl Users {
-    /// The session with this token. That it is used lets it live on, up to its end.
+    /// A call from `address` under the session with this token. That it is used lets the session live
+    /// on, up to its end.
     ///
     /// # Errors
     /// `SignedOut` if there is none any more.
-    pub async fn session(&self, token: &Token) -> Result<Session, UserError> {
+    pub async fn visit(&self, token: &Token, address: IpAddr) -> Result<Visit, UserError> {
         let (context, settings) = (&self.0.context, &self.0.settings);
         let now = context.clock.now();
         let session = context.store.session(token.digest(), now).await?;
         let session = session.ok_or(UserError::SignedOut)?;
         let expires_at = now.plus(settings.session_idle).min(session.ends_at);
         if expires_at.since(session.expires_at) < WORTHWHILE {
-            return Ok(session);
+            return Ok(Visit { session, address });
         }
         context.store.extend_session(now, session.id, expires_at).await?;
-        Ok(Session { expires_at, ..session })
+        Ok(Visit { session: Session { expires_at, ..session }, address })
     }
 
     /// The sessions of the user of this one, newest first.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sessions(&self, session: &Session) -> Result<Vec<Session>, UserError> {
+    pub async fn sessions(&self, visit: &Visit) -> Result<Vec<Session>, UserError> {
         let context = &self.0.context;
-        Ok(context.store.sessions(session.user, context.clock.now()).await?)
+        Ok(context.store.sessions(visit.session.user, context.clock.now()).await?)
     }
 
     /// What the user of a session belongs to, by name.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn memberships(&self, session: &Session) -> Result<Vec<Membership>, UserError> {
-        Ok(self.0.context.store.memberships(session.user).await?)
+    pub async fn memberships(&self, visit: &Visit) -> Result<Vec<Membership>, UserError> {
+        Ok(self.0.context.store.memberships(visit.session.user).await?)
     }
 
     /// What the user of a session may do in an account, if it is as much as `needed`.
@@ -52,11 +63,11 @@ impl Users {
     /// `NoSuchAccount` to who does not belong to it, `Forbidden` to who may do less.
     pub async fn authorize(
         &self,
-        session: &Session,
+        visit: &Visit,
         account: AccountId,
         needed: Role,
     ) -> Result<Role, UserError> {
-        let role = self.0.context.store.role(account, session.user).await?;
+        let role = self.0.context.store.role(account, visit.session.user).await?;
         let role = role.ok_or(UserError::NoSuchAccount)?;
         if role.allows(needed) { Ok(role) } else { Err(UserError::Forbidden(needed)) }
     }

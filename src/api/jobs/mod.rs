@@ -6,6 +6,8 @@ mod list;
 mod record;
 mod retry;
 
+pub(in crate::api) use record::JobWithAttempts;
+
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

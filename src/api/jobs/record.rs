@@ -97,7 +97,7 @@ impl From<Job> for JobRecord {
 
 /// A job with its attempts.
 #[derive(Serialize, ToSchema)]
-pub(super) struct JobWithAttempts {
+pub(in crate::api) struct JobWithAttempts {
     #[serde(flatten)]
     job: JobRecord,
     /// In order, the one under way included.
@@ -106,7 +106,7 @@ pub(super) struct JobWithAttempts {
 
 impl JobWithAttempts {
     /// The record of both.
-    pub(super) fn new(job: Job, attempts: Vec<Attempt>) -> Self {
+    pub(in crate::api) fn new(job: Job, attempts: Vec<Attempt>) -> Self {
         let attempts = attempts.into_iter().map(AttemptRecord::from).collect();
         Self { job: job.into(), attempts }
     }

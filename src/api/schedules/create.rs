@@ -62,7 +62,8 @@ pub(super) struct NewSchedule {
     /// What becomes of ticks that are over 60 s late; `last` unless given.
     #[schema(schema_with = schemas::catch_up_policy_or_null)]
     pub catch_up_policy: Option<String>,
-    /// Whether requests are signed; `false` unless given.
+    /// Whether requests carry the headers of Standard Webhooks, signed with the secrets of the
+    /// account; `false` unless given. They replace headers of these names that are given here.
     pub sign_requests: Option<bool>,
 }
 

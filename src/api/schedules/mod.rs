@@ -12,6 +12,9 @@ mod toggle;
 mod trigger;
 mod update;
 
+pub(in crate::api) use record::ScheduleRecord;
+pub(in crate::api) use skips::SkipRecord;
+
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

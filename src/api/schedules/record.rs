@@ -11,7 +11,7 @@ use crate::domain::{ScheduleId, Timestamp};
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Schedule)]
-pub(super) struct ScheduleRecord {
+pub(in crate::api) struct ScheduleRecord {
     #[schema(value_type = String, examples("sch_01HF7YAT000000000000000007"))]
     id: ScheduleId,
     #[schema(examples("Nightly report"))]

@@ -34,7 +34,7 @@ pub(super) struct Skips {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Skip)]
-pub(super) struct SkipRecord {
+pub(in crate::api) struct SkipRecord {
     #[schema(schema_with = schemas::instant)]
     first_utc: Timestamp,
     #[schema(schema_with = schemas::instant)]
@@ -42,13 +42,13 @@ pub(super) struct SkipRecord {
     /// Exact to 10,000.
     count: u32,
     #[schema(schema_with = schemas::skip_reason)]
-    reason: &'static str,
+    reason: String,
 }
 
 impl From<Skip> for SkipRecord {
     fn from(skip: Skip) -> Self {
         let Skip { first, last, count, reason } = skip;
-        Self { first_utc: first, last_utc: last, count, reason: reason.as_str() }
+        Self { first_utc: first, last_utc: last, count, reason }
     }
 }
 

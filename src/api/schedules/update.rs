@@ -58,7 +58,8 @@ pub(super) struct ScheduleChange {
     /// What becomes of ticks that are over 60 s late.
     #[schema(schema_with = schemas::catch_up_policy_or_null)]
     pub catch_up_policy: Option<String>,
-    /// Whether requests are signed.
+    /// Whether requests carry the headers of Standard Webhooks, signed with the secrets of the
+    /// account.
     pub sign_requests: Option<bool>,
 }
 

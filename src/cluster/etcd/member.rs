@@ -188,9 +188,9 @@ impl Member {
     }
 
     async fn present(&self, client: &mut Client, lease: i64) -> Result<(), Failure> {
-        let Settings { name, leads, .. } = &self.settings;
+        let Settings { name, leads, executes, .. } = &self.settings;
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let presence = Presence { name: name.clone(), version, leads: *leads };
+        let presence = Presence { name: name.clone(), version, leads: *leads, executes: *executes };
         let presence = serde_json::to_vec(&presence).expect("strings can be written");
         let with_lease = PutOptions::new().with_lease(lease);
         written(client.put(self.keys.member(name), presence, Some(with_lease))).await.map(drop)

@@ -16,6 +16,8 @@ pub struct Settings {
     pub name: String,
     /// Whether it leads shards.
     pub leads: bool,
+    /// Whether it runs jobs.
+    pub executes: bool,
     /// How many shards there are.
     pub shards: u16,
     /// The identity of the store that all replicas share. Replicas of another store do not lead

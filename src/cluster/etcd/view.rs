@@ -58,6 +58,13 @@ pub(super) struct Presence {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) leads: bool,
+    /// Those of a version that did not say so do.
+    #[serde(default = "yes")]
+    pub(super) executes: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Who holds a shard's key.
@@ -139,6 +146,7 @@ impl View {
             name: name.clone(),
             version: presence.version.clone(),
             leads: presence.leads,
+            executes: presence.executes,
             shards: shards(name),
         };
         self.members.iter().map(member).collect()

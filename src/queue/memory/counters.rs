@@ -34,6 +34,15 @@ impl Counters {
         Verdict { standings, allowed }
     }
 
+    pub(super) fn give_back(&mut self, subject: &str, windows: &[Window], now: Timestamp) {
+        for window in windows {
+            let counter = self.counters.get_mut(&key(subject, *window));
+            if let Some(counter) = counter.filter(|counter| counter.resets_at > now) {
+                counter.used = counter.used.saturating_sub(1);
+            }
+        }
+    }
+
     fn standing(&self, subject: &str, window: Window, now: Timestamp) -> Standing {
         let counter = self.counters.get(&key(subject, window));
         match counter.filter(|counter| counter.resets_at > now) {

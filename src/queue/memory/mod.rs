@@ -55,6 +55,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[async_trait]
 impl Queue for MemoryQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        match lock(&self.indexes).get_mut(&shard).filter(|index| index.epoch <= epoch) {
+            Some(index) => {
+                index.epoch = epoch;
+                Ok(Index::Own(()))
+            }
+            None => Ok(Index::Foreign),
+        }
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,
@@ -121,6 +131,11 @@ impl Queue for MemoryQueue {
 
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
         Ok(lock(&self.counters).count(subject, windows, now))
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        lock(&self.counters).give_back(subject, windows, now);
+        Ok(())
     }
 
     async fn ping(&self) -> Result<()> {

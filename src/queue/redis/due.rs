@@ -26,6 +26,7 @@ const BUILDING_LIFE: Duration = Duration::from_secs(60);
 
 /// The scripts of the due index.
 pub(super) struct DueIndexes {
+    adopt: Script,
     due: Script,
     set_due: Script,
     put_up: Script,
@@ -38,10 +39,24 @@ pub(super) fn millis(span: Duration) -> u64 {
 impl DueIndexes {
     pub(super) fn new() -> Self {
         Self {
+            adopt: Script::new(include_str!("scripts/adopt.lua")),
             due: Script::new(include_str!("scripts/due.lua")),
             set_due: Script::new(include_str!("scripts/set_due.lua")),
             put_up: Script::new(include_str!("scripts/put_up.lua")),
         }
+    }
+
+    pub(super) async fn adopt(
+        &self,
+        server: &Server,
+        keys: &Keys,
+        (shard, epoch): (ShardId, Epoch),
+    ) -> Result<Index<()>> {
+        let lent = server.connect("adopt").await?;
+        let mut script = self.adopt.key(keys.marker(shard));
+        script.arg(epoch.0).arg(millis(MARKER_LIFE));
+        let own = answer("adopt", script.invoke_async::<bool>(&mut lent.link())).await?;
+        Ok(if own { Index::Own(()) } else { Index::Foreign })
     }
 
     /// Builds an index beside the present one and then puts it in its place. `token` is unlike that

@@ -53,6 +53,7 @@ pub struct RedisQueue {
     indexes: DueIndexes,
     run_queue: RunQueue,
     count: Script,
+    give_back: Script,
     hints: Arc<Hints>,
     messenger: Arc<Messenger>,
 }
@@ -82,8 +83,9 @@ impl RedisQueue {
         tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(clock.clone(), tasks.clone()));
         let run_queue = RunQueue::new(shards, replica, clock);
         let count = Script::new(include_str!("scripts/count.lua"));
+        let give_back = Script::new(include_str!("scripts/give_back.lua"));
         let indexes = DueIndexes::new();
-        Ok(Self { server, keys, random, indexes, run_queue, count, hints, messenger })
+        Ok(Self { server, keys, random, indexes, run_queue, count, give_back, hints, messenger })
     }
 }
 
@@ -97,6 +99,10 @@ pub async fn ask(settings: &Settings) -> Result<()> {
 
 #[async_trait]
 impl Queue for RedisQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        self.indexes.adopt(&self.server, &self.keys, (shard, epoch)).await
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,
@@ -170,6 +176,20 @@ impl Queue for RedisQueue {
             standings: standings.map(standing).collect(),
             allowed: told.first() == Some(&1),
         })
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        if windows.is_empty() {
+            return Ok(());
+        }
+        let lent = self.server.connect("give_back").await?;
+        let mut script = self.give_back.prepare_invoke();
+        script.arg(now.as_millis());
+        for window in windows {
+            script.key(self.keys.counter(subject, window.span));
+        }
+        let mut link = lent.link();
+        answer("give_back", script.invoke_async(&mut link)).await
     }
 
     async fn ping(&self) -> Result<()> {

@@ -3,27 +3,32 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::account_lock::lock;
 use super::audit;
 use super::error::Outcome;
 use super::values::{count, key_from};
-use super::{PostgresStore, Within};
+use super::{PostgresStore, Within, signing};
 use crate::domain::audit::Action;
 use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
+use crate::store::vault::Vault;
 use crate::store::{
-    Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, Usage, Write,
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
+    Write,
 };
 
 #[async_trait]
 impl AccountStore for PostgresStore {
     async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
+        let vault = self.vault.clone();
         self.api
             .run("create_account", Within::Transaction, move |connection| {
-                Box::pin(create_account(connection, write, name.clone(), plan.clone()))
+                let (vault, name, plan) = (vault.clone(), name.clone(), plan.clone());
+                Box::pin(create_account(connection, vault, write, name, plan))
             })
             .await
     }
@@ -101,8 +106,9 @@ impl AccountStore for PostgresStore {
             .run("keys", Within::Statement, move |connection| {
                 Box::pin(async move {
                     let query = "
-                        SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
-                        WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
+                        SELECT id, name, scope, created_at, created_by, expires_at, revoked_at,
+                               last_used_at
+                        FROM api_keys WHERE account_id = $1 ORDER BY created_at DESC, id DESC";
                     Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
                 })
             })
@@ -140,10 +146,41 @@ impl AccountStore for PostgresStore {
             })
             .await
     }
+
+    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()> {
+        let uses = uses.to_vec();
+        self.api
+            .run("note_key_uses", Within::Statement, move |connection| {
+                Box::pin(note_uses(connection, uses.clone()))
+            })
+            .await
+    }
+}
+
+/// The rows are locked in the order of their ids: another replica may write the same ones.
+const USED: &str = "
+    WITH used AS MATERIALIZED (
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS u (id, account_id, at)
+    ), held AS MATERIALIZED (
+        SELECT id FROM api_keys WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE api_keys AS k SET last_used_at = u.at FROM used AS u
+    WHERE k.id = u.id AND k.account_id = u.account_id AND k.id IN (SELECT id FROM held)
+      AND (k.last_used_at IS NULL OR k.last_used_at < u.at)";
+
+async fn note_uses(connection: &mut PgConnection, uses: Vec<KeyUse>) -> Outcome<()> {
+    sqlx::query(USED)
+        .bind(uses.iter().map(|one| one.key).collect::<Vec<_>>())
+        .bind(uses.iter().map(|one| one.account).collect::<Vec<_>>())
+        .bind(uses.iter().map(|one| one.at).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn create_account(
     connection: &mut PgConnection,
+    vault: Vault,
     write: Write,
     name: String,
     plan: String,
@@ -161,6 +198,7 @@ async fn create_account(
     if made.rows_affected() == 0 {
         return Ok(false);
     }
+    signing::make_first(connection, &vault, &[(write.account, write.now)]).await?;
     audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
     Ok(true)
 }
@@ -204,10 +242,27 @@ async fn set_plan(connection: &mut PgConnection, write: Write, plan: String) -> 
         .execute(&mut *connection)
         .await?;
     if put.rows_affected() > 0 {
+        forget_month(connection, write).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     Ok(true)
 }
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted.
+async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()> {
+    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
+        .bind(write.account)
+        .bind(month_of(write.now))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
+const SUSPENSIONS: &str = "
+    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
+    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
 
 async fn set_suspended(
     connection: &mut PgConnection,
@@ -229,17 +284,11 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }
     Ok(true)
-}
-
-/// Locks an account, so that what it has can be counted and added to by one at a time. A statement
-/// of its own: the next one sees what the others have added before. `false` if there is none.
-pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcome<bool> {
-    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE");
-    Ok(query.bind(id).fetch_optional(connection).await?.is_some())
 }
 
 /// How many keys of the account work.
@@ -267,8 +316,9 @@ async fn create_key(
         return Ok(KeyCreated::TooMany);
     }
     sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
+                               life_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $7::bigint - $6)",
     )
     .bind(key.id)
     .bind(write.account)
@@ -291,16 +341,26 @@ async fn rotate_key(
     rotation: Rotation,
 ) -> Outcome<Rotated> {
     lock(connection, write.account).await?;
-    if working_keys(connection, write).await? >= MOST_KEYS {
+    let works: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2
+             AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3))",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if !works {
+        return Ok(Rotated::NotFound);
+    }
+    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
         return Ok(Rotated::TooMany);
     }
-    let made = sqlx::query(
+    sqlx::query(
         "INSERT INTO api_keys
-             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         SELECT $3, account_id, name, scope, $4, $5, $5 + (expires_at - created_at), $6
-         FROM api_keys
-         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL
-           AND (expires_at IS NULL OR expires_at > $5)",
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by, life_ms)
+         SELECT $3, account_id, name, scope, $4, $5, $5 + life_ms, $6, life_ms
+         FROM api_keys WHERE id = $1 AND account_id = $2",
     )
     .bind(rotation.old)
     .bind(write.account)
@@ -310,9 +370,6 @@ async fn rotate_key(
     .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
-    if made.rows_affected() == 0 {
-        return Ok(Rotated::NotFound);
-    }
     sqlx::query(
         "UPDATE api_keys SET expires_at = least(coalesce(expires_at, $3), $3)
          WHERE id = $1 AND account_id = $2",
@@ -322,7 +379,7 @@ async fn rotate_key(
     .bind(rotation.old_expires_at)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
     Ok(Rotated::Done)
 }
 

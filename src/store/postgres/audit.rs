@@ -4,14 +4,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::error::Outcome;
 use super::idempotency;
 use super::{PostgresStore, Within};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
-use crate::store::audit::{bounds, page};
+use crate::store::audit::{bounds, list_text, page};
 use crate::store::{AuditEntry, AuditPage, AuditQuery, AuditStore, Result, Write};
 
 /// Enters that `action` was done to each of the objects. They are what the answer to the call is
@@ -95,21 +95,18 @@ async fn list(
     query: Arc<AuditQuery>,
 ) -> Outcome<AuditPage> {
     let (lowest, latest) = bounds(&query);
-    let entries: Vec<AuditEntry> = sqlx::query_as(
-        "SELECT id, actor, action, object, origin FROM audit_log
-         WHERE account_id = $1 AND id BETWEEN $2 AND $3 AND ($4::uuid IS NULL OR id < $4)
-           AND ($5::text IS NULL OR actor = $5) AND ($6::text IS NULL OR action = $6)
-         ORDER BY id DESC LIMIT $7",
-    )
-    .bind(account)
-    .bind(lowest)
-    .bind(latest)
-    .bind(query.after)
-    .bind(&query.actor)
-    .bind(query.action)
-    .bind(i64::from(query.limit) + 1)
-    .fetch_all(connection)
-    .await?;
+    let mut rows = sqlx::query_as(AssertSqlSafe(list_text(&query)))
+        .bind(account)
+        .bind(lowest)
+        .bind(latest)
+        .bind(i64::from(query.limit) + 1);
+    if let Some(actor) = &query.actor {
+        rows = rows.bind(actor);
+    }
+    if let Some(action) = query.action {
+        rows = rows.bind(action);
+    }
+    let entries: Vec<AuditEntry> = rows.fetch_all(connection).await?;
     Ok(page(entries, query.limit))
 }
 

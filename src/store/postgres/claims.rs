@@ -16,6 +16,8 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
+use crate::store::rows::unfit;
+use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
     Result, Unreadable,
@@ -45,6 +47,7 @@ impl FromRow<'_, PgRow> for Claimed {
             max_attempts: number::<i16, _>(row, "max_attempts")?,
             started_at: row.try_get("attempt_started_at")?,
             definition: Definition::from_row(row)?,
+            signing_secrets: Vec::new(),
         })
     }
 }
@@ -53,17 +56,29 @@ impl FromRow<'_, PgRow> for Claimed {
 struct Taken {
     job: JobId,
     attempt: u8,
-    claimed: std::result::Result<Claimed, String>,
+    claimed: std::result::Result<(Claimed, Option<Vec<SealedSecret>>), String>,
 }
+
+/// What is to sign the requests of jobs, of those that sign.
+type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
 impl FromRow<'_, PgRow> for Taken {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self {
             job: row.try_get("id")?,
             attempt: number::<i16, _>(row, "attempt_number")?,
-            claimed: Claimed::from_row(row).map_err(|error| error.to_string()),
+            claimed: claimed(row).map_err(|error| error.to_string()),
         })
     }
+}
+
+fn claimed(row: &PgRow) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
+    let secrets: Option<String> = row.try_get("signing_secrets")?;
+    let read = |json: String| {
+        let rows = serde_json::from_str(&json).ok().and_then(SecretRow::read);
+        rows.ok_or_else(|| unfit("signing_secrets", "not what is stored of a secret"))
+    };
+    Ok((Claimed::from_row(row)?, secrets.map(read).transpose()?))
 }
 
 /// The rows are locked in the order of their ids, and then written.
@@ -77,6 +92,7 @@ const CLAIM: &str = "
         SELECT id FROM jobs
         WHERE id = ANY ($4) AND id BETWEEN $5 AND $6 AND status::integer = 0
           AND wake_at <= $2 AND attempt_number < max_attempts
+          AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE jobs
@@ -87,7 +103,13 @@ const CLAIM: &str = "
                   attempt_started_at)
     SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
            t.attempt_started_at, v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body,
-           v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests
+           v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests,
+           CASE WHEN v.sign_requests THEN
+               (SELECT json_agg(json_build_array(
+                    encode(uuid_send(k.id), 'hex'), k.secret, k.created_at, k.expires_at))
+                FROM signing_secrets AS k
+                WHERE k.account_id = t.account_id AND (k.expires_at IS NULL OR k.expires_at > $2)
+               )::text END AS signing_secrets
     FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id";
 
 /// Which claims are this executor's is asked twice: with a lock, and without one, to tell those
@@ -118,6 +140,7 @@ const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
     FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
     WHERE j.status < 2 AND j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
+      AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY j.wake_at, j.id LIMIT $2 FOR SHARE OF j SKIP LOCKED";
 
 const EXPIRED: &str = "
@@ -136,7 +159,8 @@ impl ClaimStore for PostgresStore {
         let claims = self.executor.run("claim", Within::Statement, move |connection| {
             Box::pin(take(connection, claim, jobs.clone(), damage.clone()))
         });
-        Ok(self.vault.open_claims(claims.await?))
+        let (claims, secrets) = claims.await?;
+        Ok(self.vault.open_claims(claims, secrets))
     }
 
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
@@ -227,7 +251,7 @@ async fn take(
     claim: Claim,
     jobs: Arc<[JobId]>,
     damage: Arc<Damage>,
-) -> Outcome<Claims> {
+) -> Outcome<(Claims, Secrets)> {
     let (first, last) = bounds(jobs.iter().copied());
     let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(CLAIM)
         .bind(claim.executor)
@@ -238,10 +262,13 @@ async fn take(
         .bind(last)
         .fetch_all(connection)
         .await?;
-    let mut claims = Claims::default();
+    let (mut claims, mut secrets) = (Claims::default(), Secrets::new());
     for Taken { job, attempt, claimed } in damage.leave_out("job", rows) {
         match claimed {
-            Ok(claimed) => claims.taken.push(claimed),
+            Ok((claimed, sealed)) => {
+                secrets.extend(sealed.map(|sealed| (job, sealed)));
+                claims.taken.push(claimed);
+            }
             Err(why) => {
                 damage.tell("job", &job, &why);
                 claims.unreadable.push(Unreadable { job, attempt, failure: unreadable() });
@@ -250,7 +277,7 @@ async fn take(
     }
     let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
     claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
-    Ok(claims)
+    Ok((claims, secrets))
 }
 
 async fn renew(

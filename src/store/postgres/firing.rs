@@ -31,6 +31,7 @@ impl FromRow<'_, PgRow> for Candidate {
             account: row.try_get("account_id")?,
             plan: row.try_get("plan")?,
             suspended_until: row.try_get("suspended_until")?,
+            suspensions: row.try_get("suspensions")?,
             version: row.try_get("version_id")?,
             tick: row.try_get("next_tick")?,
             cron_expression: row.try_get("cron_expression")?,
@@ -50,7 +51,8 @@ const CANDIDATES: &str = "
     SELECT st.schedule_id, st.version_id, st.next_tick, v.cron_expression, v.timezone,
            st.overlap_policy, s.catch_up_policy, s.account_id, nullif(a.plan, 'unlimited') AS plan,
            CASE WHEN a.suspended_at IS NULL THEN a.resumed_at
-                ELSE 9223372036854775807 END AS suspended_until
+                ELSE 9223372036854775807 END AS suspended_until,
+           coalesce((SELECT suspensions FROM shards WHERE shard = $1), 0) AS suspensions
     FROM schedule_state AS st
     JOIN schedules AS s ON s.id = st.schedule_id
     JOIN accounts AS a ON a.id = s.account_id

@@ -35,7 +35,7 @@ pub(super) async fn mark(
     .execute(connection)
     .await?;
     if marked.rows_affected() == 0 {
-        return Err(Fault::new(StoreErrorKind::Locked, TAKEN_OVER));
+        return Err(Fault::new(StoreErrorKind::TakenOver, TAKEN_OVER));
     }
     Ok(())
 }
@@ -106,13 +106,14 @@ async fn reserve(
     }
     let stored: Option<StoredKey> = sqlx::query_as(
         "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-         WHERE id = $1 AND account_id = $2 FOR UPDATE",
+         WHERE id = $1 AND account_id = $2 FOR UPDATE SKIP LOCKED",
     )
     .bind(Uuid::from_bytes(once.key.0))
     .bind(account)
     .fetch_optional(&mut *connection)
     .await?;
-    // One that is removed just now is free at the next try.
+    // Who holds it takes effect or keeps its answer just now; or it is removed, and is free at the
+    // next try.
     let Some(mut stored) = stored else { return Ok(Reserved::Running) };
     vault.open_answer(account, once.key, &mut stored);
     if let Some(said) = stored.judge(now, &new) {

@@ -7,31 +7,44 @@ use super::audit;
 use super::error::Outcome;
 use super::overlap;
 use super::partitions::days_of;
+use super::quotas;
 use super::{PostgresStore, Within};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
-use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::rows::{JobAndLast, job_columns};
 use crate::store::vault::Vault;
-use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
+use crate::store::{
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, Write,
+};
 
 #[async_trait]
 impl JobStore for PostgresStore {
-    async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>> {
+    async fn create_job(
+        &self,
+        write: &Write,
+        job: &NewJob,
+        quota: Option<u64>,
+    ) -> Result<Triggered> {
         let (write, job) = (*write, *job);
         self.run_with_days(&self.api, "create_job", Within::Transaction, days_of([job.id]), {
-            move |connection| Box::pin(trigger(connection, write, job))
+            move |connection| Box::pin(trigger(connection, write, job, quota))
         })
         .await
     }
 
-    async fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Result<Retried> {
+    async fn retry_job(
+        &self,
+        write: &Write,
+        of: JobId,
+        id: JobId,
+        quota: Option<u64>,
+    ) -> Result<Retried> {
         let write = *write;
         self.run_with_days(&self.api, "retry_job", Within::Transaction, days_of([id]), {
-            move |connection| Box::pin(retry(connection, write, of, id))
+            move |connection| Box::pin(retry(connection, write, of, id, quota))
         })
         .await
     }
@@ -61,13 +74,15 @@ impl JobStore for PostgresStore {
 }
 
 /// The schedule's row is locked by a statement of its own, so that the next one sees the version
-/// that is current then, and a delete comes wholly before or after.
+/// that is current then, and a delete comes wholly before or after. The account's counter is taken
+/// last, so that it is held for a short time, and nothing is counted that is not made.
 async fn create(
     connection: &mut PgConnection,
     write: Write,
     job: NewJob,
     trigger: Trigger,
-) -> Outcome<Option<Ticket>> {
+    quota: Option<u64>,
+) -> Outcome<Triggered> {
     let locked =
         sqlx::query("SELECT FROM schedules WHERE id = $1 AND account_id = $2 FOR KEY SHARE")
             .bind(job.schedule)
@@ -75,7 +90,12 @@ async fn create(
             .fetch_optional(&mut *connection)
             .await?;
     if locked.is_none() {
-        return Ok(None);
+        return Ok(Triggered::NoSuchSchedule);
+    }
+    if let Some(quota) = quota
+        && let Some(used_up) = quotas::take_one(connection, write, quota).await?
+    {
+        return Ok(Triggered::UsedUp(used_up));
     }
     let ticket = sqlx::query_as(
         "WITH made AS (
@@ -93,22 +113,23 @@ async fn create(
     .bind(write.account)
     .bind(trigger)
     .bind(write.now)
-    .fetch_optional(&mut *connection)
+    .fetch_one(&mut *connection)
     .await?;
-    Ok(ticket)
+    Ok(Triggered::Created(ticket))
 }
 
 async fn trigger(
     connection: &mut PgConnection,
     write: Write,
     job: NewJob,
-) -> Outcome<Option<Ticket>> {
-    let ticket = create(connection, write, job, Trigger::Manual).await?;
-    if ticket.is_some() {
+    quota: Option<u64>,
+) -> Outcome<Triggered> {
+    let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
+    if matches!(triggered, Triggered::Created(_)) {
         let action = Action::ScheduleTriggered;
         audit::record_making(connection, write, action, job.schedule, job.id).await?;
     }
-    Ok(ticket)
+    Ok(triggered)
 }
 
 async fn retry(
@@ -116,6 +137,7 @@ async fn retry(
     write: Write,
     of: JobId,
     id: JobId,
+    quota: Option<u64>,
 ) -> Outcome<Retried> {
     let found: Option<(JobStatus, ScheduleId)> =
         sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2")
@@ -130,8 +152,10 @@ async fn retry(
         return Ok(Retried::Unfinished);
     }
     let job = NewJob { id, schedule };
-    let Some(ticket) = create(connection, write, job, Trigger::Retry).await? else {
-        return Ok(Retried::ScheduleGone);
+    let ticket = match create(connection, write, job, Trigger::Retry, quota).await? {
+        Triggered::Created(ticket) => ticket,
+        Triggered::NoSuchSchedule => return Ok(Retried::ScheduleGone),
+        Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
     };
     audit::record_making(connection, write, Action::JobRetried, of, id).await?;
     Ok(Retried::Created(ticket))

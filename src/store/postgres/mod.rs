@@ -14,17 +14,18 @@
 //!
 //! 1. `accounts`: who makes what a plan limits takes the account's row, to count alone.
 //! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
-//!    them, and they for him (LEAD-1).
+//!    them, and they for him (LEAD-1). Who suspends or resumes an account takes all of these rows.
 //! 3. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
 //! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
 //!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//! 6. `skips`, `attempts`, `schedule_versions`: written under one of the locks above.
-//!
-//! The counters of `account_months` are locked in a transaction of their own, in the order of their
-//! accounts.
+//! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks
+//!    above.
+//! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the
+//!    schedule and before the job. Leaders take those of several accounts, and nothing else, in the
+//!    order of their accounts; they pass over those that are held.
 //!
 //! What users are and belong to touches only the first of these: `accounts` comes before `users`, and
 //! both before what depends on them.
@@ -48,6 +49,7 @@
 //! rows of a commit); a server that does not even say that time is up is given up after eight. When it is
 //! back, so is the store.
 
+mod account_lock;
 mod accounts;
 mod audit;
 mod batch;
@@ -57,6 +59,7 @@ mod commit;
 mod copy;
 mod definition;
 mod ending;
+mod erase;
 mod error;
 mod fire;
 mod firing;
@@ -75,6 +78,7 @@ mod runs;
 mod schedule_list;
 mod schedules;
 mod secrets;
+mod signing;
 mod skips;
 mod tickets;
 mod upkeep;

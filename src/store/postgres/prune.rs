@@ -9,7 +9,8 @@ use super::error::Outcome;
 use super::partitions::{Day, existing, lock};
 use super::values::{bounds, count, key_from};
 use super::{PostgresStore, Within};
-use crate::domain::{JobId, Timestamp};
+use crate::domain::{AccountId, AuditId, JobId, Timestamp};
+use crate::store::upkeep::{PRUNE_ACCOUNT_LOG, PRUNE_ACCOUNT_SKIPS};
 use crate::store::{StoreErrorKind, Upkeep};
 
 /// How old a day has to be to be dropped: older than any tick that may still be fired.
@@ -166,18 +167,50 @@ async fn prune_jobs(
         .bind(i64::from(limit))
         .fetch_all(&mut *connection)
         .await?;
+    remove_jobs(connection, &jobs).await
+}
+
+/// Of one account, row by row.
+pub(super) async fn prune_account(
+    connection: &mut PgConnection,
+    account: AccountId,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let most = i64::from(limit);
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS_OF)
+        .bind(account)
+        .bind(key_from(before))
+        .bind(before)
+        .bind(most)
+        .fetch_all(&mut *connection)
+        .await?;
+    remove_jobs(connection, &jobs).await?;
+    let skips = sqlx::query(PRUNE_ACCOUNT_SKIPS).bind(account).bind(before).bind(most);
+    let skips = skips.execute(&mut *connection).await?.rows_affected();
+    let log = sqlx::query(PRUNE_ACCOUNT_LOG).bind(account).bind(AuditId::new(before, 0)).bind(most);
+    let log = log.execute(connection).await?.rows_affected();
+    Ok(skips.max(log).max(jobs.len() as u64))
+}
+
+const OLD_JOBS_OF: &str = "
+    SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND status >= 2 AND completed_at < $3
+    ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED";
+
+/// Removes jobs with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(connection: &mut PgConnection, jobs: &[JobId]) -> Outcome<u64> {
     if jobs.is_empty() {
         return Ok(0);
     }
     let (first, last) = bounds(jobs.iter().copied());
     sqlx::query("DELETE FROM attempts WHERE job_id = ANY ($1) AND job_id BETWEEN $2 AND $3")
-        .bind(&jobs)
+        .bind(jobs)
         .bind(first)
         .bind(last)
         .execute(&mut *connection)
         .await?;
     let pruned = sqlx::query("DELETE FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3")
-        .bind(&jobs)
+        .bind(jobs)
         .bind(first)
         .bind(last)
         .execute(connection)

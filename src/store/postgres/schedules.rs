@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
 use super::values::count;
-use super::{PostgresStore, Within, accounts, audit, change, skips};
+use super::{PostgresStore, Within, account_lock, audit, change, skips};
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
@@ -113,7 +113,7 @@ async fn create_within(
     most: Option<u64>,
 ) -> Outcome<Created> {
     if let Some(most) = most {
-        accounts::lock(connection, write.account).await?;
+        account_lock::lock(connection, write.account).await?;
         let query = sqlx::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
         let current = count(query.bind(write.account).fetch_one(&mut *connection).await?);
         if current + schedules.len() as u64 > most {

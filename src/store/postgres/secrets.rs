@@ -22,44 +22,22 @@ const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
 impl SecretStore for PostgresStore {
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
         let known = self.key_proofs().await?;
-        let sealer = &self.vault.sealer;
-        let unfit = |why: String| Fault::new(StoreErrorKind::Incompatible, why).of("use_keys");
-        for proof in known.iter().chain(others) {
-            sealer.check(proof).map_err(unfit)?;
-        }
-        let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
-        let new = others.iter().cloned().chain([sealer.prove()]).filter(is_new);
-        let (ids, proofs): (Vec<_>, Vec<_>) = new.map(|KeyProof { id, proof }| (id, proof)).unzip();
-        if ids.is_empty() {
+        let new = new_keys(&self.vault, &known, others);
+        if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
             return Ok(());
         }
+        let (others, vault) = (others.to_vec(), self.vault.clone());
         self.api
-            .run("use_keys", Within::Statement, move |connection| {
-                let (ids, proofs) = (ids.clone(), proofs.clone());
-                Box::pin(async move {
-                    sqlx::query(
-                        "INSERT INTO secret_keys (id, proof) SELECT * FROM unnest($1, $2)
-                         ON CONFLICT DO NOTHING",
-                    )
-                    .bind(ids)
-                    .bind(proofs)
-                    .execute(connection)
-                    .await?;
-                    Ok(())
-                })
+            .run("use_keys", Within::Transaction, move |connection| {
+                Box::pin(note(connection, vault.clone(), others.clone()))
             })
             .await
     }
 
     async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
-        let proofs = self.api.run("key_proofs", Within::Statement, |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let proofs: Vec<(String, String)> = proofs.await?;
-        Ok(proofs.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+        self.api
+            .run("key_proofs", Within::Statement, |connection| Box::pin(proofs(connection)))
+            .await
     }
 
     async fn stale_secrets(&self) -> Result<u64> {
@@ -86,6 +64,32 @@ impl SecretStore for PostgresStore {
         });
         forgotten.await.map_err(failed_in("forget_keys"))
     }
+}
+
+async fn proofs(connection: &mut PgConnection) -> Outcome<Vec<KeyProof>> {
+    let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
+    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+}
+
+/// Those of the keys that are not known yet, if all fit.
+fn new_keys(vault: &Vault, known: &[KeyProof], others: &[KeyProof]) -> Outcome<Vec<KeyProof>> {
+    let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why);
+    vault.sealer.new_keys(known, others).map_err(unfit)
+}
+
+/// Notes the new keys, one process after the other: of those that begin with different keys, the
+/// first decides.
+async fn note(connection: &mut PgConnection, vault: Vault, others: Vec<KeyProof>) -> Outcome<()> {
+    connection.execute("LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE").await?;
+    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
+    let (ids, proofs): (Vec<_>, Vec<_>) = new.into_iter().map(|new| (new.id, new.proof)).unzip();
+    sqlx::query("INSERT INTO secret_keys (id, proof) SELECT * FROM unnest($1, $2)")
+        .bind(ids)
+        .bind(proofs)
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn stale(connection: &mut PgConnection, vault: &Vault) -> Outcome<u64> {

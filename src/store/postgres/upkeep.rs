@@ -6,10 +6,12 @@ use async_trait::async_trait;
 
 use super::error::Fault;
 use super::partitions::days_around;
+use super::prune::prune_account;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
-use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::{AccountId, Timestamp};
+use crate::store::upkeep::PRUNE_KEYS;
 use crate::store::{LedBy, Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore};
 
 /// Number, leader, epoch and since when; the oldest due tick, the oldest waiting job.
@@ -72,6 +74,30 @@ impl UpkeepStore for PostgresStore {
 
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
         self.prune_history(before, limit).await.map_err(failed_in("prune"))
+    }
+
+    async fn prune_account(
+        &self,
+        account: AccountId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64> {
+        self.scheduler
+            .run("prune_account", Within::Transaction, move |connection| {
+                Box::pin(prune_account(connection, account, before, limit))
+            })
+            .await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        self.scheduler
+            .run("prune_keys", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query(PRUNE_KEYS).bind(before).bind(i64::from(limit));
+                    Ok(query.execute(connection).await?.rows_affected())
+                })
+            })
+            .await
     }
 
     async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>> {

@@ -10,23 +10,18 @@ use crate::store::user_rows::{
     INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
 };
 use crate::store::{
-    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
+    Act, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated, UserStore,
     Write,
 };
 
 #[async_trait]
 impl UserStore for PostgresStore {
-    async fn create_user(
-        &self,
-        now: Timestamp,
-        user: &NewUser,
-        joins: &Joins,
-    ) -> Result<UserCreated> {
-        let (user, joins) = (user.clone(), joins.clone());
+    async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
+        let (act, user, joins) = (*act, user.clone(), joins.clone());
         self.api
             .run("create_user", Within::Transaction, move |connection| {
-                Box::pin(user_changes::create_user(connection, now, user.clone(), joins.clone()))
+                Box::pin(user_changes::create_user(connection, act, user.clone(), joins.clone()))
             })
             .await
     }
@@ -66,13 +61,19 @@ impl UserStore for PostgresStore {
     async fn set_password(
         &self,
         user: UserId,
+        version: Option<i64>,
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool> {
         let password = password.clone();
         self.api
             .run("set_password", Within::Transaction, move |connection| {
-                Box::pin(user_changes::set_password(connection, user, password.clone(), keep))
+                Box::pin(user_changes::set_password(
+                    connection,
+                    (user, version),
+                    password.clone(),
+                    keep,
+                ))
             })
             .await
     }
@@ -177,13 +178,14 @@ impl UserStore for PostgresStore {
 
     async fn accept_invitation(
         &self,
-        now: Timestamp,
+        act: &Act,
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>> {
+        let act = *act;
         self.api
             .run("accept_invitation", Within::Transaction, move |connection| {
-                Box::pin(user_changes::accept_invitation(connection, now, user, digest))
+                Box::pin(user_changes::accept_invitation(connection, act, user, digest))
             })
             .await
     }

@@ -20,7 +20,7 @@ use crate::domain::ticket::HostKey;
 use crate::domain::user::Role;
 use crate::domain::{
     AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
-    Timestamp, UserId, VersionId,
+    SigningSecretId, Timestamp, UserId, VersionId,
 };
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
@@ -80,7 +80,7 @@ macro_rules! stored_names {
 }
 
 stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
-stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId);
+stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
 stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection};
 
 use super::error::{Fault, Outcome};
 use super::{PostgresStore, failed_in};
-use crate::store::version::{altered, fits, is_up_to_date, newest};
+use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest server, as it numbers itself.
@@ -25,11 +25,12 @@ fn known() -> Migrator {
 
 impl PostgresStore {
     /// Applies the migrations that are missing, all or none. Replicas that do it at the same time
-    /// wait for each other. Migrations only add, so that others may go on meanwhile.
+    /// wait for each other. Most migrations only add, so that others may go on meanwhile.
     ///
     /// # Errors
     /// `Incompatible` if the store needs a newer binary, or has been altered by hand, or the
-    /// server is too old; `Unavailable` if it does not answer.
+    /// server is too old; `Unavailable` if it does not answer, or if replicas work with it that
+    /// could not do so afterwards.
     pub async fn migrate(&self) -> Result<()> {
         let migrated = tokio::time::timeout(MIGRATION, self.apply_missing()).await;
         migrated.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("migrate"))
@@ -53,7 +54,14 @@ impl PostgresStore {
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual migrate', 0))")
             .execute(&mut *transaction)
             .await?;
-        fits(min_compatible(&mut transaction).await?, newest(&migrator)).map_err(unfit)?;
+        let min_compatible = min_compatible(&mut transaction).await?;
+        fits(min_compatible, newest(&migrator)).map_err(unfit)?;
+        if min_compatible.is_some() {
+            let applied = applied(&mut transaction).await?;
+            if let Some(version) = breaks(&migrator, applied) {
+                nobody_works(&mut transaction, version).await?;
+            }
+        }
         migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
         transaction.commit().await?;
         connection.close().await?;
@@ -66,11 +74,7 @@ impl PostgresStore {
         check_server(&connection)?;
         let min_compatible = min_compatible(&mut connection).await?;
         let applied = match min_compatible {
-            Some(_) => {
-                sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-                    .fetch_one(&mut connection)
-                    .await?
-            }
+            Some(_) => applied(&mut connection).await?,
             None => 0,
         };
         connection.close().await?;
@@ -87,6 +91,27 @@ fn check_server(connection: &PgConnection) -> Outcome<()> {
     }
 }
 
+/// Makes sure that no replica is connected: before the migration all are of an older version.
+async fn nobody_works(connection: &mut PgConnection, version: i64) -> Outcome<()> {
+    let from: Option<String> = sqlx::query_scalar(
+        "SELECT string_agg(DISTINCT coalesce(host(client_addr), 'its own machine'), ', ')
+         FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name LIKE 'punctual %'",
+    )
+    .fetch_one(connection)
+    .await?;
+    match from {
+        None => Ok(()),
+        Some(from) => Err(Fault::new(
+            StoreErrorKind::Unavailable,
+            format!(
+                "replicas of an older version work with it and cannot read what version {version} \
+                 writes: stop all of them first; they are connected from {from}"
+            ),
+        )),
+    }
+}
+
 /// What the store demands of a binary; nothing before the first migration.
 async fn min_compatible(connection: &mut PgConnection) -> Outcome<Option<i64>> {
     let exists: bool = sqlx::query_scalar("SELECT to_regclass('meta') IS NOT NULL")
@@ -99,6 +124,12 @@ async fn min_compatible(connection: &mut PgConnection) -> Outcome<Option<i64>> {
         .fetch_optional(connection)
         .await?;
     Ok(demanded)
+}
+
+/// The newest migration in a store that has been set up.
+async fn applied(connection: &mut PgConnection) -> Outcome<i64> {
+    let query = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations");
+    Ok(query.fetch_one(connection).await?)
 }
 
 fn fault_of(error: MigrateError) -> Fault {

@@ -5,25 +5,27 @@ use sqlx::SqliteConnection;
 
 use super::audit;
 use super::error::{Fault, Outcome};
-use super::values::key_from;
-use super::{SqliteStore, failed_in};
+use super::values::{hex, json_rows, key_from};
+use super::{SqliteStore, failed_in, signing};
 use crate::domain::audit::Action;
 use crate::domain::key::{KeyRecord, MOST_KEYS};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
+use crate::store::vault::Vault;
 use crate::store::{
-    Account, AccountStore, KeyCreated, KnownKey, NewKey, Result, Rotated, Rotation, StoreErrorKind,
-    Usage, Write,
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation,
+    StoreErrorKind, Usage, Write,
 };
 
 #[async_trait]
 impl AccountStore for SqliteStore {
     async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
+        let vault = self.vault.clone();
         self.write("create_account", move |connection| {
-            Box::pin(create_account(connection, write, name, plan))
+            Box::pin(create_account(connection, vault, write, name, plan))
         })
         .await
     }
@@ -71,8 +73,8 @@ impl AccountStore for SqliteStore {
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
         let query = sqlx::query_as(
-            "SELECT id, name, scope, created_at, created_by, expires_at, revoked_at FROM api_keys
-             WHERE account_id = ?1 ORDER BY created_at DESC, id DESC",
+            "SELECT id, name, scope, created_at, created_by, expires_at, revoked_at, last_used_at
+             FROM api_keys WHERE account_id = ?1 ORDER BY created_at DESC, id DESC",
         );
         self.readers.all(query.bind(account)).await.map_err(failed_in("keys"))
     }
@@ -98,10 +100,30 @@ impl AccountStore for SqliteStore {
         );
         self.readers.optional(query.bind(id)).await.map_err(failed_in("key"))
     }
+
+    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()> {
+        let row = |one: &KeyUse| (hex(&one.key), hex(&one.account), one.at.as_millis());
+        let rows = json_rows(&uses.iter().map(row).collect::<Vec<_>>());
+        self.write_rows("note_key_uses", uses.len(), move |connection| {
+            Box::pin(async move {
+                sqlx::query(USED).bind(rows).execute(connection).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
 }
+
+pub(super) const USED: &str = "
+    UPDATE api_keys SET last_used_at = u.at
+    FROM (SELECT unhex(value ->> 0) AS id, unhex(value ->> 1) AS account, value ->> 2 AS at
+          FROM jsonb_each(?1)) AS u
+    WHERE api_keys.id = u.id AND api_keys.account_id = u.account
+      AND (last_used_at IS NULL OR last_used_at < u.at)";
 
 async fn create_account(
     connection: &mut SqliteConnection,
+    vault: Vault,
     write: Write,
     name: String,
     plan: String,
@@ -119,6 +141,7 @@ async fn create_account(
     if made.rows_affected() == 0 {
         return Ok(false);
     }
+    signing::make_first(connection, &vault, write.account, write.now).await?;
     audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
     Ok(true)
 }
@@ -131,9 +154,21 @@ async fn set_plan(connection: &mut SqliteConnection, write: Write, plan: String)
         .execute(&mut *connection)
         .await?;
     if put.rows_affected() > 0 {
+        forget_month(connection, write).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     is_there(connection, write.account).await
+}
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted.
+async fn forget_month(connection: &mut SqliteConnection, write: Write) -> Outcome<()> {
+    sqlx::query("DELETE FROM account_months WHERE account_id = ?1 AND month = ?2")
+        .bind(write.account)
+        .bind(month_of(write.now))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn set_suspended(
@@ -153,6 +188,10 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
+        // What leaders have read before does not fire.
+        sqlx::query("UPDATE shards SET suspensions = suspensions + 1")
+            .execute(&mut *connection)
+            .await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }
@@ -186,8 +225,9 @@ async fn create_key(
         return Ok(KeyCreated::TooMany);
     }
     let made = sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8 FROM accounts WHERE id = ?2",
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
+                               life_ms)
+         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8, ?7 - ?6 FROM accounts WHERE id = ?2",
     )
     .bind(key.id)
     .bind(write.account)
@@ -212,16 +252,26 @@ async fn rotate_key(
     write: Write,
     rotation: Rotation,
 ) -> Outcome<Rotated> {
-    if working_keys(connection, write).await? >= MOST_KEYS {
+    let works: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2
+             AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3))",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if !works {
+        return Ok(Rotated::NotFound);
+    }
+    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
         return Ok(Rotated::TooMany);
     }
-    let made = sqlx::query(
+    sqlx::query(
         "INSERT INTO api_keys
-             (id, account_id, name, scope, digest, created_at, expires_at, created_by)
-         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + (expires_at - created_at), ?6
-         FROM api_keys
-         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL
-           AND (expires_at IS NULL OR expires_at > ?5)",
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by, life_ms)
+         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + life_ms, ?6, life_ms
+         FROM api_keys WHERE id = ?1 AND account_id = ?2",
     )
     .bind(rotation.old)
     .bind(write.account)
@@ -231,9 +281,6 @@ async fn rotate_key(
     .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
-    if made.rows_affected() == 0 {
-        return Ok(Rotated::NotFound);
-    }
     sqlx::query(
         "UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?3), ?3)
          WHERE id = ?1 AND account_id = ?2",
@@ -243,7 +290,7 @@ async fn rotate_key(
     .bind(rotation.old_expires_at)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::KeyRotated, [rotation.old]).await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
     Ok(Rotated::Done)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::error::Outcome;
 use super::idempotency;
@@ -11,7 +11,7 @@ use super::values::{hex, json_rows};
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
-use crate::store::audit::{bounds, page};
+use crate::store::audit::{bounds, list_text, page};
 use crate::store::{AuditEntry, AuditPage, AuditQuery, AuditStore, Result, Write};
 
 /// Enters that `action` was done to each of the objects. They are what the answer to the call is
@@ -65,14 +65,17 @@ async fn enter(
 impl AuditStore for SqliteStore {
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
         let (lowest, latest) = bounds(query);
-        let rows = sqlx::query_as(LIST)
+        let mut rows = sqlx::query_as(AssertSqlSafe(list_text(query)))
             .bind(account)
             .bind(lowest)
             .bind(latest)
-            .bind(query.after)
-            .bind(query.actor.clone())
-            .bind(query.action)
             .bind(i64::from(query.limit) + 1);
+        if let Some(actor) = &query.actor {
+            rows = rows.bind(actor.clone());
+        }
+        if let Some(action) = query.action {
+            rows = rows.bind(action);
+        }
         let entries: Vec<AuditEntry> =
             self.readers.all(rows).await.map_err(failed_in("audit_log"))?;
         Ok(page(entries, query.limit))
@@ -92,12 +95,6 @@ impl AuditStore for SqliteStore {
         .await
     }
 }
-
-pub(super) const LIST: &str = "
-    SELECT id, actor, action, object, origin FROM audit_log
-    WHERE account_id = ?1 AND id BETWEEN ?2 AND ?3 AND (?4 IS NULL OR id < ?4)
-      AND (?5 IS NULL OR actor = ?5) AND (?6 IS NULL OR action = ?6)
-    ORDER BY id DESC LIMIT ?7";
 
 pub(super) const PRUNE: &str = "
     DELETE FROM audit_log WHERE id IN

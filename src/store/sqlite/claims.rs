@@ -1,6 +1,6 @@
 //! Claims: taken, renewed, found late or expired.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,6 +18,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
+use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
     Result, StoreErrorKind, Unreadable,
@@ -43,10 +44,17 @@ pub(super) const CLAIMABLE: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(j.account_id), hex(j.schedule_id), hex(j.version_id), j.trigger, j.attempt_number, j.max_attempts,
         json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
-                   v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests)))
+                   v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests),
+        iif(v.sign_requests, json(
+            (SELECT json_group_array(json_array(
+                 hex(k.id), k.secret, k.created_at, k.expires_at))
+             FROM signing_secrets AS k
+             WHERE k.account_id = j.account_id AND (k.expires_at IS NULL OR k.expires_at > ?1))),
+            NULL)))
     FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
     WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at <= ?1
-      AND j.attempt_number < j.max_attempts AND v.id = j.version_id";
+      AND j.attempt_number < j.max_attempts AND v.id = j.version_id
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)";
 
 pub(super) const CLAIM: &str = "
     UPDATE jobs
@@ -67,6 +75,7 @@ pub(super) const LATE: &str = "
     FROM jobs AS j INDEXED BY jobs_unfinished CROSS JOIN schedule_versions AS v
     WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND (j.wake_at, j.id) > (?3, ?4)
       AND v.id = j.version_id
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)
     ORDER BY j.wake_at, j.id LIMIT ?2";
 
 pub(super) const EXPIRED: &str = "
@@ -87,7 +96,8 @@ impl ClaimStore for SqliteStore {
         let claims = self.write_rows("claim", jobs.len(), move |connection| {
             Box::pin(take(connection, claim, jobs, damage))
         });
-        Ok(self.vault.open_claims(claims.await?))
+        let (claims, secrets) = claims.await?;
+        Ok(self.vault.open_claims(claims, secrets))
     }
 
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
@@ -158,19 +168,28 @@ impl ClaimStore for SqliteStore {
 
 /// A row of `CLAIMABLE`.
 #[derive(Deserialize)]
-struct Claimable(usize, Hex, Hex, Hex, u8, u8, u8, DefinitionRow);
+struct Claimable(usize, Hex, Hex, Hex, u8, u8, u8, DefinitionRow, Option<Vec<SecretRow>>);
+
+/// What is to sign the requests of jobs, of those that sign.
+type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
 async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: Vec<JobId>,
     damage: Arc<Damage>,
-) -> Outcome<Claims> {
+) -> Outcome<(Claims, Secrets)> {
     let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
+    let mut secrets = Secrets::new();
     let mut parts = Halves::of(&jobs, READ_AT_ONCE);
     while let Some(part) = parts.next() {
         match claimable(connection, claim, part).await {
-            Ok(mut rows) => taken.append(&mut rows),
+            Ok(rows) => {
+                for (claimed, sealed) in rows {
+                    secrets.extend(sealed.map(|sealed| (claimed.job, sealed)));
+                    taken.push(claimed);
+                }
+            }
             Err(fault) => {
                 if let Some((job, why)) = parts.halve(part, fault)? {
                     damage.tell("job", job, &why);
@@ -194,14 +213,14 @@ async fn take(
     for job in damaged {
         unreadable.extend(attempt_of(connection, job).await?);
     }
-    Ok(Claims { taken, unreadable })
+    Ok((Claims { taken, unreadable }, secrets))
 }
 
 async fn claimable(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: &[JobId],
-) -> Outcome<Vec<Claimed>> {
+) -> Outcome<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
     let rows: String = sqlx::query_scalar(CLAIMABLE)
         .bind(claim.now)
         .bind(json_ids(jobs))
@@ -220,11 +239,15 @@ async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Op
     Ok(attempt.map(|attempt| Unreadable { job, attempt, failure: unreadable() }))
 }
 
-fn claimed(row: Claimable, jobs: &[JobId], claim: Claim) -> Outcome<Claimed> {
+fn claimed(
+    row: Claimable,
+    jobs: &[JobId],
+    claim: Claim,
+) -> Outcome<(Claimed, Option<Vec<SealedSecret>>)> {
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
-    let Claimable(place, account, schedule, version, trigger, attempts, max_attempts, definition) =
-        row;
-    Ok(Claimed {
+    let Claimable(place, account, schedule, version, trigger, attempts, max_attempts, ..) = row;
+    let secrets = row.8.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
+    let claimed = Claimed {
         job: *jobs.get(place).ok_or_else(damaged)?,
         account: AccountId::from_bytes(account.0),
         schedule: ScheduleId::from_bytes(schedule.0),
@@ -233,6 +256,8 @@ fn claimed(row: Claimable, jobs: &[JobId], claim: Claim) -> Outcome<Claimed> {
         attempt: attempts + 1,
         max_attempts,
         started_at: claim.now,
-        definition: definition.definition().ok_or_else(damaged)?,
-    })
+        definition: row.7.definition().ok_or_else(damaged)?,
+        signing_secrets: Vec::new(),
+    };
+    Ok((claimed, secrets))
 }

@@ -91,25 +91,27 @@ pub(super) async fn fire(
     firings: Vec<Firing>,
     damage: Arc<Damage>,
 ) -> Outcome<Fired> {
-    let epoch: Option<i64> = sqlx::query_scalar("SELECT epoch FROM shards WHERE shard = ?1")
-        .bind(fence.shard)
-        .fetch_optional(&mut *connection)
-        .await?;
-    if epoch != Some(fence.epoch.0) {
+    let row: Option<(i64, i64)> =
+        sqlx::query_as("SELECT epoch, suspensions FROM shards WHERE shard = ?1")
+            .bind(fence.shard)
+            .fetch_optional(&mut *connection)
+            .await?;
+    let Some((_, suspensions)) = row.filter(|(epoch, _)| *epoch == fence.epoch.0) else {
         return Ok(Fired::Fenced);
-    }
+    };
     let Known { mut stored, damaged } = read(connection, fence.shard, &firings, &damage).await?;
     let existing = existing_jobs(connection, &stored, &firings).await?;
     let mut plan = Plan::default();
     for firing in firings {
         // Taken out, so that a second firing of the same schedule is stale.
         match stored.remove(&firing.schedule) {
-            Some(schedule) if is_current(&schedule, &firing, now) => {
-                plan.advance(fence.shard, now, schedule, firing, &existing);
-            }
-            Some(schedule) => {
+            Some(schedule) if !is_current(&schedule, &firing, now) => {
                 stored.insert(firing.schedule, schedule);
                 plan.stale.push(firing.schedule);
+            }
+            Some(_) if firing.suspensions != suspensions => plan.busy.push(firing.schedule),
+            Some(schedule) => {
+                plan.advance(fence.shard, now, schedule, firing, &existing);
             }
             None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),
@@ -211,6 +213,7 @@ struct Plan {
     jobs: Vec<JobRow>,
     skips: Vec<NewSkip>,
     tickets: Vec<Ticket>,
+    held: Vec<JobId>,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
     busy: Vec<ScheduleId>,
@@ -239,7 +242,10 @@ impl Plan {
         for job in firing.jobs.into_iter().filter(|job| !existing.contains(&job.id)) {
             let start = match schedule.place(job.id) {
                 Place::Start => Some(now),
-                Place::Hold => None,
+                Place::Hold => {
+                    self.held.push(job.id);
+                    None
+                }
                 Place::Skip => {
                     let tick = job.id.timestamp();
                     let range = TickRange { first: tick, last: tick, count: 1 };
@@ -272,7 +278,7 @@ impl Plan {
         shard: ShardId,
         now: Timestamp,
     ) -> Outcome<Fired> {
-        let Self { states, jobs, skips, mut tickets, advanced, stale, busy } = self;
+        let Self { states, jobs, skips, mut tickets, held, advanced, stale, busy } = self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
@@ -290,7 +296,7 @@ impl Plan {
         for skip in skips {
             skips::record(connection, skip).await?;
         }
-        Ok(Fired::Done { tickets, advanced, stale, busy })
+        Ok(Fired::Done { tickets, held, advanced, stale, busy })
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) const CANDIDATES: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
         s.catch_up_policy, hex(s.account_id), nullif(a.plan, 'unlimited'),
-        iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807)))
+        iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807),
+        coalesce((SELECT suspensions FROM shards WHERE shard = ?1), 0)))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v CROSS JOIN accounts AS a
     WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
@@ -47,6 +48,7 @@ struct CandidateRow(
     Hex,
     Option<String>,
     Option<i64>,
+    i64,
 );
 
 impl CandidateRow {
@@ -62,12 +64,14 @@ impl CandidateRow {
             account,
             plan,
             suspended_until,
+            suspensions,
         ) = self;
         Some(Candidate {
             schedule: *ids.get(place)?,
             account: AccountId::from_bytes(account.0),
             plan,
             suspended_until: suspended_until.map(Timestamp::from_millis),
+            suspensions,
             version: VersionId::from_bytes(version.0),
             tick: Timestamp::from_millis(tick),
             cron_expression,

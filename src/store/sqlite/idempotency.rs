@@ -35,7 +35,7 @@ pub(super) async fn mark(
     .execute(connection)
     .await?;
     if marked.rows_affected() == 0 {
-        return Err(Fault::new(StoreErrorKind::Locked, TAKEN_OVER));
+        return Err(Fault::new(StoreErrorKind::TakenOver, TAKEN_OVER));
     }
     Ok(())
 }

@@ -4,30 +4,52 @@ use async_trait::async_trait;
 use sqlx::{Connection, FromRow, SqliteConnection};
 
 use super::audit;
-use super::error::Outcome;
+use super::error::{Fault, Outcome};
 use super::overlap;
+use super::quotas;
 use super::tickets::tickets;
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
-use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::rows::{JobAndLast, job_columns};
 use crate::store::vault::Vault;
-use crate::store::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Write};
+use crate::store::{
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, QuotaStore, Result, Retried, StoreErrorKind,
+    Triggered, Write,
+};
 
 #[async_trait]
 impl JobStore for SqliteStore {
-    async fn create_job(&self, write: &Write, job: &NewJob) -> Result<Option<Ticket>> {
+    async fn create_job(
+        &self,
+        write: &Write,
+        job: &NewJob,
+        quota: Option<u64>,
+    ) -> Result<Triggered> {
+        if quota.is_some() {
+            self.begin_months(write.now, &[write.account]).await?;
+        }
         let (write, job) = (*write, *job);
-        self.write("create_job", move |connection| Box::pin(trigger(connection, write, job))).await
+        self.write("create_job", move |connection| Box::pin(trigger(connection, write, job, quota)))
+            .await
     }
 
-    async fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Result<Retried> {
+    async fn retry_job(
+        &self,
+        write: &Write,
+        of: JobId,
+        id: JobId,
+        quota: Option<u64>,
+    ) -> Result<Retried> {
+        if quota.is_some() {
+            self.begin_months(write.now, &[write.account]).await?;
+        }
         let write = *write;
-        self.write("retry_job", move |connection| Box::pin(retry(connection, write, of, id))).await
+        self.write("retry_job", move |connection| Box::pin(retry(connection, write, of, id, quota)))
+            .await
     }
 
     async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
@@ -49,7 +71,18 @@ async fn create(
     write: Write,
     job: NewJob,
     trigger: Trigger,
-) -> Outcome<Option<Ticket>> {
+    quota: Option<u64>,
+) -> Outcome<Triggered> {
+    if let Some(quota) = quota {
+        let known = "SELECT EXISTS (SELECT 1 FROM schedules WHERE id = ?1 AND account_id = ?2)";
+        let query = sqlx::query_scalar(known).bind(job.schedule).bind(write.account);
+        if !query.fetch_one(&mut *connection).await? {
+            return Ok(Triggered::NoSuchSchedule);
+        }
+        if let Some(used_up) = quotas::take_one(connection, write, quota).await? {
+            return Ok(Triggered::UsedUp(used_up));
+        }
+    }
     let made = sqlx::query(
         "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
                            max_attempts, wake_at, created_at, updated_at)
@@ -65,22 +98,24 @@ async fn create(
     .execute(&mut *connection)
     .await?;
     if made.rows_affected() == 0 {
-        return Ok(None);
+        return Ok(Triggered::NoSuchSchedule);
     }
-    Ok(tickets(connection, &[job.id]).await?.pop())
+    let made = || Fault::new(StoreErrorKind::Internal, "a job that was made is not there");
+    Ok(Triggered::Created(tickets(connection, &[job.id]).await?.pop().ok_or_else(made)?))
 }
 
 async fn trigger(
     connection: &mut SqliteConnection,
     write: Write,
     job: NewJob,
-) -> Outcome<Option<Ticket>> {
-    let ticket = create(connection, write, job, Trigger::Manual).await?;
-    if ticket.is_some() {
+    quota: Option<u64>,
+) -> Outcome<Triggered> {
+    let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
+    if matches!(triggered, Triggered::Created(_)) {
         let action = Action::ScheduleTriggered;
         audit::record_making(connection, write, action, job.schedule, job.id).await?;
     }
-    Ok(ticket)
+    Ok(triggered)
 }
 
 async fn retry(
@@ -88,6 +123,7 @@ async fn retry(
     write: Write,
     of: JobId,
     id: JobId,
+    quota: Option<u64>,
 ) -> Outcome<Retried> {
     let found: Option<(JobStatus, ScheduleId)> =
         sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2")
@@ -102,8 +138,10 @@ async fn retry(
         return Ok(Retried::Unfinished);
     }
     let job = NewJob { id, schedule };
-    let Some(ticket) = create(connection, write, job, Trigger::Retry).await? else {
-        return Ok(Retried::ScheduleGone);
+    let ticket = match create(connection, write, job, Trigger::Retry, quota).await? {
+        Triggered::Created(ticket) => ticket,
+        Triggered::NoSuchSchedule => return Ok(Retried::ScheduleGone),
+        Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
     };
     audit::record_making(connection, write, Action::JobRetried, of, id).await?;
     Ok(Retried::Created(ticket))

@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
-use super::SqliteStore;
-use super::error::Fault;
+use super::error::{Fault, Outcome};
+use super::{SqliteStore, failed_in};
 use crate::store::{Result, StoreErrorKind};
 
 /// Held by the one process that serves a file. The system lets go of it when it is dropped or the
@@ -20,7 +21,14 @@ impl SqliteStore {
     /// # Errors
     /// `Incompatible` if another server holds it, or if the lock file cannot be made.
     pub fn lock(&self) -> Result<ServerLock> {
-        let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why).of("lock");
+        let lock = self.keep_others_away().map_err(failed_in("lock"))?;
+        self.locked.store(true, Ordering::Relaxed);
+        Ok(lock)
+    }
+
+    /// Takes the lock for a while.
+    pub(super) fn keep_others_away(&self) -> Outcome<ServerLock> {
+        let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why);
         // Two paths to one file shall find the same lock.
         let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let mut path = file.clone().into_os_string();

@@ -29,6 +29,7 @@ mod commit;
 mod copy;
 mod definition;
 mod ending;
+mod erase;
 mod error;
 mod fire;
 mod firing;
@@ -47,6 +48,7 @@ mod runs;
 mod schedule_list;
 mod schedules;
 mod secrets;
+mod signing;
 mod skips;
 mod tickets;
 mod upkeep;
@@ -61,6 +63,7 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -102,6 +105,8 @@ impl Settings {
 pub struct SqliteStore {
     path: PathBuf,
     options: SqliteConnectOptions,
+    /// Whether this is the server that uses the file.
+    locked: AtomicBool,
     writer: Writer,
     readers: Readers,
     tasks: Tasks,

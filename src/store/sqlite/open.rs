@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
@@ -47,7 +48,8 @@ impl SqliteStore {
         let path = settings.path.clone();
         let damage = Arc::<Damage>::default();
         let vault = Vault::new(sealer.clone(), damage.clone());
-        Ok(Self { path, options, writer, readers, tasks, damage, vault })
+        let locked = AtomicBool::new(false);
+        Ok(Self { path, options, locked, writer, readers, tasks, damage, vault })
     }
 }
 

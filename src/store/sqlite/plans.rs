@@ -8,10 +8,12 @@ use super::{
     audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, runs,
     schedule_list, tickets, upkeep,
 };
+use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use crate::store::{JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue};
+use crate::store::audit::list_text;
+use crate::store::{AuditQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// A migrated, empty store and a connection to it.
 struct Planner {
@@ -89,11 +91,33 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
         (upkeep::OLD_JOBS, "_1 (id<?)"),
+        (upkeep::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
+        (
+            crate::store::upkeep::PRUNE_ACCOUNT_SKIPS,
+            "skips_account (account_id=? AND first_tick<?)",
+        ),
+        (crate::store::upkeep::PRUNE_ACCOUNT_LOG, "audit_log_account (account_id=? AND id<?)"),
+        (crate::store::upkeep::PRUNE_KEYS, "api_keys_over (<expr><?)"),
         (audit::PRUNE, "(id<?)"),
         (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
-        (audit::LIST, "audit_log_account (account_id=? AND id>? AND id<?)"),
     ] {
         planner.expect(sql, index).await;
+    }
+    let audit = |actor: bool, action: bool| AuditQuery {
+        from: None,
+        to: None,
+        actor: actor.then(String::new),
+        action: action.then_some(Action::JobRetried),
+        after: None,
+        limit: 9,
+    };
+    for (query, index) in [
+        (audit(false, false), "audit_log_account (account_id=? AND id>? AND id<?)"),
+        (audit(true, false), "audit_log_actor (account_id=? AND actor=? AND id>? AND id<?)"),
+        (audit(false, true), "audit_log_action (account_id=? AND action=? AND id>? AND id<?)"),
+        (audit(true, true), "=? AND id>? AND id<?)"),
+    ] {
+        planner.expect(&list_text(&query), index).await;
     }
     // Sorted are only jobs of one start.
     let plan = planner.plan(claims::LATE).await;

@@ -11,8 +11,6 @@ use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore, StoreErrorKind};
 
-const PROOFS: &str = "SELECT id, proof FROM secret_keys ORDER BY id";
-
 impl SqliteStore {
     /// Whether a file has secrets that were sealed with some key. Makes no file.
     ///
@@ -38,40 +36,19 @@ impl SqliteStore {
 #[async_trait]
 impl SecretStore for SqliteStore {
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
-        let (others, vault) = (others.to_vec(), self.vault.clone());
         let known = self.key_proofs().await?;
-        let sealer = &vault.sealer;
-        let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why).of("use_keys");
-        for proof in known.iter().chain(&others) {
-            sealer.check(proof).map_err(unfit)?;
-        }
-        let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
-        let new: Vec<_> = others.into_iter().chain([sealer.prove()]).filter(is_new).collect();
-        if new.is_empty() {
+        let new = new_keys(&self.vault, &known, others);
+        if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
             return Ok(());
         }
-        self.write("use_keys", move |connection| {
-            Box::pin(async move {
-                for KeyProof { id, proof } in new {
-                    sqlx::query(
-                        "INSERT INTO secret_keys (id, proof) VALUES (?1, ?2)
-                         ON CONFLICT DO NOTHING",
-                    )
-                    .bind(id)
-                    .bind(proof)
-                    .execute(&mut *connection)
-                    .await?;
-                }
-                Ok(())
-            })
-        })
-        .await
+        let (others, vault) = (others.to_vec(), self.vault.clone());
+        self.write("use_keys", move |connection| Box::pin(note(connection, vault, others))).await
     }
 
     async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
-        let rows: Vec<(String, String)> =
-            self.readers.all(sqlx::query_as(PROOFS)).await.map_err(failed_in("key_proofs"))?;
-        Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+        let mut reader = self.readers.take().await.map_err(failed_in("key_proofs"))?;
+        let read = proofs(&mut reader).await;
+        reader.done(read).map_err(failed_in("key_proofs"))
     }
 
     async fn stale_secrets(&self) -> Result<u64> {
@@ -80,22 +57,77 @@ impl SecretStore for SqliteStore {
         reader.done(counted).map_err(failed_in("stale_secrets"))
     }
 
+    /// Looks for the rows beside the writer, which others wait for: that can take long.
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
+        let mut reader = self.readers.take().await.map_err(failed_in("reseal"))?;
+        let found = find(&mut reader, &self.vault, table, after, limit).await;
+        let found = reader.done(found).map_err(failed_in("reseal"))?;
+        let Some(last) = found.last().cloned() else { return Ok(Resealed::default()) };
+        let last = Some(id_of(last).map_err(failed_in("reseal"))?);
         let vault = self.vault.clone();
         self.write_rows("reseal", limit as usize, move |connection| {
-            Box::pin(reseal(connection, vault, table, after, limit))
+            Box::pin(async move {
+                let done = reseal(connection, vault, table, found).await?;
+                Ok(Resealed { last, ..done })
+            })
         })
         .await
     }
 
+    /// Looks before and after, and not meanwhile: others wait for the writer.
     async fn forget_keys(&self) -> Result<Vec<String>> {
-        let vault = self.vault.clone();
-        self.write("forget_keys", move |connection| Box::pin(forget(connection, vault))).await
+        if self.stale_secrets().await? > 0 {
+            return Ok(Vec::new());
+        }
+        let first = self.vault.sealer.first().to_owned();
+        let gone = self.write("forget_keys", |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as("DELETE FROM secret_keys WHERE id <> ?1 RETURNING *");
+                Ok(query.bind(first).fetch_all(connection).await?)
+            })
+        });
+        let gone: Vec<(String, String)> = gone.await?;
+        if gone.is_empty() || self.stale_secrets().await? == 0 {
+            return Ok(gone.into_iter().map(|(id, _)| id).collect());
+        }
+        let back = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
+        self.write("forget_keys", |connection| Box::pin(insert(connection, back))).await?;
+        Ok(Vec::new())
     }
 }
 
-async fn proofs(connection: &mut SqliteConnection) -> Outcome<Vec<(String, String)>> {
-    Ok(sqlx::query_as(PROOFS).fetch_all(connection).await?)
+async fn proofs(connection: &mut SqliteConnection) -> Outcome<Vec<KeyProof>> {
+    let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
+    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+}
+
+/// Those of the keys that are not known yet, if all fit.
+fn new_keys(vault: &Vault, known: &[KeyProof], others: &[KeyProof]) -> Outcome<Vec<KeyProof>> {
+    let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why);
+    vault.sealer.new_keys(known, others).map_err(unfit)
+}
+
+/// Notes the new keys, one process after the other: of those that begin with different keys, the
+/// first decides.
+async fn note(
+    connection: &mut SqliteConnection,
+    vault: Vault,
+    others: Vec<KeyProof>,
+) -> Outcome<()> {
+    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
+    insert(connection, new).await
+}
+
+async fn insert(connection: &mut SqliteConnection, keys: Vec<KeyProof>) -> Outcome<()> {
+    for KeyProof { id, proof } in keys {
+        sqlx::query("INSERT INTO secret_keys (id, proof) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+            .bind(id)
+            .bind(proof)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
 }
 
 async fn stale(connection: &mut SqliteConnection, vault: &Vault) -> Outcome<u64> {
@@ -110,31 +142,40 @@ async fn stale(connection: &mut SqliteConnection, vault: &Vault) -> Outcome<u64>
     Ok(rows)
 }
 
+/// The ids of rows to seal anew, in their order.
+async fn find(
+    connection: &mut SqliteConnection,
+    vault: &Vault,
+    table: SealedTable,
+    after: [u8; 16],
+    limit: u32,
+) -> Outcome<Vec<Vec<u8>>> {
+    let (name, is_stale) = (table.name(), table.is_stale("?1"));
+    let select =
+        format!("SELECT id FROM {name} WHERE id > ?2 AND ({is_stale}) ORDER BY id LIMIT ?3");
+    let query = sqlx::query_scalar(AssertSqlSafe(select)).bind(vault.sealer.prefix());
+    Ok(query.bind(after.to_vec()).bind(limit).fetch_all(connection).await?)
+}
+
+/// Seals these rows anew, unless they are gone or somebody else has done so.
 async fn reseal(
     connection: &mut SqliteConnection,
     vault: Vault,
     table: SealedTable,
-    after: [u8; 16],
-    limit: u32,
+    ids: Vec<Vec<u8>>,
 ) -> Outcome<Resealed> {
     let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("?1"));
-    let select = format!(
-        "SELECT id, account_id, {} FROM {name} WHERE id > ?2 AND ({is_stale})
-         ORDER BY id LIMIT ?3",
-        columns.join(", ")
-    );
-    let rows = sqlx::query(AssertSqlSafe(select))
-        .bind(vault.sealer.prefix())
-        .bind(after.to_vec())
-        .bind(limit)
-        .fetch_all(&mut *connection)
-        .await?;
+    let list = columns.join(", ");
+    let select =
+        format!("SELECT id, account_id, {list} FROM {name} WHERE id = ?2 AND ({is_stale})");
     let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ?{place}"));
     let update = format!("UPDATE {name} SET {} WHERE id = ?1", set.collect::<Vec<_>>().join(", "));
     let mut done = Resealed::default();
-    for row in rows {
+    for id in ids {
+        let query = sqlx::query(AssertSqlSafe(select.clone())).bind(vault.sealer.prefix());
+        let row = query.bind(id).fetch_optional(&mut *connection).await?;
+        let Some(row) = row else { continue };
         let row = sealed_row(&row, columns.len())?;
-        done.last = Some(row.id);
         let Some(values) = vault.reseal(table, &row) else {
             done.unreadable += 1;
             continue;
@@ -149,19 +190,13 @@ async fn reseal(
     Ok(done)
 }
 
-fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
-    let id: Vec<u8> = row.try_get(0)?;
-    let id = id.try_into();
-    let id =
-        id.map_err(|_| Fault::new(StoreErrorKind::Corrupt, "an id that is not 16 bytes long"))?;
-    let values = (0..columns).map(|place| row.try_get(place + 2));
-    Ok(SealedRow { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })
+fn id_of(bytes: Vec<u8>) -> Outcome<[u8; 16]> {
+    let not_one = |_| Fault::new(StoreErrorKind::Corrupt, "an id that is not 16 bytes long");
+    bytes.try_into().map_err(not_one)
 }
 
-async fn forget(connection: &mut SqliteConnection, vault: Vault) -> Outcome<Vec<String>> {
-    if stale(connection, &vault).await? > 0 {
-        return Ok(Vec::new());
-    }
-    let query = sqlx::query_scalar("DELETE FROM secret_keys WHERE id <> ?1 RETURNING id");
-    Ok(query.bind(vault.sealer.first().to_owned()).fetch_all(connection).await?)
+fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
+    let id = id_of(row.try_get(0)?)?;
+    let values = (0..columns).map(|place| row.try_get(place + 2));
+    Ok(SealedRow { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })
 }

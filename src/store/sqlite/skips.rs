@@ -23,7 +23,7 @@ pub(super) struct NewSkip {
 struct Newest {
     id: i64,
     last_tick: Timestamp,
-    reason: SkipReason,
+    reason: String,
 }
 
 /// Records a skip. If the schedule's newest one has the same reason and no job of a tick lies
@@ -37,7 +37,7 @@ pub(super) async fn record(connection: &mut SqliteConnection, skip: NewSkip) -> 
     .fetch_optional(&mut *connection)
     .await?;
     if let Some(newest) = newest
-        && newest.reason == skip.reason
+        && newest.reason == skip.reason.as_str()
         && newest.last_tick < skip.range.first
         && !has_job_between(connection, &skip, newest.last_tick).await?
     {

@@ -7,7 +7,8 @@ use super::error::Outcome;
 use super::values::{json_ids, key_from};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
-use crate::domain::{JobId, Timestamp};
+use crate::domain::{AccountId, AuditId, JobId, Timestamp};
+use crate::store::upkeep::{PRUNE_ACCOUNT_LOG, PRUNE_ACCOUNT_SKIPS, PRUNE_KEYS};
 use crate::store::{LedBy, Result, ShardRecord, Upkeep, UpkeepStore};
 
 /// Number, leader, epoch and since when; the oldest due tick, the oldest waiting job.
@@ -53,6 +54,28 @@ impl UpkeepStore for SqliteStore {
     async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
         self.write_rows("prune", limit as usize, move |connection| {
             Box::pin(prune(connection, before, limit))
+        })
+        .await
+    }
+
+    async fn prune_account(
+        &self,
+        account: AccountId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64> {
+        self.write_rows("prune_account", limit as usize, move |connection| {
+            Box::pin(prune_account(connection, account, before, limit))
+        })
+        .await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        self.write_rows("prune_keys", limit as usize, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(PRUNE_KEYS).bind(before).bind(limit);
+                Ok(query.execute(connection).await?.rows_affected())
+            })
         })
         .await
     }
@@ -121,6 +144,32 @@ pub(super) const OLD_JOBS: &str = "
     SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
     ORDER BY id LIMIT ?3";
 
+async fn prune_account(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS_OF)
+        .bind(account)
+        .bind(key_from(before))
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
+    remove_jobs(connection, &jobs).await?;
+    let skips = sqlx::query(PRUNE_ACCOUNT_SKIPS).bind(account).bind(before).bind(limit);
+    let skips = skips.execute(&mut *connection).await?.rows_affected();
+    let log =
+        sqlx::query(PRUNE_ACCOUNT_LOG).bind(account).bind(AuditId::new(before, 0)).bind(limit);
+    let log = log.execute(connection).await?.rows_affected();
+    Ok(skips.max(log).max(jobs.len() as u64))
+}
+
+pub(super) const OLD_JOBS_OF: &str = "
+    SELECT id FROM jobs WHERE account_id = ?1 AND id < ?2 AND status >= 2 AND completed_at < ?3
+    ORDER BY id LIMIT ?4";
+
 async fn prune_jobs(
     connection: &mut SqliteConnection,
     before: Timestamp,
@@ -132,10 +181,15 @@ async fn prune_jobs(
         .bind(limit)
         .fetch_all(&mut *connection)
         .await?;
+    remove_jobs(connection, &jobs).await
+}
+
+/// Removes jobs with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(connection: &mut SqliteConnection, jobs: &[JobId]) -> Outcome<u64> {
     if jobs.is_empty() {
         return Ok(0);
     }
-    let ids = json_ids(&jobs);
+    let ids = json_ids(jobs);
     sqlx::query("DELETE FROM attempts WHERE job_id IN (SELECT unhex(value) FROM json_each(?1))")
         .bind(&ids)
         .execute(&mut *connection)

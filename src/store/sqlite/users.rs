@@ -10,22 +10,17 @@ use crate::store::user_rows::{
     INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
 };
 use crate::store::{
-    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
+    Act, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated, UserStore,
     Write,
 };
 
 #[async_trait]
 impl UserStore for SqliteStore {
-    async fn create_user(
-        &self,
-        now: Timestamp,
-        user: &NewUser,
-        joins: &Joins,
-    ) -> Result<UserCreated> {
-        let (user, joins) = (user.clone(), joins.clone());
+    async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
+        let (act, user, joins) = (*act, user.clone(), joins.clone());
         self.write("create_user", move |connection| {
-            Box::pin(user_changes::create_user(connection, now, user, joins))
+            Box::pin(user_changes::create_user(connection, act, user, joins))
         })
         .await
     }
@@ -48,12 +43,13 @@ impl UserStore for SqliteStore {
     async fn set_password(
         &self,
         user: UserId,
+        version: Option<i64>,
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool> {
         let password = password.clone();
         self.write("set_password", move |connection| {
-            Box::pin(user_changes::set_password(connection, user, password, keep))
+            Box::pin(user_changes::set_password(connection, (user, version), password, keep))
         })
         .await
     }
@@ -130,12 +126,13 @@ impl UserStore for SqliteStore {
 
     async fn accept_invitation(
         &self,
-        now: Timestamp,
+        act: &Act,
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>> {
+        let act = *act;
         self.write("accept_invitation", move |connection| {
-            Box::pin(user_changes::accept_invitation(connection, now, user, digest))
+            Box::pin(user_changes::accept_invitation(connection, act, user, digest))
         })
         .await
     }

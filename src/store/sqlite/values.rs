@@ -25,7 +25,7 @@ use crate::domain::ticket::HostKey;
 use crate::domain::user::Role;
 use crate::domain::{
     AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
-    Timestamp, UserId, VersionId,
+    SigningSecretId, Timestamp, UserId, VersionId,
 };
 use crate::store::{ExecutorId, StoreErrorKind};
 
@@ -95,7 +95,7 @@ macro_rules! stored_names {
 }
 
 stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
-stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId);
+stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
 stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));

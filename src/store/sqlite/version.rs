@@ -1,11 +1,13 @@
 //! Migrating a file, and whether it fits this binary.
 
+use std::sync::atomic::Ordering;
+
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::error::{Fault, Outcome};
 use super::{SqliteStore, failed_in};
-use crate::store::version::{altered, fits, is_up_to_date, newest};
+use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 
 fn known() -> Migrator {
@@ -19,7 +21,8 @@ impl SqliteStore {
     /// time wait for each other.
     ///
     /// # Errors
-    /// `Incompatible` if the store needs a newer binary, or has been altered by hand.
+    /// `Incompatible` if the store needs a newer binary, or has been altered by hand, or if a
+    /// server uses it that could not do so afterwards.
     pub async fn migrate(&self) -> Result<()> {
         self.apply_missing().await.map_err(failed_in("migrate"))
     }
@@ -36,9 +39,18 @@ impl SqliteStore {
         let migrator = known();
         let mut connection = self.options.connect().await?;
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        fits(min_compatible(&mut transaction).await?, newest(&migrator)).map_err(unfit)?;
+        let min_compatible = min_compatible(&mut transaction).await?;
+        fits(min_compatible, newest(&migrator)).map_err(unfit)?;
+        let breaks = match min_compatible {
+            Some(_) => breaks(&migrator, applied(&mut transaction).await?).is_some(),
+            None => false,
+        };
+        // A server of an older version is kept away, or is told about.
+        let is_server = self.locked.load(Ordering::Relaxed);
+        let alone = (breaks && !is_server).then(|| self.keep_others_away()).transpose()?;
         migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
         transaction.commit().await?;
+        drop(alone);
         connection.close().await?;
         Ok(())
     }
@@ -48,11 +60,7 @@ impl SqliteStore {
         let mut connection = self.options.connect().await?;
         let min_compatible = min_compatible(&mut connection).await?;
         let applied = match min_compatible {
-            Some(_) => {
-                sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
-                    .fetch_one(&mut connection)
-                    .await?
-            }
+            Some(_) => applied(&mut connection).await?,
             None => 0,
         };
         connection.close().await?;
@@ -74,6 +82,12 @@ async fn min_compatible(connection: &mut SqliteConnection) -> Outcome<Option<i64
         .fetch_optional(connection)
         .await?;
     Ok(demanded)
+}
+
+/// The newest migration in a store that has been set up.
+async fn applied(connection: &mut SqliteConnection) -> Outcome<i64> {
+    let query = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations");
+    Ok(query.fetch_one(connection).await?)
 }
 
 fn fault_of(error: MigrateError) -> Fault {

@@ -13,10 +13,12 @@ async fn who_signs_up_owns_a_new_account() {
     let w = World::new().await;
     let ann = w.user("ann").await;
     let session = w.session("ann").await;
-    assert_eq!(session.user, ann);
+    assert_eq!(session.session.user, ann);
     let memberships = w.users.memberships(&session).await.expect("listed");
     let [own] = &memberships[..] else { panic!("{memberships:?}") };
     assert_eq!((own.name.as_str(), own.role), ("ann", Role::Owner));
+    let account = w.context.store.account(own.account).await.expect("read").expect("an account");
+    assert_eq!(account.plan, "starter", "as the installation says");
     let chosen = password(PASSWORD);
     let again = |email, account| SignUp {
         email,
@@ -84,7 +86,7 @@ async fn each_sign_in_is_a_new_session_and_ends_the_one_before() {
     w.users.sign_out(&second.token).await.expect("signed out");
     assert!(!w.is_signed_in(&second.token).await);
     let third = w.sign_in("ann", PASSWORD).await.expect("signed in");
-    let session = w.users.session(&other.token).await.expect("a session");
+    let session = w.users.visit(&other.token, HOME).await.expect("a session");
     assert_eq!(w.users.sessions(&session).await.expect("listed").len(), 2);
     w.users.sign_out_everywhere(&session).await.expect("signed out");
     assert!(!w.is_signed_in(&other.token).await && !w.is_signed_in(&third.token).await);
@@ -163,10 +165,10 @@ async fn neither_passwords_nor_tokens_are_in_the_store() {
     let ann = w.user("ann").await;
     let signed_in = w.sign_in("ann", PASSWORD).await.expect("signed in");
     let user = w.context.store.user(ann).await.expect("read").expect("a user");
-    let session = w.users.session(&signed_in.token).await.expect("a session");
+    let session = w.users.visit(&signed_in.token, HOME).await.expect("a session");
     let shown = format!("{user:?} {session:?} {signed_in:?} {}", user.password.0);
     assert!(!shown.contains(PASSWORD) && !shown.contains(signed_in.token.reveal()), "{shown}");
     assert!(!format!("{user:?}").contains("argon2"), "{user:?}");
-    let missing = w.context.store.session(signed_in.token.digest(), session.ends_at).await;
+    let missing = w.context.store.session(signed_in.token.digest(), session.session.ends_at).await;
     assert_eq!(missing.map_err(|error| error.kind()), Ok::<_, StoreErrorKind>(None));
 }

@@ -4,6 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use punctual::accounts::UserError;
+use punctual::domain::ResetId;
+use punctual::domain::token::Token;
+use punctual::store::NewReset;
 
 use super::world::{HOME, HOUR, PASSWORD, World, sign_in};
 use crate::api::away_queue::AwayQueue;
@@ -37,6 +40,32 @@ async fn a_user_can_be_guessed_at_seldom_whether_there_or_not() {
     w.sign_in("bob", PASSWORD).await.expect("others can sign in");
     w.context.clock.advance(HOUR);
     w.sign_in("ann", PASSWORD).await.expect("after a while");
+}
+
+/// Else anybody could keep a user out by asking for as much.
+#[tokio::test]
+async fn right_passwords_count_nothing() {
+    let w = World::new().await;
+    w.user("ann").await;
+    for last in 0..15 {
+        sign_in(&w.users, "ann", PASSWORD, address(last)).await.expect("right");
+    }
+    assert_eq!(wrong(&w.users, "ann", 20).await, 10);
+}
+
+#[tokio::test]
+async fn a_password_that_was_set_anew_is_tried_anew() {
+    let w = World::new().await;
+    let user = w.user("ann").await;
+    assert_eq!(wrong(&w.users, "ann", 20).await, 10);
+    let (token, now) = (Token::new(|bytes| bytes.fill(7)), w.context.clock.now());
+    let id = ResetId::new(now, 1);
+    let reset = NewReset { id, user, digest: token.digest(), expires_at: now.plus(HOUR) };
+    assert!(w.context.store.create_reset(now, &reset).await.expect("made"));
+    let new = super::world::password("another horse");
+    w.users.complete_reset(token.reveal(), &new, HOME).await.expect("set anew");
+    w.sign_in("ann", "another horse").await.expect("at once");
+    assert_eq!(wrong(&w.users, "ann", 20).await, 10, "and as seldom wrong as before");
 }
 
 #[tokio::test]
@@ -83,5 +112,5 @@ async fn the_present_password_cannot_be_guessed_in_a_session_either() {
         let tried = w.users.change_password(&session, "incorrect horse", &new).await;
         answered += usize::from(matches!(tried, Err(UserError::WrongCredentials)));
     }
-    assert_eq!(answered, 9, "signing in was the first of ten");
+    assert_eq!(answered, 10);
 }

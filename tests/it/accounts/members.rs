@@ -1,15 +1,15 @@
 //! What roles allow.
 
-use punctual::accounts::UserError;
+use punctual::accounts::{UserError, Visit};
 use punctual::domain::audit::Author;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, AuditId, InvitationId};
-use punctual::store::{MemberChange, Session, Write};
+use punctual::store::{MemberChange, Write};
 
 use super::world::World;
 
 /// Ann, who owns an account, and Bob, who has that role in it.
-async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Session, Session) {
+async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Visit, Visit) {
     w.user("ann").await;
     let bob = w.user("bob").await;
     let (ann, bobs) = (w.session("ann").await, w.session("bob").await);
@@ -29,7 +29,7 @@ async fn each_role_may_do_what_the_ones_before_may() {
     for (role, allowed) in
         [(Role::Viewer, [true, false, false]), (Role::Member, [true, true, false])]
     {
-        w.users.set_role(&ann, account, bob.user, role).await.expect("set");
+        w.users.set_role(&ann, account, bob.session.user, role).await.expect("set");
         for (needed, allowed) in [Role::Viewer, Role::Member, Role::Owner].into_iter().zip(allowed)
         {
             let answer = w.users.authorize(&bob, account, needed).await;
@@ -42,8 +42,8 @@ async fn each_role_may_do_what_the_ones_before_may() {
     }
     assert_eq!(w.users.members(&bob, account).await.expect("listed").len(), 2);
     let forbidden = [
-        w.users.set_role(&bob, account, bob.user, Role::Owner).await,
-        w.users.remove_member(&bob, account, ann.user).await,
+        w.users.set_role(&bob, account, bob.session.user, Role::Owner).await,
+        w.users.remove_member(&bob, account, ann.session.user).await,
         w.users.invite(&bob, account, "c@example.com", Role::Owner).await.map(drop),
         w.users.invitations(&bob, account).await.map(drop),
         w.users.take_back_invitation(&bob, account, InvitationId::from_bytes([1; 16])).await,
@@ -51,7 +51,7 @@ async fn each_role_may_do_what_the_ones_before_may() {
     for answer in forbidden {
         assert!(matches!(answer, Err(UserError::Forbidden(Role::Owner))), "{answer:?}");
     }
-    w.users.remove_member(&bob, account, bob.user).await.expect("left");
+    w.users.remove_member(&bob, account, bob.session.user).await.expect("left");
     let gone = w.users.members(&bob, account).await;
     assert!(matches!(gone, Err(UserError::NoSuchAccount)), "{gone:?}");
 }
@@ -65,9 +65,9 @@ async fn an_account_of_others_is_none() {
     for foreign in [account, AccountId::from_bytes([3; 16])] {
         let answers = [
             w.users.members(&eve, foreign).await.map(drop),
-            w.users.set_role(&eve, foreign, ann.user, Role::Viewer).await,
-            w.users.remove_member(&eve, foreign, ann.user).await,
-            w.users.remove_member(&eve, foreign, eve.user).await,
+            w.users.set_role(&eve, foreign, ann.session.user, Role::Viewer).await,
+            w.users.remove_member(&eve, foreign, ann.session.user).await,
+            w.users.remove_member(&eve, foreign, eve.session.user).await,
             w.users.invite(&eve, foreign, "c@example.com", Role::Owner).await.map(drop),
             w.users.invitations(&eve, foreign).await.map(drop),
             w.users.take_back_invitation(&eve, foreign, InvitationId::from_bytes([1; 16])).await,
@@ -82,12 +82,12 @@ async fn an_account_of_others_is_none() {
 async fn the_last_owner_stays_one() {
     let w = World::new().await;
     let (account, ann, bob) = ann_and_bob(&w, Role::Member).await;
-    let leave = w.users.remove_member(&ann, account, ann.user).await;
+    let leave = w.users.remove_member(&ann, account, ann.session.user).await;
     assert!(matches!(leave, Err(UserError::LastOwner)), "{leave:?}");
-    let step_down = w.users.set_role(&ann, account, ann.user, Role::Member).await;
+    let step_down = w.users.set_role(&ann, account, ann.session.user, Role::Member).await;
     assert!(matches!(step_down, Err(UserError::LastOwner)), "{step_down:?}");
-    w.users.set_role(&ann, account, bob.user, Role::Owner).await.expect("set");
-    w.users.remove_member(&ann, account, ann.user).await.expect("left");
-    let nobody = w.users.remove_member(&bob, account, ann.user).await;
+    w.users.set_role(&ann, account, bob.session.user, Role::Owner).await.expect("set");
+    w.users.remove_member(&ann, account, ann.session.user).await.expect("left");
+    let nobody = w.users.remove_member(&bob, account, ann.session.user).await;
     assert!(matches!(nobody, Err(UserError::NoSuchMember)), "{nobody:?}");
 }

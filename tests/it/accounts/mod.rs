@@ -2,7 +2,9 @@
 
 mod entry;
 mod guesses;
+mod key_uses;
 mod mails;
 mod members;
 mod passwords;
+mod tokens;
 mod world;

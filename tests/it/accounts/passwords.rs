@@ -2,7 +2,7 @@
 
 use punctual::accounts::UserError;
 
-use super::world::{PASSWORD, World, password};
+use super::world::{HOME, PASSWORD, World, password};
 
 #[tokio::test]
 async fn a_new_password_ends_the_other_sessions() {
@@ -10,7 +10,7 @@ async fn a_new_password_ends_the_other_sessions() {
     w.user("ann").await;
     let other = w.sign_in("ann", PASSWORD).await.expect("signed in");
     let this = w.sign_in("ann", PASSWORD).await.expect("signed in");
-    let session = w.users.session(&this.token).await.expect("a session");
+    let session = w.users.visit(&this.token, HOME).await.expect("a session");
     let new = password("another horse");
     for wrong in ["incorrect horse", ""] {
         let refused = w.users.change_password(&session, wrong, &new).await;

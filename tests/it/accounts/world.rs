@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual::accounts::{
     HashCost, Password, SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings,
-    Users,
+    Users, Visit,
 };
 use punctual::channels::email::{Mailer, Security, Settings};
 use punctual::domain::UserId;
@@ -14,7 +14,6 @@ use punctual::domain::token::Token;
 use punctual::queue::SharedQueue;
 use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
-use punctual::store::Session;
 
 use crate::conformance::store::sqlite;
 
@@ -33,6 +32,7 @@ pub struct World {
 pub fn settings() -> UserSettings {
     UserSettings {
         sign_up: SignUpMode::Open,
+        plan: "starter".into(),
         session_idle: 2 * HOUR,
         session_lifetime: 5 * HOUR,
         public_url: Some("https://punctual.example/app".into()),
@@ -109,13 +109,13 @@ impl World {
     }
 
     /// A session of a user who signs in.
-    pub async fn session(&self, name: &str) -> Session {
+    pub async fn session(&self, name: &str) -> Visit {
         let signed_in = self.sign_in(name, PASSWORD).await.expect("signed in");
-        self.users.session(&signed_in.token).await.expect("a session")
+        self.users.visit(&signed_in.token, HOME).await.expect("a session")
     }
 
     pub async fn is_signed_in(&self, token: &Token) -> bool {
-        match self.users.session(token).await {
+        match self.users.visit(token, HOME).await {
             Ok(_) => true,
             Err(UserError::SignedOut) => false,
             Err(error) => panic!("{error}"),

@@ -106,6 +106,31 @@ async fn every_changing_route_writes_exactly_one_entry() {
     }
 }
 
+/// An older binary that goes on beside a newer one.
+#[tokio::test]
+async fn names_that_only_a_newer_release_knows_are_listed() {
+    let service = Service::start().await;
+    let (schedule, job) = service.job().await;
+    let path = format!("/v1/jobs/{job}");
+    service.call("POST", &format!("{path}/cancel")).send().await.ok();
+    let mut store = service.beside().await;
+    for later in [
+        "INSERT INTO audit_log SELECT randomblob(16), account_id, actor, 'thing.done', object, origin
+         FROM audit_log WHERE action = 'job.cancelled'",
+        "INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
+         SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules",
+        "UPDATE jobs SET error_code = 'WEATHER'",
+    ] {
+        sqlx::query(later).execute(&mut store).await.expect("written");
+    }
+    let listed = entries(&service, "").await;
+    assert!(listed.iter().any(|entry| entry["action"] == "thing.done"), "{listed:?}");
+    let skips = service.get(&format!("/v1/schedules/{schedule}/skips")).await;
+    assert_eq!(skips.ok()["skips"][0]["reason"], "weather");
+    assert_eq!(service.get(&path).await.ok()["errorCode"], "INTERNAL");
+    assert_eq!(service.get("/v1/jobs").await.ok()["jobs"][0]["errorCode"], "INTERNAL");
+}
+
 #[tokio::test]
 async fn a_call_that_changes_nothing_writes_nothing() {
     let service = Service::start().await;

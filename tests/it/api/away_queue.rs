@@ -1,6 +1,7 @@
 //! A queue that cannot be reached, and what goes on without it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use punctual::accounts::RateLimits;
@@ -15,7 +16,11 @@ use super::harness::{Service, Setup, id};
 
 /// No operation of it succeeds.
 #[derive(Default)]
-pub struct AwayQueue(Arc<Notify>);
+pub struct AwayQueue {
+    notify: Arc<Notify>,
+    /// How often it was asked to count.
+    pub asked: AtomicU32,
+}
 
 fn away<T>(operation: &'static str) -> Result<T> {
     Err(QueueError::new(operation, "connection refused"))
@@ -23,6 +28,10 @@ fn away<T>(operation: &'static str) -> Result<T> {
 
 #[async_trait]
 impl Queue for AwayQueue {
+    async fn adopt(&self, _: ShardId, _: Epoch) -> Result<Index<()>> {
+        away("adopt")
+    }
+
     async fn rebuild(
         &self,
         _: ShardId,
@@ -62,7 +71,13 @@ impl Queue for AwayQueue {
     }
 
     async fn count(&self, _: &str, _: &[Window], _: Timestamp) -> Result<Verdict> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         away("count")
+    }
+
+    async fn give_back(&self, _: &str, _: &[Window], _: Timestamp) -> Result<()> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        away("give_back")
     }
 
     async fn ping(&self) -> Result<()> {
@@ -70,11 +85,11 @@ impl Queue for AwayQueue {
     }
 
     fn due_hint(&self) -> Arc<Notify> {
-        self.0.clone()
+        self.notify.clone()
     }
 
     fn ticket_hint(&self) -> Arc<Notify> {
-        self.0.clone()
+        self.notify.clone()
     }
 }
 

@@ -24,6 +24,8 @@ use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{Account, FiringStore, SharedStore};
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
 use tower::ServiceExt;
 
 use super::away_queue::AwayQueue;
@@ -188,6 +190,12 @@ impl Service {
         let schedule = id(&self.create(json!({})).await);
         let answer = self.call("POST", &format!("/v1/schedules/{schedule}/trigger")).send().await;
         (schedule, answer.ok().as_str().expect("an id").to_owned())
+    }
+
+    /// Works on the store beside the service.
+    pub async fn beside(&self) -> SqliteConnection {
+        let file = self.folder.path().join("punctual.db");
+        SqliteConnectOptions::new().filename(file).connect().await.expect("opened")
     }
 
     pub fn advance(&self, seconds: u64) {

@@ -1,12 +1,13 @@
 //! `Idempotency-Key`: a call takes effect once, and is answered the same again.
 
 use punctual::domain::AccountId;
+use punctual::domain::audit::Author;
 use punctual::domain::call::OnceKey;
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, Executor, SqliteConnection};
+use sqlx::{Connection, Executor};
 
 use super::harness::{Answer, Service, id, schedule_with};
+use crate::harness::wait::until;
 
 const IN_PROGRESS: (&str, &str) =
     ("IDEMPOTENCY_IN_PROGRESS", "A call with this idempotency key is still running");
@@ -20,12 +21,6 @@ async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer 
 async fn schedules(service: &Service) -> u64 {
     let list = service.get("/v1/schedules").await;
     list.body["pagination"]["total"].as_u64().expect("a number")
-}
-
-/// Works on the service's store beside it.
-async fn beside(service: &Service) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
-    options.connect().await.expect("opened")
 }
 
 #[track_caller]
@@ -115,13 +110,6 @@ async fn keys_have_1_to_255_characters_and_come_once() {
     twice.header("idempotency-key", "b").json(&new).send().await.invalid(wrong);
     let longest = post(&service, "/v1/schedules", &"k".repeat(255), &new).await;
     assert_eq!(longest.status, 201, "{}", longest.text);
-    let read_key = service.read_key().await;
-    for _ in 0..2 {
-        let call = service.call("POST", "/v1/schedules").key(&read_key);
-        let refused = call.header("idempotency-key", "r").json(&new).send().await;
-        assert_eq!(refused.status, 403);
-    }
-    assert_eq!(post(&service, "/v1/schedules", "r", &new).await.status, 201, "not kept");
 }
 
 #[tokio::test]
@@ -142,6 +130,36 @@ async fn two_calls_at_once_take_effect_once() {
     assert_eq!(schedules(&service).await, 1);
 }
 
+/// The case the header is for: the client has not waited for the answer.
+#[tokio::test]
+async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
+    let service = Service::start().await;
+    let many = json!(vec![schedule_with(json!({})); 500]);
+    let mut store = service.beside().await;
+    {
+        let mut call = Box::pin(post(&service, "/v1/schedules/bulk", "k", &many));
+        let is_reserved = async {
+            until("the key is reserved", async || {
+                let count = sqlx::query_scalar("SELECT count(*) FROM idempotency_keys");
+                let count: i64 = count.fetch_one(&mut store).await.expect("counted");
+                (count == 1).then_some(())
+            })
+            .await;
+        };
+        tokio::select! {
+            biased;
+            () = is_reserved => {}
+            answer = &mut call => panic!("it did not wait: {}", answer.text),
+        }
+    }
+    let answer = until("there is an answer", async || {
+        let answer = post(&service, "/v1/schedules/bulk", "k", &many).await;
+        (answer.status != 409).then_some(answer)
+    });
+    assert_eq!(answer.await.body["data"]["count"], 500);
+    assert_eq!(schedules(&service).await, 500);
+}
+
 #[tokio::test]
 async fn what_took_effect_before_its_process_died_is_answered_from_its_receipt() {
     let service = Service::start().await;
@@ -158,7 +176,7 @@ async fn what_took_effect_before_its_process_died_is_answered_from_its_receipt()
     for (path, body) in &calls {
         answers.push(post(&service, path, "k", body).await);
     }
-    let mut store = beside(&service).await;
+    let mut store = service.beside().await;
     store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
     store.close().await.expect("closed");
     let before = entries(&service).await;
@@ -187,11 +205,32 @@ async fn a_call_that_died_before_its_effect_is_made_again_after_a_minute() {
 }
 
 #[tokio::test]
+async fn what_is_not_allowed_is_kept() {
+    let service = Service::start().await;
+    let new = schedule_with(json!({}));
+    let read_key = service.read_key().await;
+    let call = service.call("POST", "/v1/schedules").key(&read_key);
+    let refused = call.header("idempotency-key", "r").json(&new).send().await;
+    assert_eq!(refused.status, 403);
+    same(&refused, &post(&service, "/v1/schedules", "r", &new).await);
+    let suspend = async |suspended| {
+        let set = service.accounts.set_suspended(Author::SERVICE, &service.account, suspended);
+        set.await.expect("set");
+    };
+    suspend(true).await;
+    let refused = post(&service, "/v1/schedules", "s", &new).await;
+    assert_eq!(refused.status, 403);
+    suspend(false).await;
+    same(&refused, &post(&service, "/v1/schedules", "s", &new).await);
+    assert_eq!(post(&service, "/v1/schedules", "t", &new).await.status, 201);
+}
+
+#[tokio::test]
 async fn what_passes_is_not_kept() {
     let service = Service::start().await;
     let schedule = id(&service.create(json!({})).await);
     let trigger = format!("/v1/schedules/{schedule}/trigger");
-    let mut store = beside(&service).await;
+    let mut store = service.beside().await;
     store.execute("ALTER TABLE jobs RENAME TO gone").await.expect("broken");
     let failed = post(&service, &trigger, "k", &json!({})).await;
     assert_eq!(failed.status, 500, "{}", failed.text);

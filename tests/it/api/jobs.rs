@@ -216,7 +216,7 @@ async fn many(service: &Service, count: usize) -> Vec<String> {
         let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
         let write = Write { account: service.account.id, now: at, author, entry, once: None };
         let new = NewJob { id: JobId::new(at, 9), schedule };
-        service.store.create_job(&write, &new).await.expect("made");
+        service.store.create_job(&write, &new, None).await.expect("made");
         jobs.insert(0, new.id.to_string());
     }
     jobs

@@ -1,13 +1,18 @@
 //! Authentication: every way to show, or not to show, a key.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use punctual::accounts::{Authenticator, Presented, RateLimiter};
 use punctual::domain::KeyId;
 use punctual::domain::audit::Author;
 use punctual::domain::key::ApiKey;
 use serde_json::json;
 
-use super::harness::{Service, Setup, schedule_with};
+use super::away_queue::AwayQueue;
+use super::harness::{Service, Setup, id, schedule_with};
 use punctual::accounts::RateLimits;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -135,7 +140,7 @@ async fn a_rotated_key_works_until_the_overlap_is_over() {
 #[tokio::test]
 async fn a_key_that_can_read_cannot_change() {
     let service = Service::start().await;
-    let schedule = super::harness::id(&service.create(json!({})).await);
+    let schedule = id(&service.create(json!({})).await);
     let key = service.read_key().await;
     let of = |rest: &str| format!("/v1/schedules/{schedule}{rest}");
     for (method, path) in [
@@ -178,6 +183,42 @@ async fn an_address_that_shows_many_wrong_keys_is_stopped_before_any_look_up() {
     assert_eq!(elsewhere.status, 503, "another address still reaches the store");
 }
 
+/// One that is far away, as Redis can be.
+#[tokio::test]
+async fn a_call_asks_the_shared_counters_once() {
+    let service = Service::start().await;
+    let queue = Arc::new(AwayQueue::default());
+    let limiter = RateLimiter::new(queue.clone(), RateLimits { per_minute: 4, per_hour: 100 });
+    let (store, clock) = (service.store.clone(), service.clock.clone());
+    let authenticator = Authenticator::new(store, limiter, clock, Arc::default());
+    let unknown = ApiKey::new(KeyId::new(super::harness::START, 1), |bytes| bytes.fill(1));
+    let mistaken = ApiKey::new(KeyId::new(super::harness::START, 2), |bytes| bytes.fill(2));
+    let address = IpAddr::from([192, 0, 2, 1]);
+    // New, known, of nobody, of nobody as is known, of nobody at an address that is known.
+    for text in
+        [&service.key, &service.key, "x", unknown.reveal(), unknown.reveal(), mistaken.reveal()]
+    {
+        queue.asked.store(0, Ordering::Relaxed);
+        authenticator.admit(Presented::Text(text), address).await;
+        assert_eq!(queue.asked.load(Ordering::Relaxed), 1, "{text}");
+    }
+    // What a key at such an address has taken is given back.
+    let other = service.stranger().await;
+    for key in [&other, &service.read_key().await] {
+        let decision = authenticator.admit(Presented::Text(key), address).await;
+        assert!(decision.outcome.is_err(), "the address has used up its four");
+    }
+    service.advance(60);
+    for key in [&other, &service.read_key().await, &service.read_key().await] {
+        let decision = authenticator.admit(Presented::Text(key), address).await;
+        assert!(decision.outcome.is_ok(), "{:?}", decision.outcome);
+    }
+    for left in (0..4).rev() {
+        let decision = authenticator.admit(Presented::Nothing, address).await;
+        assert_eq!(decision.standing.expect("counted").remaining, left);
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_works_does_not_suffer_from_others_at_its_address() {
     let limits = RateLimits { per_minute: 3, per_hour: 100 };
@@ -203,4 +244,20 @@ async fn a_known_key_works_on_while_the_store_is_away_for_a_moment() {
     }
     service.advance(1);
     assert_eq!(service.get("/v1/nothing").await.status, 503);
+}
+
+#[tokio::test]
+async fn the_keys_of_a_deleted_account_open_nothing() {
+    let service = Service::start().await;
+    let path = format!("/v1/schedules/{}/trigger", id(&service.create(json!({})).await));
+    service.get("/v1/account").await.ok();
+    service.accounts.delete(Author::SERVICE, &service.account).await.expect("deleted");
+    // The key is remembered for a few seconds; what it opened is not there any more.
+    for (method, path) in [("GET", "/v1/account"), ("POST", "/v1/schedules"), ("POST", &*path)] {
+        let answer = service.call(method, path).json(&schedule_with(json!({}))).send().await;
+        answer.refused(401, "INVALID_API_KEY", "Invalid API key");
+    }
+    service.advance(5);
+    let gone = service.get("/v1/schedules").await;
+    gone.refused(401, "INVALID_API_KEY", "Invalid API key");
 }

@@ -8,7 +8,7 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::runtime::{Pause, Random, Worker};
-use punctual::scheduler::{Context, Leader};
+use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings};
 use serde_json::{Value, json};
 
 use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
@@ -170,18 +170,27 @@ async fn triggers_and_retries_end_with_the_quota() {
     assert_eq!(usage["quotaExhaustedAt"], json!("2030-01-01T00:00:30.000Z"));
     service.advance(31 * 86_400);
     post(&trigger).await.ok();
+    service.call("DELETE", &format!("/v1/schedules/{schedule}")).send().await;
+    for _ in 0..4 {
+        post(&retry).await.not_found("Schedule not found");
+    }
+    assert_eq!(service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"], 1);
 }
 
-/// A leader of all shards of a service.
-fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
-    let context = Context {
+/// What the scheduler's loops of a service work with.
+fn context(service: &Service) -> Context {
+    Context {
         store: service.store.clone(),
         queue: service.queue.clone(),
         cluster: Arc::new(SingleNode::new("test", SHARDS)),
         clock: service.clock.clone(),
         replica: "test".into(),
-    };
-    Leader::new(context, Arc::new(Plans::new(plans)), Random::seeded(5))
+    }
+}
+
+/// A leader of all shards of a service.
+fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
+    Leader::new(context(service), Arc::new(Plans::new(plans)), Random::seeded(5))
 }
 
 /// Fires all that is due.
@@ -222,18 +231,101 @@ async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
     service.advance(300);
     fire(&service, &mut leader).await;
     assert_eq!(jobs(&service).await, 4, "a larger plan counts at once");
+    let usage = service.get("/v1/account").await.ok()["usage"].clone();
+    assert_eq!((&usage["jobsThisMonth"], &usage["quotaExhaustedAt"]), (&json!(4), &Value::Null));
+}
+
+/// Lets nothing be added to a table, until it is called with `false`.
+async fn refuse(service: &Service, table: &str, refuse: bool) {
+    use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
+    let mut beside = options.connect().await.expect("connected");
+    let sql = if refuse {
+        let refused = "BEGIN SELECT RAISE(ABORT, 'refused'); END";
+        format!("CREATE TRIGGER refuse BEFORE INSERT ON {table} {refused}")
+    } else {
+        "DROP TRIGGER refuse".to_owned()
+    };
+    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut beside).await.expect("done");
 }
 
 #[tokio::test]
-async fn a_plan_that_is_not_configured_runs_nothing() {
-    let service = limited(free()).await;
-    let mut leader = leader(&service, Vec::new());
+async fn a_firing_that_fails_costs_nothing() {
+    let plan = Plan { jobs_per_month: Some(20), ..free() };
+    let service = limited(plan.clone()).await;
+    let mut leader = leader(&service, vec![plan]);
     let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
     fire(&service, &mut leader).await;
     service.advance(300);
+    refuse(&service, "jobs", true).await;
+    for _ in 0..30 {
+        fire(&service, &mut leader).await;
+    }
+    refuse(&service, "jobs", false).await;
     fire(&service, &mut leader).await;
-    assert_eq!(jobs(&service).await, 0);
-    assert_eq!(skips(&service, &schedule).await, [("quota".into(), 1)]);
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
+    let account = service.get("/v1/account").await.ok().clone();
+    assert_eq!(account["usage"]["jobsThisMonth"], 1);
+}
+
+#[tokio::test]
+async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
+    let service = limited(free()).await;
+    let mut leader = leader(&service, vec![free()]);
+    let every_five = json!({ "cronExpression": "*/5 * * * *" });
+    let schedule = id(&service.create(every_five.clone()).await);
+    let stranger = service.stranger().await;
+    for _ in 0..8 {
+        let call = service.call("POST", "/v1/schedules").key(&stranger);
+        call.json(&schedule_with(every_five.clone())).send().await.ok();
+    }
+    fire(&service, &mut leader).await;
+    service.advance(300);
+    refuse(&service, "account_months", true).await;
+    fire(&service, &mut leader).await;
+    let others = service.call("GET", "/v1/jobs").key(&stranger).send().await;
+    assert_eq!(others.ok()["total"], 8, "those of an account that is not limited");
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (0, vec![]));
+    refuse(&service, "account_months", false).await;
+    service.advance(6);
+    fire(&service, &mut leader).await;
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_another_counts_and_a_skipped_tick_does_not() {
+    let plan = Plan { jobs_per_month: Some(4), shortest_interval: None, ..free() };
+    let service = limited(plan.clone()).await;
+    let mut leader = leader(&service, vec![plan]);
+    let fields = json!({ "cronExpression": "*/5 * * * *", "overlapPolicy": "queue_one" });
+    let schedule = id(&service.create(fields).await);
+    fire(&service, &mut leader).await;
+    for _ in 0..6 {
+        service.advance(300);
+        fire(&service, &mut leader).await;
+    }
+    assert_eq!(jobs(&service).await, 2, "one that is active, and one that waits");
+    assert_eq!(skips(&service, &schedule).await, [("overlap".into(), 4)]);
+    assert_eq!(service.get("/v1/account").await.ok()["usage"]["quotaExhaustedAt"], Value::Null);
+}
+
+#[tokio::test]
+async fn ticks_wait_for_a_plan_that_is_not_configured() {
+    let service = limited(free()).await;
+    let every_five = json!({ "cronExpression": "*/5 * * * *" });
+    let schedule = id(&service.create(every_five).await);
+    let mut ignorant = leader(&service, Vec::new());
+    fire(&service, &mut ignorant).await;
+    for _ in 0..2 {
+        service.advance(300);
+        fire(&service, &mut ignorant).await;
+    }
+    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (0, vec![]));
+    let usage = service.get("/v1/account").await.ok()["usage"].clone();
+    assert_eq!((&usage["jobsThisMonth"], &usage["quotaExhaustedAt"]), (&json!(0), &Value::Null));
+    fire(&service, &mut leader(&service, vec![free()])).await;
+    assert_eq!(jobs(&service).await, 2, "a late one and a recent one");
+    assert_eq!(skips(&service, &schedule).await, []);
 }
 
 #[tokio::test]
@@ -281,4 +373,40 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
     assert_eq!(jobs(&service).await, 2, "what has become due since then");
     assert_eq!(skips(&service, &schedule).await, [("suspended".into(), 5)]);
     service.patch(&path, &json!({ "name": "new" })).await.ok();
+}
+
+#[tokio::test]
+async fn history_ends_when_the_plan_says() {
+    let plan = Plan { history_days: Some(7), ..Plan::unlimited("free") };
+    let service = limited(plan.clone()).await;
+    let (schedule, old) = service.job().await;
+    let path = format!("/v1/jobs/{old}");
+    service.call("POST", &format!("{path}/cancel")).send().await.ok();
+    assert_eq!(jobs(&service).await, 1);
+    service.advance(8 * 86_400);
+    service.call("POST", &format!("/v1/schedules/{schedule}/trigger")).send().await.ok();
+    let actions = async || {
+        let log = service.get("/v1/audit-log").await.ok()["entries"].clone();
+        let actions = log.as_array().expect("entries").iter().map(|one| one["action"].clone());
+        actions.collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(&service).await, 1, "the young one");
+    service.get(&path).await.refused(404, "NOT_FOUND", "Job not found");
+    assert_eq!(actions().await, ["schedule.triggered"]);
+
+    // What is not shown is there for a while, and then removed.
+    set_plan(&service, "unlimited").await;
+    assert_eq!(jobs(&service).await, 2);
+    service.get(&path).await.ok();
+    set_plan(&service, "free").await;
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let keep = PrunerSettings { history: days(35), audit_log: days(365) };
+    let mut pruner = Pruner::new(context(&service), keep, Arc::new(Plans::new([plan])));
+    pruner.run_once(service.clock.now()).await.expect("pruned");
+    set_plan(&service, "unlimited").await;
+    assert_eq!(jobs(&service).await, 1);
+    let set = "account.plan_set";
+    let mut left = actions().await;
+    left.sort_by_key(ToString::to_string);
+    assert_eq!(left, [set, set, set, "schedule.triggered"]);
 }

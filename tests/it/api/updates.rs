@@ -101,7 +101,7 @@ async fn due_ticks_that_a_change_drops_are_recorded() {
     assert_eq!(skips.ok(), &json!({ "skips": expected, "nextCursor": null }));
     let query = SkipQuery { from: None, to: None, after: None, limit: 10 };
     let page = service.store.skips(service.account.id, schedule, &query).await.expect("read");
-    assert_eq!(page.skips[0].reason, SkipReason::Superseded);
+    assert_eq!(page.skips[0].reason, SkipReason::Superseded.as_str());
 }
 
 #[tokio::test]

@@ -113,6 +113,15 @@ fn an_account_has_a_plan() {
     run_with(&["account", "resume", "bob"]);
     assert_eq!(state(&run_with(&["account", "list"]), "bob"), ["active", "free"]);
 
+    let accounts = "[accounts]\nplan = \"free\"\n";
+    let plans = std::fs::read_to_string(path.join("p.toml")).expect("read");
+    std::fs::write(path.join("q.toml"), format!("{accounts}{plans}")).expect("written");
+    result(path, &["account", "create", "eve", "--config", "q.toml"]);
+    assert_eq!(state(&run_with(&["account", "list"]), "eve"), ["active", "free"]);
+    std::fs::write(path.join("q.toml"), accounts).expect("written");
+    let refused = complaint(path, &["account", "create", "carol", "--config", "q.toml"], 2);
+    assert!(refused.contains("must be unlimited or a plan"), "{refused}");
+
     // Without the file nobody knows what these accounts may.
     let ports = ["--http-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
     let refused = run(path, &[&["serve"][..], &ports].concat());
@@ -130,4 +139,26 @@ fn an_account_has_ten_keys_at_most() {
     }
     let refused = complaint(path, &["key", "create", "--account", "alice"], 1);
     assert!(refused.contains("10 keys"), "{refused}");
+}
+
+#[test]
+fn an_account_is_deleted_by_who_means_it() {
+    let folder = folder();
+    let path = folder.path();
+    let id = result(path, &["account", "create", "alice"]);
+    result(path, &["key", "create", "--account", "alice"]);
+    complaint(path, &["account", "delete", "bob", "--yes"], 1);
+    let refused = complaint(path, &["account", "delete", "alice"], 2);
+    assert!(refused.contains("--yes"), "{refused}");
+    let said = result(path, &["account", "delete", "alice", "--yes", "--no-wait"]);
+    assert!(said.starts_with("alice is deleted"), "{said}");
+    complaint(path, &["account", "delete", "alice", "--yes"], 1);
+    complaint(path, &["key", "list", "--account", "alice"], 1);
+    assert!(!result(path, &["account", "list"]).contains("alice"));
+    let deleted = result(path, &["account", "list", "--deleted"]);
+    let row: Vec<&str> = deleted.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!((row[0], row[1]), (id.trim(), "alice"), "{deleted}");
+    assert!(row[3].starts_with("operator:") && row[4].starts_with("host:"), "{deleted}");
+    assert!(deleted.contains("not yet"), "{deleted}");
+    result(path, &["account", "create", "alice"]);
 }

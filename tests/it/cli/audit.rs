@@ -7,17 +7,19 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::{folder, result};
 
-/// The commands that change no data of an account by themselves.
-const OTHERS: [&str; 22] = [
+/// The commands that change no data of an account that stays. Who has deleted one is kept apart from
+/// the log, which goes with it: `account list --deleted`.
+const OTHERS: [&str; 23] = [
     "dev",
     "serve",
     "migrate",
     "cluster",
     "copy",
+    "account delete",
+    "account export",
     "account list",
     "account show",
     "account members",
-    "user create",
     "user list",
     "user disable",
     "user enable",
@@ -34,7 +36,7 @@ const OTHERS: [&str; 22] = [
 ];
 
 /// The changing ones.
-const CHANGING: [&str; 11] = [
+const CHANGING: [&str; 12] = [
     "account create",
     "account set-plan",
     "account suspend",
@@ -43,6 +45,7 @@ const CHANGING: [&str; 11] = [
     "account set-role",
     "account remove-user",
     "account invite",
+    "user create",
     "key create",
     "key rotate",
     "key revoke",
@@ -91,6 +94,9 @@ async fn every_changing_command_writes_exactly_one_entry() {
     let row = list.lines().nth(1).expect("a key");
     let key = row.split_whitespace().next().expect("an id").to_owned();
     result(path, &["key", "rotate", &key, "--overlap", "1h"]);
+    let list = result(path, &["key", "list", "--account", "alice"]);
+    let newest = list.lines().nth(1).and_then(|row| row.split_whitespace().next());
+    let both = format!("{key} {}", newest.expect("the new one"));
     // The second time changes nothing.
     for _ in 0..2 {
         result(path, &["key", "revoke", &key]);
@@ -104,17 +110,25 @@ async fn every_changing_command_writes_exactly_one_entry() {
     result(path, &["account", "add-user", "alice", "bob@example.com", "--role", "viewer"]);
     result(path, &["account", "set-role", "alice", "bob@example.com", "--role", "member"]);
     result(path, &["account", "remove-user", "alice", "bob@example.com"]);
+    result(path, &["user", "create", "cy@example.com", "--account", "alice", "--role", "viewer"]);
+    let settings = "[http]\npublic_url = \"https://punctual.example\"\n";
+    std::fs::write(path.join("p.toml"), settings).expect("written");
+    let invite = ["account", "invite", "alice", "dan@example.com", "--role", "member"];
+    result(path, &[&invite[..], &["--config", "p.toml"]].concat());
     result(path, &["account", "list"]);
     let entries = entries(path).await;
     let told: Vec<_> =
         entries.iter().map(|(_, action, object, _)| (&**action, &**object)).collect();
     let (account, users) = (account.trim(), result(path, &["user", "list"]));
     let mut users = users.lines().skip(1).filter_map(|row| row.split_whitespace().next());
-    let (ann, bob) = (users.next().expect("a user"), users.next().expect("another one"));
+    let mut user = || users.next().expect("a user");
+    let (ann, bob, cy) = (user(), user(), user());
+    let invitation = &entries.last().expect("an entry").2;
+    assert!(invitation.starts_with("inv_"), "{invitation}");
     let expected = [
         ("account.created", account),
         ("key.created", &*key),
-        ("key.rotated", &*key),
+        ("key.rotated", &*both),
         ("key.revoked", &*key),
         ("account.suspended", account),
         ("account.resumed", account),
@@ -122,6 +136,8 @@ async fn every_changing_command_writes_exactly_one_entry() {
         ("member.added", bob),
         ("member.role_set", bob),
         ("member.removed", bob),
+        ("member.added", cy),
+        ("invitation.created", invitation),
     ];
     assert_eq!(told, expected);
     for (actor, _, _, origin) in &entries {

@@ -4,6 +4,7 @@ mod accounts;
 mod audit;
 mod secrets;
 mod service;
+mod signing;
 mod texts;
 mod users;
 

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use punctual::domain::plan::Plan;
 use serde_json::{Value, json};
 
 use crate::harness::app::Service;
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::{until, within};
+use crate::harness::wait::{live_for, until, within};
 
 /// The most requests that were under way at the same time.
 fn most_at_once(target: &Recorder) -> usize {
@@ -57,6 +58,29 @@ async fn no_account_has_more_under_way_than_its_cap() {
 }
 
 #[tokio::test]
+async fn no_account_has_more_under_way_than_its_plan_allows() {
+    let plan = Plan { concurrent_attempts: Some(3), ..Plan::unlimited("three") };
+    let service = Service::on(&[], plan).await;
+    let slow = service.api.create(&service.target.url("/hang"), json!({})).await;
+    let jobs = trigger_often(&service.api, &slow, 20).await;
+    until("the plan is full", async || (service.target.count() == 3).then_some(())).await;
+    // Another account is not kept waiting by those that are put back.
+    let stranger = service.stranger("unlimited").await;
+    let other = Recorder::start().await;
+    let quick = stranger.create(&other.url("/slow/30"), json!({})).await;
+    for id in trigger_often(&stranger, &quick, 10).await {
+        assert_eq!(stranger.finished(&id).await["status"], "SUCCESS");
+    }
+    assert!(most_at_once(&other) > 3, "of an account without a limit");
+    assert_eq!(service.target.count(), 3);
+    service.target.release();
+    for id in jobs {
+        assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
+    }
+    assert_eq!(most_at_once(&service.target), 3);
+}
+
+#[tokio::test]
 async fn no_host_has_more_under_way_than_its_cap() {
     let service = Service::with(&[("executor.per_host", "4")]).await;
     let other = Recorder::start().await;
@@ -90,6 +114,8 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     service.api.call("PATCH", &path, Some(&itself)).await.expect("an answer").data();
     service.api.trigger(&schedule).await;
     let refused = until("one is refused", async || {
+        // So seldom that the limit of the key that looks is enough until patience ends.
+        live_for(Duration::from_millis(150)).await;
         service.api.get("/v1/jobs?status=FAILED").await.data()["jobs"].as_array()?.first().cloned()
     })
     .await;

@@ -6,6 +6,7 @@ mod load;
 mod requests;
 mod responses;
 mod retries;
+mod signing;
 mod ticks;
 
 use serde_json::Value;

@@ -1,13 +1,15 @@
 //! The service in this process, on ports of its own.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use punctual::accounts::KeyRequest;
 use punctual::app::{App, Ended};
 use punctual::config::{Config, Sources, load};
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
-use punctual::domain::plan::UNLIMITED;
+use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tempfile::TempDir;
@@ -46,10 +48,17 @@ impl Service {
 
     /// The same with these settings over the usual ones.
     pub async fn with(settings: &[(&'static str, &str)]) -> Self {
+        Self::on(settings, Plan::unlimited(UNLIMITED)).await
+    }
+
+    /// The same, with the account on a plan.
+    pub async fn on(settings: &[(&'static str, &str)], plan: Plan) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let config = config(folder.path(), settings);
+        let mut config = config(folder.path(), settings);
+        let name = plan.name.clone();
+        config.plans = Arc::new(Plans::new([plan]));
         let app = App::start(&config).await.expect("it starts");
-        let key = new_key(&app, "first").await;
+        let key = new_key(&app, "first", &name).await;
         let api = ApiClient::new(app.public_address().expect("it serves the API"), &key);
         let target = Recorder::start().await;
         Self { app: Some(app), api, target, config, key, folder }
@@ -61,7 +70,7 @@ impl Service {
 
     /// A client of another account.
     pub async fn stranger(&self, name: &str) -> ApiClient {
-        self.api.with_key(&new_key(self.app(), name).await)
+        self.api.with_key(&new_key(self.app(), name, UNLIMITED).await)
     }
 
     /// Another key of the same account.
@@ -74,6 +83,22 @@ impl Service {
             .expect("made")
             .reveal()
             .to_owned()
+    }
+
+    /// The secrets that requests of the usual account are signed with, newest first.
+    pub async fn signing_secrets(&self) -> Vec<String> {
+        let accounts = self.app().accounts();
+        let account = accounts.named("first").await.expect("the usual one");
+        let secrets = accounts.signing_secrets(&account).await.expect("listed");
+        secrets.into_iter().filter_map(|one| Some(one.secret?.reveal().to_string())).collect()
+    }
+
+    /// Gives the usual account a new one.
+    pub async fn rotate_signing_secret(&self, overlap: Duration) {
+        let accounts = self.app().accounts();
+        let account = accounts.named("first").await.expect("the usual one");
+        let rotated = accounts.rotate_signing_secret(Author::SERVICE, &account, overlap).await;
+        rotated.expect("rotated");
     }
 
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
@@ -99,8 +124,8 @@ fn config(folder: &Path, settings: &[(&'static str, &str)]) -> Config {
     load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}")).config
 }
 
-async fn new_key(app: &App, name: &str) -> String {
-    let account = app.accounts().create(Author::SERVICE, name, UNLIMITED).await.expect("made");
+async fn new_key(app: &App, name: &str, plan: &str) -> String {
+    let account = app.accounts().create(Author::SERVICE, name, plan).await.expect("made");
     app.accounts()
         .create_key(Author::SERVICE, &account, &key_request())
         .await

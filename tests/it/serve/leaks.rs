@@ -10,7 +10,7 @@ use serde_json::json;
 use sqlx::AssertSqlSafe;
 
 use super::world::World;
-use crate::harness::client::ApiClient;
+use crate::harness::client::{ApiClient, schedule};
 use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::servers::{free_port, shared};
@@ -31,7 +31,13 @@ async fn do_everything(api: &ApiClient) {
         "headers": json!({ "X-Token": SEALED[0] }).to_string(),
         "body": SEALED[1],
         "maxRetries": 2,
+        "signRequests": true,
     });
+    // The answer, which shows them, is kept.
+    let (once, schedule) = (api.once("leaks"), schedule("http://127.0.0.1/", fields.clone()));
+    let kept = once.post("/v1/schedules", &schedule).await;
+    assert_eq!(kept.data()["body"], SEALED[1]);
+    assert_eq!(once.post("/v1/schedules", &schedule).await.body, kept.body);
     let nobody = format!("http://127.0.0.1:{}/", free_port());
     for endpoint in [target.url("/ok"), target.url("/seq/500,200"), target.url("/seq/404"), nobody]
     {
@@ -42,6 +48,7 @@ async fn do_everything(api: &ApiClient) {
     }
     let hits = target.hits();
     assert!(!hits.is_empty() && hits.iter().all(|hit| hit.header("x-token") == SEALED[0]));
+    assert!(hits.iter().all(|hit| hit.headers.contains_key("webhook-signature")));
     for refused in [
         json!({ "headers": format!("{{\"X-A\": 1, {REFUSED}}}"), "body": { "a": REFUSED } }),
         json!({ "headers": json!({ "Host": REFUSED }).to_string() }),
@@ -54,6 +61,17 @@ async fn do_everything(api: &ApiClient) {
     let reply = api.with_key(&format!("pnc_{REFUSED}")).get("/v1/schedules").await;
     assert_eq!(reply.status, 401);
 }
+
+/// What is secret of signing secrets that were shown one a line.
+fn signing_secrets(shown: &str) -> [&str; 2] {
+    let mut secrets = shown.lines().filter_map(|line| line.strip_prefix("whsec_"));
+    let mut next = || secrets.next().expect("two secrets");
+    [next(), next()]
+}
+
+/// As `signing_secrets` needs them.
+const ROTATE: [&str; 4] = ["signing", "rotate", "--account", "first"];
+const SHOW: [&str; 4] = ["signing", "show", "--account", "first"];
 
 fn metrics(operations: SocketAddr) -> String {
     let mut stream = TcpStream::connect(operations).expect("connected");
@@ -83,11 +101,14 @@ async fn of_one_machine() {
     let operations = format!("127.0.0.1:{}", free_port());
     let mut server = one.launch(&[("PUNCTUAL_OPS_LISTEN", operations.clone())]);
     server.ready().await;
+    one.run(&ROTATE);
+    let shown = one.run(&SHOW);
+    let [new, old] = signing_secrets(&shown);
     do_everything(&one.client(&server)).await;
-    let told: Vec<&str> = [SEALED[0], SEALED[1], QUERY, REFUSED, KEY, &one.key].to_vec();
+    let told = [SEALED[0], SEALED[1], QUERY, REFUSED, KEY, &one.key, new, old];
     let metrics = metrics(operations.parse().expect("an address"));
     assert_absent("the metrics", metrics.as_bytes(), &told);
-    let stored = [SEALED[0], SEALED[1], REFUSED, KEY, &one.key];
+    let stored = [SEALED[0], SEALED[1], REFUSED, KEY, &one.key, new, old];
     // While it runs, so that the log of writes is there too.
     let mut searched = 0;
     for file in fs::read_dir(one.data_dir()).expect("a folder") {
@@ -109,11 +130,14 @@ async fn of_a_cluster() {
     let world = World::new(&[("PUNCTUAL_LOG", "trace")]).await;
     let key = world.key();
     let replica = world.replica(&[]).await;
+    world.run(&ROTATE);
+    let shown = world.run(&SHOW);
+    let [new, old] = signing_secrets(&shown);
     do_everything(&replica.client(&key)).await;
-    let told = [SEALED[0], SEALED[1], QUERY, REFUSED, KEY, &key];
+    let told = [SEALED[0], SEALED[1], QUERY, REFUSED, KEY, &key, new, old];
     assert_absent("the metrics", metrics(replica.operations()).as_bytes(), &told);
     search_redis(&world, &told).await;
-    let stored = [SEALED[0], SEALED[1], REFUSED, KEY, &key];
+    let stored = [SEALED[0], SEALED[1], REFUSED, KEY, &key, new, old];
     let mut beside = world.beside().await;
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")

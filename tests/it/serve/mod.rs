@@ -1,6 +1,9 @@
 //! Replicas of a cluster as their operators run them: the binary, on the servers of
 //! `tests/servers`. What they share in a test is a database, and a prefix in Redis and etcd.
 
+mod commands;
+mod deletion;
+mod exporting;
 mod idempotency;
 mod leaks;
 mod moving;

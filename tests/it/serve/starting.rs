@@ -2,9 +2,11 @@
 //! alive but not ready, says which setting to look at, and becomes ready by itself.
 
 use serde_json::json;
+use sqlx::Connection;
 
 use super::relay::Relay;
 use super::world::World;
+use crate::harness::database::run;
 use crate::harness::servers::{PASSWORD, RedisServer, shared};
 
 /// The host and port in a URL of one host, and the URL with another port.
@@ -137,4 +139,18 @@ async fn a_prefix_of_another_installation_is_told() {
     stranger.stop().await;
     world.set("PUNCTUAL_CLUSTER_URL", theirs);
     world.replica(&[]).await;
+}
+
+/// Whatever it asks the store for before it is ready, it asks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_is_held_while_it_starts_is_waited_for() {
+    let world = World::new(&[]).await;
+    world.key();
+    let mut beside = world.beside().await;
+    let mut held = beside.begin().await.expect("begin");
+    run(&mut held, "LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE").await;
+    let mut replica = world.start(&[]).await;
+    replica.says("another replica is preparing the store").await;
+    held.rollback().await.expect("roll back");
+    replica.ready().await;
 }

@@ -1,9 +1,13 @@
-//! Two versions side by side (F39): a newer one has migrated the store, an older one goes on.
+//! Two versions side by side (F39): a newer one has migrated the store, an older one goes on; or the
+//! newer one waits until the older one is gone.
 
 use serde_json::json;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 
 use super::world::World;
 use crate::harness::database::run;
+use crate::harness::process::complaint;
 use crate::harness::recorder::Recorder;
 
 /// A migration of a release to come: it only adds, so `min_compatible` stays.
@@ -17,6 +21,10 @@ const EXPANDING: &str = "
     ALTER TABLE api_keys ADD COLUMN used_at bigint;
     ALTER TABLE skips ADD COLUMN note text;
     CREATE TABLE channels (id uuid PRIMARY KEY);
+    INSERT INTO audit_log (id, account_id, actor, action, object, origin)
+    SELECT gen_random_uuid(), id, 'service', 'thing.done', 'thing_1', 'service' FROM accounts;
+    INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
+    SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules;
     INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
     VALUES (9999, 'later', TRUE, '', 0);";
 
@@ -37,6 +45,8 @@ async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     let path = format!("/v1/schedules/{schedule}");
     assert_eq!(api.get(&path).await.status, 200);
     assert_eq!(api.get("/v1/schedules").await.status, 200);
+    assert_eq!(api.get(&format!("{path}/skips")).await.data()["skips"][0]["reason"], "weather");
+    assert_eq!(api.get("/v1/audit-log").await.status, 200);
     assert_eq!(api.job(&warm).await["status"], "SUCCESS");
     let changed = api.call("PATCH", &path, Some(&json!({ "isEnabled": false }))).await;
     changed.expect("an answer").data();
@@ -58,4 +68,28 @@ async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     let said = world.refusal(&[]).await;
     assert!(said.contains("use a newer punctual"), "{said}");
     assert_eq!(api.get("/v1/schedules").await.status, 200);
+}
+
+/// What is encrypted from version 3 on, a replica of version 2 would send as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn older_replicas_are_stopped_before_what_they_cannot_read_is_written() {
+    let world = World::new(&[]).await;
+    let mut beside = world.beside().await;
+    let mut known = sqlx::migrate!("migrations/postgres");
+    known.set_locking(false);
+    known.run_to(2, &mut beside).await.expect("version 2");
+    let options: PgConnectOptions = world.database.url().parse().expect("a URL");
+    let old = options.application_name("punctual scheduler").connect().await.expect("connected");
+
+    let (status, said) = complaint(world.command(&["migrate"])).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("stop all of them first; they are connected from"), "{said}");
+    let mut new = world.start(&[]).await;
+    new.says("stop all of them first").await;
+    assert_ne!(new.ask("/readyz").await.status, 200);
+    let version = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
+    let version: i64 = version.fetch_one(&mut beside).await.expect("a version");
+    assert_eq!(version, 2);
+    old.close().await.expect("closed");
+    new.ready().await;
 }

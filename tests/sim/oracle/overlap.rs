@@ -11,7 +11,7 @@ pub fn judge(case: &Case) -> Vec<String> {
     if always(OverlapPolicy::Skip) || always(OverlapPolicy::QueueOne) {
         broken.extend(beside(case));
     }
-    for skip in case.skips.iter().filter(|skip| skip.reason == SkipReason::Overlap) {
+    for skip in case.skips.iter().filter(|skip| skip.reason == SkipReason::Overlap.as_str()) {
         let blocks = |seen: &Seen, tick: Timestamp| {
             // It is in the way until its end is in the store, which is a little later.
             seen.job.scheduled_run_at < tick && seen.job.updated_at >= tick

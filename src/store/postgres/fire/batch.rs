@@ -18,6 +18,7 @@ pub(super) struct Batch {
     pub(super) schedules: Vec<ScheduleId>,
     pub(super) versions: Vec<VersionId>,
     pub(super) ticks: Vec<Timestamp>,
+    pub(super) suspensions: Vec<i64>,
     pub(super) next_ticks: Vec<Option<Timestamp>>,
     pub(super) job_places: Vec<i64>,
     pub(super) jobs: Vec<JobId>,
@@ -45,6 +46,7 @@ impl Batch {
             batch.schedules.push(firing.schedule);
             batch.versions.push(firing.version);
             batch.ticks.push(firing.tick);
+            batch.suspensions.push(firing.suspensions);
             batch.next_ticks.push(firing.next_tick);
             for job in &firing.jobs {
                 batch.job_places.push(place);

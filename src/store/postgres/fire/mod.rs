@@ -4,7 +4,7 @@
 //! rows that somebody else holds are passed over, so that the others fire on time; a second
 //! statement tells them from those that have changed. A row that was written after the statement
 //! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So
-//! what decides is in the locked rows: epoch, tick, version, switch (a disabled schedule has no
+//! what decides is in the locked rows: epoch, suspensions, tick, version, switch (a disabled schedule has no
 //! tick), policy, active and held job, the range of skips that may be extended. Two things are asked
 //! elsewhere, and neither can be wrong in a way that matters:
 //! - Whether a job exists already. One that was made while this statement waited is not made again
@@ -32,11 +32,12 @@ use crate::store::{Fence, Fired, Firing};
 use batch::Batch;
 use statements::{ANY, PLAIN, Statement};
 
-/// A row of the answer: a firing that took place, and one of the jobs that may start.
+/// A row of the answer: a firing that took place, one of its jobs, and whether that may start.
 #[derive(FromRow)]
 struct Row {
     place: Option<i64>,
     job: Option<JobId>,
+    starts: bool,
     account_id: Option<AccountId>,
     host_key: Option<HostKey>,
 }
@@ -73,10 +74,10 @@ pub(super) async fn fire(
         rows.append(&mut fired);
     }
     rows.sort_unstable_by_key(|row| (row.place, row.job));
-    let Done { tickets, advanced, stale } = done(fence, now, &firings, &rows);
+    let Done { tickets, held, advanced, stale } = done(fence, now, &firings, &rows);
     let passed = still_due(connection, fence, now, &firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
-    Ok(Fired::Done { tickets, advanced, stale, busy })
+    Ok(Fired::Done { tickets, held, advanced, stale, busy })
 }
 
 /// Without a row in the answer the fence did not hold.
@@ -100,7 +101,7 @@ async fn run(
         .bind(&batch.jobs)
         .bind(&batch.triggers);
     if !statement.places {
-        return Ok(query.fetch_all(connection).await?);
+        return Ok(query.bind(&batch.suspensions).fetch_all(connection).await?);
     }
     let (first, last) = bounds(batch.jobs.iter().copied());
     let query = query
@@ -112,7 +113,8 @@ async fn run(
         .bind(&batch.skips_to)
         .bind(&batch.skip_counts)
         .bind(&batch.reasons)
-        .bind(counted(SKIP_COUNT_CAP));
+        .bind(counted(SKIP_COUNT_CAP))
+        .bind(&batch.suspensions);
     Ok(query.fetch_all(connection).await?)
 }
 
@@ -148,20 +150,25 @@ async fn still_due(
 /// What a batch has done, before it is known why some of it was not.
 struct Done {
     tickets: Vec<Ticket>,
+    held: Vec<JobId>,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
 }
 
 /// What the rows say.
 fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done {
-    let (mut tickets, mut took_place) = (Vec::new(), vec![false; firings.len()]);
+    let (mut tickets, mut held) = (Vec::new(), Vec::new());
+    let mut took_place = vec![false; firings.len()];
     for row in rows {
         let place = row.place.and_then(|place| usize::try_from(place).ok());
         if let Some(took_place) = place.and_then(|place| took_place.get_mut(place)) {
             *took_place = true;
         }
-        if let (Some(job), Some(account), Some(host)) = (row.job, row.account_id, row.host_key) {
-            tickets.push(Ticket { job, shard: fence.shard, account, host, start: now });
+        match (row.job, row.account_id, row.host_key) {
+            (Some(job), Some(account), Some(host)) if row.starts => {
+                tickets.push(Ticket { job, shard: fence.shard, account, host, start: now });
+            }
+            (job, ..) => held.extend(job),
         }
     }
     let (mut advanced, mut stale) = (Vec::new(), Vec::new());
@@ -172,5 +179,5 @@ fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done 
             stale.push(firing.schedule);
         }
     }
-    Done { tickets, advanced, stale }
+    Done { tickets, held, advanced, stale }
 }

@@ -8,23 +8,28 @@ use crate::runtime::faults::Defect;
 /// with a policy other than `allow`, the first that is not there yet starts if none is active, the
 /// next is held if there is room, the others are skips.
 ///
+/// Nothing is due that was read before an account was suspended or resumed: the fence's row counts
+/// that, and is locked here as the epoch's is.
+///
 /// The state's rows are locked one by one, after the fence's, in the order of the batch, which is
 /// that of their ids. When they are written they are joined by the shard of another row and not by
 /// the parameter, although it is the same: otherwise the planner may read the whole shard.
 const FIRE: &str = "
 WITH fence AS MATERIALIZED (
-    SELECT shard FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
+    SELECT shard, suspensions FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
 ), due AS MATERIALIZED (
     SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id, st.held_job_id,
            st.open_skip
     FROM fence
-    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[])
-         AS w (place, schedule, version, tick, next_tick)
+    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
+                      $21::bigint[])
+         AS w (place, schedule, version, tick, next_tick, suspensions)
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
           AND s.version_id = w.version AND s.next_tick <= $3
+          AND fence.suspensions = w.suspensions
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), wanted AS (
@@ -113,27 +118,28 @@ WITH fence AS MATERIALIZED (
     WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
     RETURNING o.place, o.schedule_id, o.account_id, o.host_key
 )
-SELECT a.place, m.id AS job, a.account_id, a.host_key
+SELECT a.place, m.id AS job, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key
 FROM fence
-LEFT JOIN (advanced AS a
-           LEFT JOIN made AS m ON m.schedule_id = a.schedule_id AND m.wake_at IS NOT NULL) ON true";
+LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
 
 /// For firings without skips of schedules whose jobs may overlap, which nearly all are: no job has
 /// to be placed among others. Of a schedule that has another policy by now, or no longer the tick
 /// and the version, nothing is changed. A job follows the open range of skips, so that one ends.
 const FIRE_PLAIN: &str = "
 WITH fence AS MATERIALIZED (
-    SELECT shard FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
+    SELECT shard, suspensions FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
 ), due AS MATERIALIZED (
     SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts
     FROM fence
-    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[])
-         AS w (place, schedule, version, tick, next_tick)
+    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
+                      $12::bigint[])
+         AS w (place, schedule, version, tick, next_tick, suspensions)
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
           AND s.version_id = w.version AND s.overlap_policy = 'allow' AND s.next_tick <= $3
+          AND fence.suspensions = w.suspensions
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), made AS (
@@ -151,7 +157,7 @@ WITH fence AS MATERIALIZED (
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
     RETURNING d.place, d.schedule_id, d.account_id, d.host_key
 )
-SELECT a.place, m.id AS job, a.account_id, a.host_key
+SELECT a.place, m.id AS job, true AS starts, a.account_id, a.host_key
 FROM fence
 LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
 

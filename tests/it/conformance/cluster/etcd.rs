@@ -14,6 +14,7 @@ pub fn join(url: &str, clock: &Clock, change: impl FnOnce(&mut Settings)) -> Rep
         servers: ServerSettings::parse(url, None, None).expect("valid"),
         name: format!("replica-{:08x}", random.bits() >> 96),
         leads: true,
+        executes: true,
         shards: SHARDS,
         installation: "test".to_owned(),
         lease_time: LEASE,

@@ -41,6 +41,26 @@ pub async fn a_window_without_room_counts_nothing(queue: &SharedQueue) {
     assert_eq!(counted.standings[0].remaining, 2);
 }
 
+pub async fn a_request_is_given_back_while_its_window_lasts(queue: &SharedQueue) {
+    let windows = [(60, 2), (3_600, 5)]
+        .map(|(seconds, limit)| Window { span: Duration::from_secs(seconds), limit });
+    let count = async |now| {
+        let verdict = queue.count("user:1", &windows, at(now)).await.expect("counted");
+        (verdict.allowed, verdict.standings[0].remaining, verdict.standings[1].remaining)
+    };
+    let give_back = async |now| {
+        queue.give_back("user:1", &windows, at(now)).await.expect("given back");
+    };
+    give_back(0).await;
+    assert_eq!(count(0).await, (true, 1, 4), "there was nothing to give back");
+    assert_eq!(count(0).await, (true, 0, 3));
+    give_back(1).await;
+    assert_eq!(count(2).await, (true, 0, 3));
+    assert_eq!(count(2).await, (false, 0, 3));
+    give_back(60_000).await;
+    assert_eq!(count(60_001).await, (true, 1, 3), "the minute is another one");
+}
+
 pub async fn no_more_are_let_through_at_once_than_the_limit(queue: &SharedQueue) {
     let minute = Window { span: Duration::from_secs(60), limit: 10 };
     let mut callers = tokio::task::JoinSet::new();

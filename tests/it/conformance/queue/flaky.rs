@@ -25,6 +25,10 @@ macro_rules! repeatable {
 
 #[async_trait]
 impl Queue for FlakyQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        repeatable!(self.adopt(shard, epoch))
+    }
+
     async fn rebuild(
         &self,
         shard: ShardId,
@@ -82,6 +86,11 @@ impl Queue for FlakyQueue {
     /// Nobody counts again: it would be another request.
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
         self.faults.never_repeated("count", || self.inner.count(subject, windows, now)).await
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        let given = || self.inner.give_back(subject, windows, now);
+        self.faults.never_repeated("give_back", given).await
     }
 
     async fn ping(&self) -> Result<()> {

@@ -84,6 +84,23 @@ pub async fn a_rebuild_of_a_lower_epoch_changes_nothing(queue: &SharedQueue) {
     assert_eq!(queue.due(SHARD, Epoch(10), at(9), 9).await.expect("asked"), none);
 }
 
+pub async fn an_index_is_adopted_as_it_is(queue: &SharedQueue) {
+    let none = queue.adopt(SHARD, EPOCH).await.expect("asked");
+    assert_eq!(none, Index::Foreign, "there is nothing to adopt");
+    queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
+    let older = queue.adopt(SHARD, Epoch(EPOCH.0 - 1)).await.expect("asked");
+    assert_eq!(older, Index::Foreign, "the leader of the higher epoch has the index");
+    let newer = Epoch(EPOCH.0 + 3);
+    assert_eq!(queue.adopt(SHARD, newer).await.expect("adopted"), Index::Own(()));
+    let old = queue.set_due(SHARD, EPOCH, &[(schedule(1), None)]).await.expect("asked");
+    assert_eq!(old, Index::Foreign, "the leader before has it no more");
+    let only = Due { schedules: vec![(schedule(1), at(1))], next: None };
+    let kept = queue.due(SHARD, newer, at(9), 9).await.expect("asked");
+    assert_eq!(kept, Index::Own(only));
+    let other = queue.adopt(ShardId(4), newer).await.expect("asked");
+    assert_eq!(other, Index::Foreign, "each shard has its own");
+}
+
 pub async fn thousands_of_entries_come_in_order(queue: &SharedQueue) {
     let made = |n: i64| Timestamp::from_millis(at(0).as_millis() + n * 1_000_000_000);
     let entries: Vec<_> = (0..2_300_i64)

@@ -50,6 +50,7 @@ macro_rules! every_case {
                 an_index_belongs_to_one_epoch_and_shard,
                 a_rebuild_replaces_everything,
                 a_rebuild_of_a_lower_epoch_changes_nothing,
+                an_index_is_adopted_as_it_is,
                 thousands_of_entries_come_in_order,
                 hints_are_taken_once_and_wake_the_leader,
                 a_hint_of_all_stands_beside_the_others,
@@ -68,6 +69,7 @@ macro_rules! every_case {
                 it_takes_writes,
                 requests_are_counted_in_all_windows_or_none,
                 a_window_without_room_counts_nothing,
+                a_request_is_given_back_while_its_window_lasts,
                 no_more_are_let_through_at_once_than_the_limit,
             }
         }

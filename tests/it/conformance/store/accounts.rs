@@ -3,7 +3,7 @@ use std::time::Duration;
 use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, JobId, KeyId};
-use punctual::store::{Account, KeyCreated, NewJob, NewKey, Rotated, Rotation};
+use punctual::store::{Account, KeyCreated, KeyUse, NewJob, NewKey, Rotated, Rotation};
 
 use super::world::{World, minute};
 
@@ -99,6 +99,39 @@ pub async fn a_rotated_key_and_its_successor_overlap(w: &World) {
     assert!(known.digest.matches(&KeyDigest([8; 32])));
 }
 
+/// A key that is only left until the overlap is over is rotated again: by somebody who has lost what
+/// took its place.
+pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &World) {
+    let long = NewKey { expires_at: Some(minute(1_000)), ..new_key(2) };
+    for key in [new_key(1), long] {
+        w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
+    }
+    let write = w.write(minute(30));
+    for (old, new) in [(1, 3), (1, 4), (2, 5), (2, 6)] {
+        let rotated = w.store.rotate_key(&write, &rotation(old, new)).await.expect("rotate");
+        assert_eq!(rotated, Rotated::Done);
+    }
+    let keys = w.store.keys(w.account).await.expect("list");
+    let of = |number| keys.iter().find(|key| key.id == new_key(number).id).expect("a key");
+    assert_eq!((of(3).expires_at, of(4).expires_at), (None, None));
+    assert_eq!((of(5).expires_at, of(6).expires_at), (Some(minute(1_030)), Some(minute(1_030))));
+}
+
+/// As many keys as there may be: one can take another one's place at once, and no further one.
+pub async fn a_full_account_rotates_what_ends_at_once(w: &World) {
+    for number in 1..=10 {
+        w.store.create_key(&w.write(minute(0)), &new_key(number)).await.expect("create");
+    }
+    let rotate =
+        async |rotation| w.store.rotate_key(&w.write(minute(30)), &rotation).await.expect("rotate");
+    assert_eq!(rotate(rotation(1, 11)).await, Rotated::TooMany);
+    assert_eq!(rotate(rotation(99, 12)).await, Rotated::NotFound);
+    let at_once = |old, new| Rotation { old_expires_at: minute(30), ..rotation(old, new) };
+    assert_eq!(rotate(at_once(1, 13)).await, Rotated::Done);
+    assert_eq!(rotate(at_once(1, 14)).await, Rotated::NotFound, "it works no longer");
+    assert_eq!(w.store.usage(w.account, minute(30)).await.expect("read").keys, 10);
+}
+
 pub async fn only_a_key_of_the_account_that_works_is_rotated(w: &World) {
     let expired = NewKey { expires_at: Some(minute(30)), ..new_key(1) };
     w.store.create_key(&w.write(minute(0)), &expired).await.expect("create");
@@ -141,7 +174,8 @@ pub async fn usage_counts_this_month(w: &World) {
     let last_month = "2024-04-30T23:59:59.999Z".parse().expect("an instant");
     for at in [last_month, month, minute(1)] {
         let new = NewJob { id: JobId::new(at, w.random.bits()), schedule };
-        w.store.create_job(&w.write(at), &new).await.expect("create").expect("a schedule");
+        let made = w.store.create_job(&w.write(at), &new, None).await.expect("create");
+        made.ticket().expect("a schedule");
     }
     let usage = w.store.usage(w.account, minute(2)).await.expect("count");
     assert_eq!((usage.schedules, usage.keys, usage.jobs_this_month), (2, 2, 2));
@@ -149,4 +183,41 @@ pub async fn usage_counts_this_month(w: &World) {
     assert_eq!(w.store.usage(w.account, june).await.expect("count").jobs_this_month, 0);
     let foreign = w.store.usage(w.foreign, minute(2)).await.expect("count");
     assert_eq!((foreign.schedules, foreign.keys, foreign.jobs_this_month), (0, 0, 0));
+}
+
+pub async fn the_last_use_of_keys_is_kept(w: &World) {
+    for (account, number) in [(w.account, 1), (w.account, 2), (w.foreign, 3)] {
+        let made = w.store.create_key(&w.write_for(account, minute(0)), &new_key(number)).await;
+        assert_eq!(made.expect("create"), KeyCreated::Done);
+    }
+    let note = async |uses: &[(AccountId, u128, i64)]| {
+        let uses: Vec<_> = uses
+            .iter()
+            .map(|&(account, number, at)| KeyUse {
+                account,
+                key: new_key(number).id,
+                at: minute(at),
+            })
+            .collect();
+        w.store.note_key_uses(&uses).await.expect("note");
+    };
+    let used = async |account| {
+        let keys = w.store.keys(account).await.expect("list");
+        keys.iter().rev().map(|key| key.last_used_at).collect::<Vec<_>>()
+    };
+    assert_eq!(used(w.account).await, [None, None]);
+    note(&[]).await;
+    note(&[(w.foreign, 3, 4), (w.account, 1, 5), (w.account, 9, 5)]).await;
+    assert_eq!(used(w.account).await, [Some(minute(5)), None]);
+    assert_eq!(used(w.foreign).await, [Some(minute(4))]);
+    // An older one, one of another account, and a later one.
+    note(&[(w.account, 1, 3), (w.foreign, 2, 6), (w.foreign, 3, 7)]).await;
+    assert_eq!(used(w.account).await, [Some(minute(5)), None]);
+    assert_eq!(used(w.foreign).await, [Some(minute(7))]);
+    let [own, foreign] = [w.account, w.foreign];
+    let replicas =
+        [[(own, 1, 8), (own, 2, 9), (foreign, 3, 8)], [(foreign, 3, 9), (own, 2, 8), (own, 1, 9)]];
+    futures_util::future::join_all(replicas.iter().cycle().take(20).map(|uses| note(uses))).await;
+    assert_eq!(used(w.account).await, [Some(minute(9)), Some(minute(9))]);
+    assert_eq!(used(w.foreign).await, [Some(minute(9))]);
 }

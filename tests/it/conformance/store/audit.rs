@@ -1,14 +1,15 @@
 use punctual::domain::audit::{Action, Actor, Author, Origin, ShortName};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
-use punctual::domain::{JobId, KeyId};
+use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, MemberChange, MemberChanged,
-    NewJob, StoreErrorKind, Write,
+    Account, Act, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, Joins,
+    MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, Triggered, UserCreated, Write,
 };
 
 use super::accounts::new_key;
-use super::users::{member, new_invitation};
+use super::signing::new_secret;
+use super::users::{act, address, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
 
 fn everything() -> AuditQuery {
@@ -26,7 +27,7 @@ async fn entries(w: &World) -> Vec<AuditEntry> {
 async fn last_is(w: &World, count: usize, action: Action, object: impl ToString) {
     let entries = entries(w).await;
     let last = entries.last().expect("an entry");
-    assert_eq!((entries.len(), last.action), (count, action), "{entries:?}");
+    assert_eq!((entries.len(), &*last.action), (count, action.as_str()), "{entries:?}");
     assert_eq!(last.object, object.to_string());
 }
 
@@ -50,7 +51,8 @@ pub async fn an_entry_says_who_did_what_from_where(w: &World) {
         .iter()
         .map(|entry| {
             let AuditEntry { id, actor, action, object, origin } = entry;
-            (id.timestamp(), actor.as_str(), *action, object.clone(), origin.as_str())
+            let action: Action = action.parse().expect("an action");
+            (id.timestamp(), actor.as_str(), action, object.clone(), origin.as_str())
         })
         .collect();
     let key = key.to_string();
@@ -75,7 +77,7 @@ pub async fn every_change_is_entered_once(w: &World) {
     last_is(w, 4, Action::ScheduleTriggered, id).await;
     w.run(minute(2), job, End::Succeeded).await;
     let again = JobId::new(minute(3), 1);
-    w.store.retry_job(&w.write(minute(3)), job, again).await.expect("retry");
+    w.store.retry_job(&w.write(minute(3)), job, again, None).await.expect("retry");
     last_is(w, 5, Action::JobRetried, job).await;
     w.store.cancel_job(&w.write(minute(4)), again).await.expect("cancel");
     last_is(w, 6, Action::JobCancelled, again).await;
@@ -96,36 +98,72 @@ pub async fn every_change_is_entered_once(w: &World) {
     last_is(w, 13, Action::AccountSuspended, w.account).await;
     w.store.set_suspended(&w.write(minute(12)), false).await.expect("resume");
     last_is(w, 14, Action::AccountResumed, w.account).await;
+    let new = new_secret(1, minute(20));
+    w.store.rotate_signing_secret(&w.write(minute(13)), &new).await.expect("rotate");
+    last_is(w, 15, Action::SigningSecretRotated, new.id).await;
 }
 
 pub async fn who_belongs_to_an_account_is_entered(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     let bob = member(w, "bob", Role::Member).await;
     let before = entries(w).await.len();
-    let change = async |change| {
-        let changed = w.store.change_member(&w.write(minute(2)), bob, change).await;
+    let change = async |at, change| {
+        let changed = w.store.change_member(&w.write(minute(at)), bob, change).await;
         assert_eq!(changed.expect("change"), MemberChanged::Done);
     };
     // The second time changes nothing.
     for _ in 0..2 {
-        change(MemberChange::Set(Role::Viewer)).await;
+        change(2, MemberChange::Set(Role::Viewer)).await;
         last_is(w, before + 1, Action::MemberRoleSet, bob).await;
     }
-    change(MemberChange::Remove).await;
+    change(3, MemberChange::Remove).await;
     last_is(w, before + 2, Action::MemberRemoved, bob).await;
     for _ in 0..2 {
-        change(MemberChange::Add(Role::Member)).await;
+        change(4, MemberChange::Add(Role::Member)).await;
         last_is(w, before + 3, Action::MemberAdded, bob).await;
     }
-    let leave = w.store.change_member(&w.write(minute(3)), ann, MemberChange::Remove).await;
+    let leave = w.store.change_member(&w.write(minute(5)), ann, MemberChange::Remove).await;
     assert_eq!(leave.expect("change"), MemberChanged::LastOwner);
     let invitation = new_invitation(1, "cy");
-    w.store.create_invitation(&w.write(minute(4)), &invitation).await.expect("invite");
+    w.store.create_invitation(&w.write(minute(6)), &invitation).await.expect("invite");
     last_is(w, before + 4, Action::InvitationCreated, invitation.id).await;
     for _ in 0..2 {
-        w.store.delete_invitation(&w.write(minute(5)), invitation.id).await.expect("take back");
+        w.store.delete_invitation(&w.write(minute(7)), invitation.id).await.expect("take back");
         last_is(w, before + 5, Action::InvitationTakenBack, invitation.id).await;
     }
+}
+
+pub async fn who_joins_is_entered_once(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    // In the same instant as the account.
+    let told =
+        entries(w).await.into_iter().find(|entry| entry.action == Action::MemberAdded.as_str());
+    assert_eq!(told.expect("an entry").object, ann.to_string());
+    let [bobs, cys] = [(1, "bob"), (2, "cy")].map(|(n, name)| new_invitation(n, name));
+    for invitation in [&bobs, &cys] {
+        w.store.create_invitation(&w.write(minute(1)), invitation).await.expect("invite");
+    }
+    let bob = user(w, "bob").await;
+    let author = Author { actor: Actor::User(bob), ..Author::SERVICE };
+    let by_bob = Act { author, ..act(w, minute(2)) };
+    for _ in 0..2 {
+        w.store.accept_invitation(&by_bob, bob, bobs.digest).await.expect("accept");
+        last_is(w, 5, Action::InvitationAccepted, bobs.id).await;
+    }
+    assert_eq!(entries(w).await[4].actor, bob.to_string());
+    let cy = NewUser { id: UserId::new(minute(3), 7), email: address("cy"), password: hash("x") };
+    let invited = Joins::Invited(digest(2));
+    let made = w.store.create_user(&act(w, minute(3)), &cy, &invited).await.expect("create");
+    assert_eq!(made, UserCreated::Created);
+    last_is(w, 6, Action::InvitationAccepted, cys.id).await;
+
+    let id = AccountId::new(minute(4), 8);
+    let dan = NewUser { id: UserId::new(minute(4), 8), email: address("dan"), password: hash("x") };
+    let new = Joins::New(Account::new(id, "dans", minute(4)));
+    w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
+    let page = w.store.audit_log(id, &everything()).await.expect("list");
+    let told: Vec<_> = page.entries.iter().map(|one| (one.action, one.object.clone())).collect();
+    assert_eq!(told, [(Action::AccountCreated.as_str().to_owned(), id.to_string())]);
 }
 
 pub async fn what_changes_nothing_is_not_entered(w: &World) {
@@ -140,8 +178,9 @@ pub async fn what_changes_nothing_is_not_entered(w: &World) {
     assert_eq!(changed, Changed::Stale);
     w.store.change_schedule(&write(), gone, &stale).await.expect("change");
     assert!(!w.store.delete_schedule(&write(), gone).await.expect("delete"));
-    assert_eq!(w.store.create_job(&write(), &new(gone)).await.expect("create"), None);
-    w.store.retry_job(&write(), missing, JobId::new(minute(1), 8)).await.expect("retry");
+    let made = w.store.create_job(&write(), &new(gone), None).await.expect("create");
+    assert_eq!(made, Triggered::NoSuchSchedule);
+    w.store.retry_job(&write(), missing, JobId::new(minute(1), 8), None).await.expect("retry");
     w.store.cancel_job(&write(), missing).await.expect("cancel");
     assert!(!w.store.revoke_key(&write(), new_key(1).id).await.expect("revoke"));
     w.store.create_schedules(&write(), &[], None).await.expect("create none");
@@ -160,9 +199,9 @@ pub async fn what_changes_nothing_is_not_entered(w: &World) {
     for _ in 0..2 {
         assert!(w.store.revoke_key(&write(), new_key(2).id).await.expect("revoke"));
     }
-    let actions: Vec<_> = entries(w).await.iter().map(|entry| entry.action).collect();
-    assert_eq!(actions[BEFORE], Action::ScheduleTriggered);
-    let count = |action| actions.iter().filter(|one| **one == action).count();
+    let actions: Vec<_> = entries(w).await.iter().map(|entry| entry.action.clone()).collect();
+    assert_eq!(actions[BEFORE], Action::ScheduleTriggered.as_str());
+    let count = |action: Action| actions.iter().filter(|one| *one == action.as_str()).count();
     assert_eq!((count(Action::JobCancelled), count(Action::KeyRevoked)), (1, 1), "{actions:?}");
 }
 

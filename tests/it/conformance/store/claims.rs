@@ -47,6 +47,7 @@ pub async fn a_claim_is_whole(w: &World) {
         max_attempts: 3,
         started_at: now,
         definition: definition(),
+        signing_secrets: Vec::new(),
     };
     assert_eq!(claimed, [expected]);
     let (job, attempts) = w.job_and_attempts(job).await;

@@ -205,7 +205,7 @@ pub async fn catching_up_makes_jobs_and_skips(w: &World) {
     let skips = w.skips(id).await;
     assert_eq!(skips.len(), 1);
     assert_eq!((skips[0].first, skips[0].last, skips[0].count), (minute(1), minute(7), 7));
-    assert_eq!(skips[0].reason, SkipReason::CatchUp);
+    assert_eq!(skips[0].reason, SkipReason::CatchUp.as_str());
 }
 
 pub async fn next_ticks_come_in_pages(w: &World) {
@@ -248,6 +248,7 @@ pub async fn candidates_are_what_can_fire(w: &World) {
     let found = w.store.candidates(SHARD, &[disabled, id, elsewhere, missing]).await.expect("read");
     let read = w.read(id).await;
     let expected = Candidate {
+        suspensions: 0,
         schedule: id,
         account: w.account,
         plan: None,

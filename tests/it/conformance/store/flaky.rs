@@ -17,17 +17,19 @@ use punctual::domain::ticket::Ticket;
 use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{
-    AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId,
+    AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Account, AccountStore, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
+    Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
     Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
-    JobStore, KeyCreated, KeyProof, KnownKey, Locked, NewJob, NewKey, NewSchedule, QuotaStore,
-    Renewed, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SkipPage,
-    SkipQuery, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey,
+    NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried,
+    Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
+    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind,
+    Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
+use punctual::store::{DeletedAccount, Erased, LifeStore, SkipPlace, StoredSkip, StoredVersion};
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
@@ -96,10 +98,11 @@ fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -
 fn fired(lost: Fired, again: Fired) -> Fired {
     match (lost, again) {
         (
-            Fired::Done { tickets, advanced, stale, .. },
-            Fired::Done { tickets: more, advanced: further, busy, .. },
+            Fired::Done { tickets, held, advanced, stale, .. },
+            Fired::Done { tickets: more, held: waiting, advanced: further, busy, .. },
         ) => Fired::Done {
             tickets: each_once(tickets, more, |ticket| ticket.job),
+            held: each_once(held, waiting, |job| *job),
             advanced: each_once(advanced, further, |(schedule, _)| *schedule),
             stale,
             busy,
@@ -159,11 +162,14 @@ flaky! { AccountStore:
         });
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
+    fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 flaky! { QuotaStore:
     // What was reserved by the call whose answer was lost is lost too.
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
+    fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 flaky! { ScheduleStore:
@@ -188,12 +194,15 @@ flaky! { ScheduleStore:
 }
 
 flaky! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob) -> Option<Ticket>
+    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered
         // The schedule may have been deleted in between.
-        => |lost, again| done_once(lost, again, Option::is_some, |_, again| {
-            is_refused(again) || matches!(again, Ok(None))
-        });
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId) -> Retried
+        => |lost, again| {
+            let done = |made: &Triggered| matches!(made, Triggered::Created(_));
+            done_once(lost, again, done, |_, again| {
+                is_refused(again) || !matches!(again, Ok(Triggered::Created(_)))
+            })
+        };
+    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried
         => |lost, again| {
             let done = |retried: &Retried| matches!(retried, Retried::Created(_));
             done_once(lost, again, done, |_, again| is_refused(again))
@@ -248,6 +257,13 @@ flaky! { SecretStore:
         => |lost, again| both(lost, again, |lost, again| [lost, again].concat());
 }
 
+flaky! { SigningStore:
+    fn make_first_secrets(&self) -> ();
+    fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
+    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool
+        => |lost, again| done_once(lost, again, |rotated| *rotated, |_, again| is_refused(again));
+}
+
 flaky! { UpkeepStore:
     fn ping(&self) -> ();
     fn time(&self) -> Option<Timestamp>;
@@ -259,20 +275,31 @@ flaky! { UpkeepStore:
             skips: lost.skips + again.skips,
             versions: lost.versions + again.versions,
         });
+    fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32) -> u64
+        => |lost, again| both(lost, again, |lost, again| lost + again);
+    fn prune_keys(&self, before: Timestamp, limit: u32) -> u64
+        => |lost, again| both(lost, again, |lost, again| lost + again);
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
 }
 
 flaky! { UserStore:
-    fn create_user(&self, now: Timestamp, user: &NewUser, joins: &Joins) -> UserCreated
+    fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> UserCreated
         => |lost, again| {
             let done = |created: &UserCreated| *created == UserCreated::Created;
-            done_once(lost, again, done, |_, again| matches!(again, Ok(UserCreated::EmailTaken)))
+            done_once(lost, again, done, |_, again| {
+                matches!(again, Ok(UserCreated::EmailTaken | UserCreated::NoSuchInvitation))
+            })
         };
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, user: UserId, password: &PasswordHash, keep: Option<SessionId>) -> bool;
+    fn set_password(&self, user: UserId, version: Option<i64>, password: &PasswordHash,
+        keep: Option<SessionId>) -> bool
+        => |lost, again| {
+            let done = |set: &bool| version.is_some() && *set;
+            done_once(lost, again, done, |_, again| matches!(again, Ok(false)))
+        };
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
     fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> bool;
     fn members(&self, account: AccountId) -> Vec<Member>;
@@ -289,7 +316,7 @@ flaky! { UserStore:
     fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
     fn delete_invitation(&self, write: &Write, id: InvitationId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
-    fn accept_invitation(&self, now: Timestamp, user: UserId, digest: TokenDigest)
+    fn accept_invitation(&self, act: &Act, user: UserId, digest: TokenDigest)
         -> Option<AccountId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn create_session(&self, now: Timestamp, session: &NewSession) -> bool
@@ -322,4 +349,22 @@ flaky! { IdempotencyStore:
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
         // The next round, as it would have come anyway.
         => |lost, again| both(lost, again, |lost, again| lost + again);
+}
+
+flaky! { LifeStore:
+    fn versions(&self, account: AccountId, after: Option<VersionId>, limit: u32)
+        -> Vec<StoredVersion>;
+    fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
+        -> Vec<StoredSkip>;
+    fn delete_account(&self, write: &Write) -> bool
+        => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
+    fn deleted_accounts(&self) -> Vec<DeletedAccount>;
+    fn rows_left(&self, account: AccountId) -> u64;
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased
+        // The next round, as it would have come anyway.
+        => |lost, again| both(lost, again, |lost: Erased, again: Erased| Erased {
+            rows: lost.rows + again.rows,
+            schedules: [lost.schedules, again.schedules].concat(),
+            gone: lost.gone || again.gone,
+        });
 }

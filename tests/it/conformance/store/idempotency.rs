@@ -66,7 +66,8 @@ pub async fn the_effect_leaves_a_receipt_in_its_transaction(w: &World) {
     let schedule = w.schedule().await;
     assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
     let job = NewJob { id: JobId::new(minute(1), 7), schedule };
-    w.store.create_job(&write(w, 1), &job).await.expect("create").expect("a schedule");
+    let made = w.store.create_job(&write(w, 1), &job, None).await.expect("create");
+    made.ticket().expect("a schedule");
     w.store.release(w.account, once(1)).await.expect("release");
     assert_eq!(reserve(w, 59, &asks(2)).await, Reserved::Running);
     let receipt = Receipt { action: Action::ScheduleTriggered, objects: vec![job.id.to_string()] };
@@ -91,12 +92,13 @@ pub async fn who_has_lost_the_key_has_no_effect(w: &World) {
     assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
     assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Yours, "the first took too long");
     let again = JobId::new(minute(1), 8);
-    let error = w.store.retry_job(&write(w, 1), finished, again).await.expect_err("taken over");
-    assert_eq!(error.kind(), StoreErrorKind::Locked);
+    let error =
+        w.store.retry_job(&write(w, 1), finished, again, None).await.expect_err("taken over");
+    assert_eq!(error.kind(), StoreErrorKind::TakenOver);
     let error = w.store.create_schedules(&write(w, 1), &[w.new_schedule()], None).await;
-    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::Locked);
+    assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::TakenOver);
     assert_eq!(w.store.job(w.account, again).await.expect("read"), None);
-    let retried = w.store.retry_job(&write(w, 2), finished, again).await.expect("retry");
+    let retried = w.store.retry_job(&write(w, 2), finished, again, None).await.expect("retry");
     assert!(matches!(retried, Retried::Created(_)), "{retried:?}");
 }
 

@@ -158,7 +158,7 @@ pub async fn a_page_ends_before_it_is_too_large(w: &World) {
     }
     let other = w.schedule().await;
     let new = NewJob { id: JobId::new(minute(9), 1), schedule: other };
-    w.store.create_job(&w.write(minute(9)), &new).await.expect("create");
+    w.store.create_job(&w.write(minute(9)), &new, None).await.expect("create");
     let cut = JobQuery { max_response_bytes: 10, max_bytes: 25_000, ..every_job() };
     let page = w.store.jobs(w.account, &cut).await.expect("list");
     assert_eq!((page.jobs.len(), page.has_more), (4, false), "what is cut does not count");

@@ -3,17 +3,17 @@ use punctual::domain::outcome::{ErrorCode, Timings};
 use punctual::domain::schedule::Definition;
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{Cancelled, Change, End, NewJob, Retried};
+use punctual::store::{Cancelled, Change, End, NewJob, Retried, Triggered};
 
 use super::world::{HOST, SHARD, World, answered, definition, failure, minute, soon};
 
 pub async fn a_manual_one_starts_at_once(w: &World) {
     let id = w.schedule_with(|new| new.is_enabled = false).await;
     let new = NewJob { id: JobId::new(minute(3), w.random.bits()), schedule: id };
-    let ticket = w.store.create_job(&w.write(minute(3)), &new).await.expect("create");
+    let ticket = w.store.create_job(&w.write(minute(3)), &new, None).await.expect("create");
     let expected =
         Ticket { job: new.id, shard: SHARD, account: w.account, host: HOST, start: minute(3) };
-    assert_eq!(ticket, Some(expected));
+    assert_eq!(ticket, Triggered::Created(expected));
     let (job, attempts) = w.job_and_attempts(new.id).await;
     assert_eq!((job.id, job.schedule_id), (new.id, id));
     assert_eq!((job.status, job.trigger), (JobStatus::Pending, Trigger::Manual));
@@ -35,7 +35,8 @@ pub async fn a_manual_one_starts_at_once(w: &World) {
 pub async fn a_manual_one_needs_a_schedule(w: &World) {
     let schedule = ScheduleId::new(minute(0), 1);
     let new = NewJob { id: JobId::new(minute(0), 1), schedule };
-    assert_eq!(w.store.create_job(&w.write(minute(0)), &new).await.expect("create"), None);
+    let made = w.store.create_job(&w.write(minute(0)), &new, None).await.expect("create");
+    assert_eq!(made, Triggered::NoSuchSchedule);
     assert_eq!(w.store.job(w.account, new.id).await.expect("read"), None);
 }
 
@@ -44,7 +45,7 @@ pub async fn retrying_makes_a_new_job_by_the_current_version(w: &World) {
     let of = w.manual_job(id, minute(1)).await;
     let again = |number| JobId::new(minute(5), number);
     let retry = async |of, number| {
-        w.store.retry_job(&w.write(minute(5)), of, again(number)).await.expect("retry")
+        w.store.retry_job(&w.write(minute(5)), of, again(number), None).await.expect("retry")
     };
     assert_eq!(retry(JobId::new(minute(1), 1), 1).await, Retried::NotFound);
     assert_eq!(retry(of, 1).await, Retried::Unfinished);

@@ -16,6 +16,7 @@ pub mod flaky;
 mod idempotency;
 mod job_lists;
 mod jobs;
+mod life;
 mod overlap;
 mod plans;
 mod policies;
@@ -26,6 +27,7 @@ mod schedule_lists;
 mod schedules;
 mod secrets;
 mod sessions;
+mod signing;
 mod skips;
 pub mod sqlite;
 mod tenancy;
@@ -69,9 +71,12 @@ macro_rules! every_case {
                 a_key_needs_an_account,
                 revoking_is_for_good,
                 a_rotated_key_and_its_successor_overlap,
+                a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as,
+                a_full_account_rotates_what_ends_at_once,
                 only_a_key_of_the_account_that_works_is_rotated,
                 rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
+                the_last_use_of_keys_is_kept,
             }
             plans {
                 a_plan_is_kept_and_can_change,
@@ -79,14 +84,19 @@ macro_rules! every_case {
                 a_batch_counts_whole,
                 an_account_has_ten_keys_at_most,
                 ticks_of_a_suspended_account_do_not_fire,
+                what_was_read_before_a_suspension_does_not_fire,
                 jobs_are_reserved_up_to_the_quota,
+                another_plan_counts_the_month_anew,
                 of_many_reservations_at_once_none_is_too_much,
                 a_month_begins_with_what_was_made_in_it,
+                a_job_by_hand_is_counted_if_it_is_made,
+                of_many_jobs_by_hand_none_is_too_much,
             }
             audit {
                 an_entry_says_who_did_what_from_where,
                 every_change_is_entered_once,
                 who_belongs_to_an_account_is_entered,
+                who_joins_is_entered_once,
                 what_changes_nothing_is_not_entered,
                 what_fails_is_not_entered,
                 of_many_at_once_each_is_entered,
@@ -248,10 +258,25 @@ macro_rules! every_case {
                 a_reset_expires_and_is_replaced,
                 what_has_expired_is_removed_in_small_batches,
             }
+            signing {
+                an_account_has_one_from_the_beginning,
+                only_jobs_that_sign_are_given_secrets,
+                a_new_secret_and_the_one_before_overlap,
+                of_many_rotations_at_once_two_sign,
+            }
+            life {
+                a_deleted_account_is_unusable_at_once,
+                what_it_had_goes_in_small_batches,
+                it_is_gone_when_nothing_can_follow,
+                accounts_of_others_stay_whole,
+                versions_and_skips_are_read_in_pages,
+            }
             pruning {
                 old_jobs_skips_and_versions_go,
                 unfinished_jobs_and_used_versions_stay,
                 a_round_is_bounded,
+                a_shorter_history_goes_row_by_row,
+                keys_that_are_over_go,
             }
         }
     };

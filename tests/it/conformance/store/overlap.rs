@@ -14,7 +14,11 @@ pub async fn with_policy(w: &World, policy: OverlapPolicy) -> ScheduleId {
 /// How many ticks were skipped because of overlap.
 pub async fn overlaps(w: &World, id: ScheduleId) -> u32 {
     let skips = w.skips(id).await;
-    skips.iter().filter(|skip| skip.reason == SkipReason::Overlap).map(|skip| skip.count).sum()
+    skips
+        .iter()
+        .filter(|skip| skip.reason == SkipReason::Overlap.as_str())
+        .map(|skip| skip.count)
+        .sum()
 }
 
 pub async fn skip_lets_one_run(w: &World) {
@@ -155,6 +159,8 @@ pub async fn several_late_ticks_find_their_places(w: &World) {
         let done = w.fire(soon(minute(3)), &[firing]).await;
         assert_eq!(done.tickets.len(), started, "{policy:?}");
         assert_eq!(done.tickets[0].job, jobs[0].id, "the oldest one starts");
+        let held: Vec<_> = jobs[1..].iter().map(|job| job.id).take(pending - started).collect();
+        assert_eq!(done.held, held, "{policy:?}");
         let made =
             futures_util::future::join_all(jobs.iter().map(|job| w.store.job(w.account, job.id)));
         let made = made.await.into_iter().filter(|job| matches!(job, Ok(Some(_)))).count();

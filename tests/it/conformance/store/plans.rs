@@ -4,11 +4,15 @@ use futures_util::future::join_all;
 
 use punctual::domain::key::MOST_KEYS;
 use punctual::domain::plan::UNLIMITED;
-use punctual::domain::{AccountId, Timestamp};
-use punctual::store::{Created, KeyCreated, NewKey, Wanted};
+use punctual::domain::schedule::OverlapPolicy;
+use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use punctual::store::{
+    Created, Fired, Firing, KeyCreated, NewJob, NewKey, Retried, StoreErrorKind, Triggered, UsedUp,
+    Wanted,
+};
 
 use super::accounts::new_key;
-use super::world::{SHARD, World, minute};
+use super::world::{SHARD, World, every_job, minute, soon};
 
 const ROUNDS: u64 = 8;
 
@@ -26,6 +30,10 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     assert_eq!(found[0].plan.as_deref(), Some("free"));
     assert_eq!(w.store.plans_in_use().await.expect("read"), ["free", UNLIMITED]);
     let nobody = w.write_for(AccountId::new(minute(0), 99), minute(1));
+    let of = w.store.plans_of(&[w.account, nobody.account, w.foreign]).await;
+    let (of, named) = (of.expect("read"), |account, plan: &str| (account, plan.to_owned()));
+    assert!(of.contains(&named(w.account, "free")) && of.contains(&named(w.foreign, UNLIMITED)));
+    assert_eq!((of.len(), w.store.plans_of(&[]).await.expect("read")), (2, Vec::new()));
     assert!(!w.store.set_plan(&nobody, "free").await.expect("set"));
     assert!(!w.store.set_suspended(&nobody, true).await.expect("set"));
 }
@@ -102,9 +110,35 @@ pub async fn ticks_of_a_suspended_account_do_not_fire(w: &World) {
     }
 }
 
+pub async fn what_was_read_before_a_suspension_does_not_fire(w: &World) {
+    let mut firings = Vec::new();
+    for policy in [OverlapPolicy::Allow, OverlapPolicy::Skip] {
+        let id = w.schedule_with(|new| new.overlap_policy = policy).await;
+        firings.push(w.firing(id).await);
+    }
+    let ids: Vec<_> = firings.iter().map(|firing| firing.schedule).collect();
+    let fire = async |firings: &[Firing]| {
+        let fired = w.store.fire(w.fence, soon(minute(1)), firings).await.expect("fire");
+        let Fired::Done { tickets, advanced, stale, busy, .. } = fired else { panic!("fenced") };
+        assert_eq!((advanced.len(), stale.len()), (tickets.len(), 0));
+        (tickets.len(), busy)
+    };
+    for suspended in [true, false] {
+        w.store.set_suspended(&w.write_for(w.foreign, minute(1)), suspended).await.expect("set");
+    }
+    assert_eq!(fire(&firings).await, (0, ids.clone()), "of whichever account");
+    assert!(w.listed(&every_job()).await.is_empty());
+    let mut again = Vec::new();
+    for id in ids {
+        again.push(w.firing(id).await);
+    }
+    assert_eq!(fire(&again).await, (2, vec![]), "as they are read now");
+}
+
 /// How many jobs are granted, and whether that is the first time that they are not enough.
 async fn reserve(w: &World, now: Timestamp, quota: u64, ahead: u32, jobs: u32) -> (u64, bool) {
     let wanted = Wanted { account: w.account, quota, jobs };
+    w.store.begin_months(now, &[w.account]).await.expect("begin");
     let granted = w.steady.reserve_jobs(now, ahead, &[wanted]).await.expect("reserve");
     assert_eq!((granted.len(), granted[0].account), (1, w.account));
     (granted[0].jobs, granted[0].newly_exhausted)
@@ -124,21 +158,53 @@ pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_000), Some(minute(1))));
     assert_eq!(reserve(w, minute(2), 500, 1_000, 5).await, (0, false), "a smaller plan");
     assert_eq!(reserve(w, minute(2), 1_002, 1_000, 1).await, (1, false), "a larger one");
+    let usage = w.store.usage(w.account, now).await.expect("count");
+    assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_001), None));
+    assert_eq!(reserve(w, minute(3), 1_002, 1_000, 9).await, (1, true), "it is told again");
+    let usage = w.store.usage(w.account, now).await.expect("count");
+    assert_eq!(usage.quota_exhausted_at, Some(minute(3)));
 
     let june = now.plus(Duration::from_secs(30 * 86_400));
     assert_eq!(reserve(w, june, 1_000, 0, 1).await, (1, false));
     let both = [w.foreign, w.account].map(|account| Wanted { account, quota: 9, jobs: 2 });
     let granted = w.steady.reserve_jobs(june, 0, &both).await.expect("reserve");
+    assert_eq!(granted.len(), 1, "the other one has no counter yet");
+    w.store.begin_months(june, &[w.foreign, w.account]).await.expect("begin");
+    let granted = w.steady.reserve_jobs(june, 0, &both).await.expect("reserve");
     assert!(granted.iter().all(|granted| granted.jobs == 2) && granted.len() == 2);
     assert!(w.store.reserve_jobs(june, 0, &[]).await.expect("reserve").is_empty());
 }
 
+pub async fn another_plan_counts_the_month_anew(w: &World) {
+    let schedule = w.schedule().await;
+    w.manual_job(schedule, minute(1)).await;
+    assert_eq!(reserve(w, minute(1), 3, 0, 5).await, (2, true));
+    w.store.set_plan(&w.write(minute(2)), "large").await.expect("set");
+    let usage = w.store.usage(w.account, minute(2)).await.expect("count");
+    assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (None, None));
+    // Without a limit nothing is counted; then there is one again.
+    for _ in 0..3 {
+        w.manual_job(schedule, minute(3)).await;
+    }
+    w.store.set_plan(&w.write(minute(3)), "small").await.expect("set");
+    assert_eq!(reserve(w, minute(3), 5, 0, 5).await, (1, true), "four were made");
+    w.store.set_plan(&w.write(minute(4)), "small").await.expect("set");
+    assert_eq!(reserve(w, minute(4), 5, 0, 5).await, (0, false), "it has that plan");
+}
+
 pub async fn of_many_reservations_at_once_none_is_too_much(w: &World) {
+    w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
     let reservations = (0..9).map(|_| {
         let (store, account) = (w.steady.clone(), w.account);
         w.spawn(async move {
-            let wanted = Wanted { account, quota: 20, jobs: 3 };
-            store.reserve_jobs(minute(1), 0, &[wanted]).await.expect("reserve")[0]
+            let wanted = [Wanted { account, quota: 20, jobs: 3 }];
+            loop {
+                // Another one may hold the counter.
+                let granted = store.reserve_jobs(minute(1), 0, &wanted).await.expect("reserve");
+                if let [granted] = granted[..] {
+                    return granted;
+                }
+            }
         })
     });
     let granted = join_all(reservations).await;
@@ -153,4 +219,57 @@ pub async fn a_month_begins_with_what_was_made_in_it(w: &World) {
     }
     assert_eq!(reserve(w, minute(4), 5, 1_000, 1).await, (1, false));
     assert_eq!(reserve(w, minute(4), 5, 1_000, 2).await, (1, true), "five in all");
+}
+
+/// A job by hand under a quota.
+async fn trigger(w: &World, schedule: ScheduleId, quota: u64) -> Triggered {
+    let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule };
+    w.steady.create_job(&w.write(minute(1)), &new, Some(quota)).await.expect("create")
+}
+
+pub async fn a_job_by_hand_is_counted_if_it_is_made(w: &World) {
+    let [schedule, gone] = [w.schedule().await, w.schedule().await];
+    let of_gone = w.manual_job(gone, minute(1)).await;
+    w.store.delete_schedule(&w.write(minute(1)), gone).await.expect("delete");
+    let reserved = async || {
+        w.store.usage(w.account, minute(1)).await.expect("count").jobs_reserved.unwrap_or(0)
+    };
+    let retry = async |of| {
+        let id = JobId::new(minute(1), w.random.bits());
+        w.steady.retry_job(&w.write(minute(1)), of, id, Some(3)).await.expect("retry")
+    };
+    assert_eq!(trigger(w, gone, 3).await, Triggered::NoSuchSchedule);
+    assert_eq!(retry(of_gone).await, Retried::ScheduleGone);
+    assert_eq!(retry(JobId::new(minute(1), 1)).await, Retried::NotFound);
+    let job = trigger(w, schedule, 3).await.ticket().expect("made").job;
+    assert_eq!(reserved().await, 2, "with the one that was made before there was a quota");
+    assert_eq!(retry(job).await, Retried::Unfinished);
+    let again = NewJob { id: job, schedule };
+    let refused = w.steady.create_job(&w.write(minute(1)), &again, Some(3)).await;
+    assert_eq!(refused.expect_err("it is there").kind(), StoreErrorKind::Rejected);
+    assert_eq!(reserved().await, 2);
+    w.store.cancel_job(&w.write(minute(2)), job).await.expect("cancel");
+    assert!(matches!(retry(job).await, Retried::Created(_)));
+    for newly in [true, false] {
+        let used_up = UsedUp { reserved: 3, newly };
+        assert_eq!(trigger(w, schedule, 3).await, Triggered::UsedUp(used_up));
+    }
+    assert_eq!(retry(job).await, Retried::UsedUp(UsedUp { reserved: 3, newly: false }));
+    assert_eq!((reserved().await, w.listed(&every_job()).await.len()), (3, 3));
+    let usage = w.store.usage(w.account, minute(1)).await.expect("count");
+    assert_eq!(usage.quota_exhausted_at, Some(minute(1)));
+}
+
+pub async fn of_many_jobs_by_hand_none_is_too_much(w: &World) {
+    let schedule = w.schedule().await;
+    let triggers = (0..12).map(|_| {
+        let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule };
+        let (store, write) = (w.steady.clone(), w.write(minute(1)));
+        w.spawn(async move { store.create_job(&write, &new, Some(5)).await.expect("create") })
+    });
+    let made = join_all(triggers).await;
+    let newly = |made: &&Triggered| matches!(made, Triggered::UsedUp(used_up) if used_up.newly);
+    assert_eq!(made.iter().filter(newly).count(), 1);
+    assert_eq!(made.into_iter().filter_map(Triggered::ticket).count(), 5);
+    assert_eq!(w.listed(&every_job()).await.len(), 5);
 }

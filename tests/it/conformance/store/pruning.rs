@@ -1,6 +1,8 @@
+use punctual::domain::JobId;
 use punctual::domain::schedule::SkipReason;
-use punctual::store::{Change, End, Firing, TickRange, Upkeep};
+use punctual::store::{Change, End, Firing, NewJob, NewKey, TickRange, Upkeep};
 
+use super::accounts::new_key;
 use super::world::{World, definition, every_job, failure, minute, soon};
 
 /// Gives a schedule a new version.
@@ -65,4 +67,53 @@ pub async fn a_round_is_bounded(w: &World) {
         rounds.push(w.steady.prune(minute(9), 2).await.expect("prune").jobs);
     }
     assert_eq!(rounds, [2, 2, 1, 0]);
+}
+
+pub async fn a_shorter_history_goes_row_by_row(w: &World) {
+    let id = w.schedule().await;
+    let firing = w.firing(id).await;
+    let range = TickRange { first: minute(1), last: minute(1), count: 1 };
+    let skips = vec![(range, SkipReason::Quota)];
+    w.fire(soon(minute(1)), &[Firing { skips, jobs: vec![], ..firing }]).await;
+    let mut jobs = Vec::new();
+    for at in 2..=5 {
+        jobs.push(w.manual_job(id, minute(at)).await);
+        w.run(minute(at), jobs[jobs.len() - 1], End::Succeeded).await;
+    }
+    let waiting = w.manual_job(id, minute(2)).await;
+    let other = w.new_schedule();
+    let theirs = JobId::new(minute(2), 9);
+    let job = NewJob { id: theirs, schedule: other.id };
+    w.store
+        .create_schedules(&w.write_for(w.foreign, minute(1)), &[other], None)
+        .await
+        .expect("create");
+    w.store.create_job(&w.write_for(w.foreign, minute(2)), &job, None).await.expect("create");
+    w.run(minute(2), theirs, End::Succeeded).await;
+
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        // A call that is repeated is another round.
+        rounds.push(w.steady.prune_account(w.account, minute(5), 3).await.expect("prune"));
+    }
+    // Three jobs; of the log the account, the schedule, and those of four jobs.
+    assert_eq!(rounds, [3, 3, 0]);
+    assert_eq!(w.listed(&every_job()).await, [jobs[3], waiting]);
+    assert!(w.skips(id).await.is_empty());
+    assert!(w.store.job(w.foreign, theirs).await.expect("read").is_some());
+    assert_eq!(w.store.prune_account(w.account, minute(5), 3).await.expect("prune"), 0);
+}
+
+pub async fn keys_that_are_over_go(w: &World) {
+    let expiring = NewKey { expires_at: Some(minute(5)), ..new_key(1) };
+    for key in [expiring, new_key(2), new_key(3), new_key(4)] {
+        w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
+    }
+    for (key, at) in [(2, 2), (3, 7)] {
+        assert!(w.store.revoke_key(&w.write(minute(at)), new_key(key).id).await.expect("revoke"));
+    }
+    let prune = async |at| w.steady.prune_keys(minute(at), 1).await.expect("prune");
+    assert_eq!([prune(6).await, prune(6).await, prune(6).await], [1, 1, 0]);
+    let left: Vec<_> = w.store.keys(w.account).await.expect("list").iter().map(|k| k.id).collect();
+    assert_eq!(left, [new_key(4).id, new_key(3).id]);
 }

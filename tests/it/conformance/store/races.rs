@@ -3,7 +3,7 @@ use futures_util::future::join_all;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
-use punctual::store::{Cancelled, End, Fate, Fired, NewJob, NewSchedule};
+use punctual::store::{Cancelled, End, Fate, Fired, NewJob, NewSchedule, Triggered};
 
 use super::world::{World, every_job, minute, soon};
 
@@ -35,12 +35,12 @@ pub async fn triggers_come_before_or_after_a_delete(w: &World) {
         let triggers = (0..6).map(|_| {
             let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule: id };
             let (store, write) = (w.store.clone(), w.write(minute(1)));
-            w.spawn(async move { store.create_job(&write, &new).await.expect("create") })
+            w.spawn(async move { store.create_job(&write, &new, None).await.expect("create") })
         });
         let triggers: Vec<_> = triggers.collect();
         let deleted = w.store.delete_schedule(&w.write(minute(2)), id).await.expect("delete");
         assert!(deleted);
-        for ticket in join_all(triggers).await.into_iter().flatten() {
+        for ticket in join_all(triggers).await.into_iter().filter_map(Triggered::ticket) {
             let job = w.job(ticket.job).await;
             assert_eq!(job.error_code, Some(ErrorCode::Cancelled), "made before, so ended");
         }

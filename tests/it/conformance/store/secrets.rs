@@ -132,7 +132,8 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
         proofs.into_iter().map(|proof| proof.id).collect::<Vec<_>>()
     };
     assert_eq!(keys(&both).await, ["new", "test"]);
-    assert_eq!(both.stale_secrets().await.expect("count"), 6);
+    // With what the two accounts sign with.
+    assert_eq!(both.stale_secrets().await.expect("count"), 8);
     assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "the old one is needed");
 
     let first = both.reseal(SealedTable::Versions, [0; 16], 2).await.expect("reseal");
@@ -144,6 +145,9 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "an answer needs it");
     let answers = both.reseal(SealedTable::IdempotencyKeys, [0; 16], 9).await.expect("reseal");
     assert_eq!((answers.sealed, answers.unreadable), (1, 0));
+    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "what signs needs it");
+    let signing = both.reseal(SealedTable::SigningSecrets, [0; 16], 9).await.expect("reseal");
+    assert_eq!((signing.sealed, signing.unreadable), (2, 0));
     assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
     assert_eq!(keys(&both).await, ["new"]);
 
@@ -190,4 +194,28 @@ pub async fn a_missing_or_wrong_key_is_refused(
     proof[0].id = "far".into();
     let error = others.use_keys(&proof).await.expect_err("another one");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+}
+
+/// Replicas that are started for the first time, each with a key of its own: one begins.
+pub async fn of_different_first_keys_one_is_taken(
+    w: &World,
+    reopen: impl AsyncFn(Sealer) -> SharedStore,
+) {
+    let same_id = SecretKey { id: "a".into(), key: [99; 32].into() };
+    let sealers =
+        [sealer_of(&["a"]), sealer_of(&["b"]), Sealer::new(&same_id, &[], Random::seeded(1))];
+    let mut begins = Vec::new();
+    for sealer in sealers {
+        let store = reopen(sealer).await;
+        begins.push(w.spawn(async move { store.use_keys(&[]).await }));
+    }
+    let mut begun = 0;
+    for begin in begins {
+        match begin.await {
+            Ok(()) => begun += 1,
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}"),
+        }
+    }
+    assert_eq!(begun, 1);
+    assert_eq!(w.store.key_proofs().await.expect("read").len(), 1);
 }

@@ -70,7 +70,7 @@ pub async fn use_extends_one_up_to_its_end(w: &World) {
 
 pub async fn none_is_made_by_an_old_password(w: &World) {
     let ann = user(w, "ann").await;
-    assert!(w.store.set_password(ann, &hash("second"), None).await.expect("set"));
+    assert!(w.store.set_password(ann, None, &hash("second"), None).await.expect("set"));
     let session = new_session(1, ann);
     assert!(!w.store.create_session(minute(1), &session).await.expect("create"));
     let version = w.store.user(ann).await.expect("read").expect("a user").password_version;

@@ -18,6 +18,7 @@ async fn skip_next(w: &World, id: ScheduleId, count: u32, reason: SkipReason) {
 }
 
 fn skip(first: i64, last: i64, count: u32, reason: SkipReason) -> Skip {
+    let reason = reason.as_str().to_owned();
     Skip { first: minute(first), last: minute(last), count, reason }
 }
 

@@ -9,16 +9,17 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    AccountStore, End, Fate, Fired, FiringStore, Locked, Result, ScheduleStore, SharedStore,
-    StoreErrorKind,
+    AccountStore, End, Fate, Fired, FiringStore, Locked, Result, ScheduleStore, SealedTable,
+    SecretStore, SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::time::timeout;
 
 use super::damage;
-use super::secrets;
 use super::world::{Home, World, answered, minute, soon, write};
-use crate::harness::keys::sealer;
+use super::{secrets, signing};
+use crate::harness::keys::{sealer, sealer_of};
 
 /// A migrated store in a folder of its own.
 pub async fn open() -> (SharedStore, Home) {
@@ -111,6 +112,24 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
 }
 
 #[tokio::test]
+async fn an_older_server_is_stopped_before_what_it_cannot_read_is_written() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let open = async || SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open");
+    let (server, command) = (open().await, open().await);
+    let mut beside = beside(&path).await;
+    let known = sqlx::migrate!("migrations/sqlite");
+    known.run_to(2, &mut beside).await.expect("version 2");
+    let lock = server.lock().expect("it serves");
+    let error = command.migrate().await.expect_err("a server would read wrong");
+    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+    assert!(error.to_string().contains("another server uses"), "{error}");
+    drop(lock);
+    command.migrate().await.expect("nobody serves");
+    server.migrate().await.expect("nothing to do");
+}
+
+#[tokio::test]
 async fn an_older_store_has_to_be_migrated() {
     let folder = folder();
     let path = folder.path().join("store.db");
@@ -199,7 +218,7 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
     execute(&mut beside, "BEGIN IMMEDIATE").await;
     let mut write = std::pin::pin!(create_account(&store, 1));
     assert!(futures_util::poll!(write.as_mut()).is_pending());
-    let read = tokio::time::timeout(Duration::from_secs(2), store.accounts()).await;
+    let read = timeout(Duration::from_secs(2), store.accounts()).await;
     assert!(read.expect("reads go on").expect("list").is_empty());
     assert!(futures_util::poll!(write.as_mut()).is_pending());
     execute(&mut beside, "COMMIT").await;
@@ -314,14 +333,15 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
 #[tokio::test]
 async fn secrets_open_at_their_own_places_only() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db", "d.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&world, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&world, spoil).await,
-            _ => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+            2 => secrets::plain_secrets_are_read_and_sealed(&world, spoil).await,
+            _ => signing::a_secret_signs_at_its_own_place_only(&world, spoil).await,
         }
     }
 }
@@ -329,7 +349,7 @@ async fn secrets_open_at_their_own_places_only() {
 #[tokio::test]
 async fn keys_are_changed_and_checked() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let reopen = async |sealer| {
@@ -339,9 +359,35 @@ async fn keys_are_changed_and_checked() {
         };
         match case {
             0 => secrets::keys_are_changed(&world, reopen).await,
+            1 => secrets::of_different_first_keys_one_is_taken(&world, reopen).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
         }
     }
+}
+
+/// Looking for what another key has sealed reads everything: nobody waits for that.
+#[tokio::test]
+async fn secrets_are_looked_for_beside_the_writer() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+    world.store.use_keys(&[]).await.expect("noted");
+    world.schedule().await;
+    let settings = Settings::new(&path);
+    let both = SqliteStore::open(&settings, &sealer_of(&["new", "test"])).await.expect("open");
+    both.use_keys(&[]).await.expect("noted");
+    let mut beside = beside(&path).await;
+    execute(&mut beside, "BEGIN IMMEDIATE").await;
+    // Less than a writer would wait.
+    let soon = Duration::from_secs(2);
+    let looked = timeout(soon, world.store.reseal(SealedTable::Versions, [0; 16], 9)).await;
+    assert_eq!(looked.expect("at once").expect("looked").last, None, "nothing to seal anew");
+    let forgotten = timeout(soon, both.forget_keys()).await.expect("at once").expect("looked");
+    assert_eq!(forgotten, [""; 0], "the old one is needed");
+    execute(&mut beside, "COMMIT").await;
+    let done = both.reseal(SealedTable::Versions, [0; 16], 9).await.expect("sealed");
+    assert_eq!((done.sealed, done.last.is_some()), (1, true));
+    assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use punctual::domain::schedule::SkipReason;
 use punctual::domain::user::Role;
 use punctual::store::{
     Cancelled, Change, Changed, End, Firing, JobQuery, MemberChange, MemberChanged, NewJob,
-    Retried, SkipQuery, TickRange, Write,
+    Retried, SkipQuery, TickRange, Triggered, Write,
 };
 
 use super::accounts::new_key;
@@ -33,7 +33,8 @@ pub async fn schedules_of_others_are_not_there(w: &World) {
     let page = w.store.skips(w.foreign, id, &query).await.expect("list");
     assert_eq!((page.skips.len(), page.next), (0, None));
     let new = NewJob { id: JobId::new(minute(5), 1), schedule: id };
-    assert_eq!(w.store.create_job(&foreign(w), &new).await.expect("create"), None);
+    let made = w.store.create_job(&foreign(w), &new, None).await.expect("create");
+    assert_eq!(made, Triggered::NoSuchSchedule);
 
     assert_eq!(w.read(id).await, before);
     assert_eq!(w.skips(id).await.len(), 1);
@@ -55,7 +56,7 @@ pub async fn jobs_of_others_are_not_there(w: &World) {
         let cancelled = w.store.cancel_job(&foreign(w), job).await.expect("cancel");
         assert_eq!(cancelled, Cancelled::NotFound);
         let again = JobId::new(minute(5), 1);
-        let retried = w.store.retry_job(&foreign(w), job, again).await.expect("retry");
+        let retried = w.store.retry_job(&foreign(w), job, again, None).await.expect("retry");
         assert_eq!(retried, Retried::NotFound);
         assert_eq!(w.job_and_attempts(job).await, before);
     }

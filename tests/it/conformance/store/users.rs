@@ -2,8 +2,8 @@ use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
-    Account, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, PasswordHash,
-    UserCreated,
+    Account, Act, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, PasswordHash,
+    UserCreated, Write,
 };
 
 use super::sessions::{new_reset, new_session};
@@ -22,6 +22,12 @@ fn new_user(number: u128, name: &str) -> NewUser {
     NewUser { id, email: address(name), password: hash("first") }
 }
 
+/// A change by the service, of whatever account it turns out to be.
+pub fn act(w: &World, now: Timestamp) -> Act {
+    let Write { now, author, entry, .. } = w.write(now);
+    Act { now, author, entry }
+}
+
 /// A user who belongs to nothing.
 pub async fn user(w: &World, name: &str) -> UserId {
     join(w, name, Joins::Nothing).await
@@ -29,7 +35,7 @@ pub async fn user(w: &World, name: &str) -> UserId {
 
 async fn join(w: &World, name: &str, joins: Joins) -> UserId {
     let new = new_user(w.random.bits(), name);
-    let created = w.store.create_user(minute(0), &new, &joins).await.expect("create");
+    let created = w.store.create_user(&act(w, minute(0)), &new, &joins).await.expect("create");
     assert_eq!(created, UserCreated::Created);
     new.id
 }
@@ -61,10 +67,12 @@ pub fn digest(number: u128) -> TokenDigest {
 
 pub async fn addresses_are_unique(w: &World) {
     let ann = new_user(1, "ann");
-    let made = w.store.create_user(minute(3), &ann, &Joins::Nothing).await.expect("create");
+    let made =
+        w.store.create_user(&act(w, minute(3)), &ann, &Joins::Nothing).await.expect("create");
     assert_eq!(made, UserCreated::Created);
     let again = new_user(2, "ann");
-    let again = w.store.create_user(minute(4), &again, &Joins::Nothing).await.expect("create");
+    let again =
+        w.store.create_user(&act(w, minute(4)), &again, &Joins::Nothing).await.expect("create");
     assert_eq!(again, UserCreated::EmailTaken);
     user(w, "abe").await;
     let read = w.store.user(ann.id).await.expect("read").expect("a user");
@@ -87,7 +95,7 @@ pub async fn what_a_new_user_joins_is_all_or_nothing(w: &World) {
         (Joins::Invited(digest(1)), UserCreated::NoSuchInvitation),
     ] {
         let new = new_user(1, "ann");
-        let outcome = w.store.create_user(minute(0), &new, &joins).await.expect("create");
+        let outcome = w.store.create_user(&act(w, minute(0)), &new, &joins).await.expect("create");
         assert_eq!(outcome, refused);
         assert_eq!(w.store.user(new.id).await.expect("read"), None);
     }
@@ -96,7 +104,8 @@ pub async fn what_a_new_user_joins_is_all_or_nothing(w: &World) {
     let listed: Vec<_> = memberships.iter().map(|one| (one.name.as_str(), one.role)).collect();
     assert_eq!(listed, [("new", Role::Owner)]);
     let bob = new_user(2, "ann");
-    let taken = w.store.create_user(minute(0), &bob, &Joins::New(account(9, "newer"))).await;
+    let taken =
+        w.store.create_user(&act(w, minute(0)), &bob, &Joins::New(account(9, "newer"))).await;
     assert_eq!(taken.expect("create"), UserCreated::EmailTaken);
     assert_eq!(w.store.account(account(9, "").id).await.expect("read"), None);
 }
@@ -109,14 +118,14 @@ pub async fn a_changed_password_ends_sessions_and_resets(w: &World) {
     }
     assert!(w.store.create_reset(minute(0), &new_reset(1, ann)).await.expect("create"));
     let keep = Some(new_session(2, ann).id);
-    assert!(w.store.set_password(ann, &hash("second"), keep).await.expect("set"));
+    assert!(w.store.set_password(ann, None, &hash("second"), keep).await.expect("set"));
     let read = w.steady.user(ann).await.expect("read").expect("a user");
     assert_eq!(read.password, hash("second"));
     let found = async |number| w.store.session(digest(number), minute(1)).await.expect("read");
     assert!(found(1).await.is_none() && found(2).await.is_some() && found(3).await.is_some());
     assert_eq!(w.store.reset(digest(1), minute(1)).await.expect("read"), None);
     let none = UserId::new(minute(0), 99);
-    assert!(!w.store.set_password(none, &hash("x"), None).await.expect("set"));
+    assert!(!w.store.set_password(none, None, &hash("x"), None).await.expect("set"));
 }
 
 pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
@@ -125,10 +134,16 @@ pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
     let first = read().await.password_version;
     w.store.rehash_password(ann, first, &hash("stronger")).await.expect("hash");
     assert_eq!((read().await.password, read().await.password_version), (hash("stronger"), first));
-    w.store.set_password(ann, &hash("second"), None).await.expect("set");
+    w.store.set_password(ann, None, &hash("second"), None).await.expect("set");
     assert!(read().await.password_version > first);
     w.store.rehash_password(ann, first, &hash("late")).await.expect("hash");
     assert_eq!(read().await.password, hash("second"));
+    let late = w.store.set_password(ann, Some(first), &hash("late"), None).await;
+    assert!(!late.expect("set"), "what was verified is not the password any more");
+    assert_eq!(read().await.password, hash("second"));
+    let present = Some(read().await.password_version);
+    assert!(w.store.set_password(ann, present, &hash("third"), None).await.expect("set"));
+    assert_eq!(read().await.password, hash("third"));
 }
 
 pub async fn a_disabled_user_is_out_at_once(w: &World) {
@@ -187,6 +202,12 @@ pub async fn an_account_keeps_an_owner(w: &World) {
     assert_eq!(change(w, bob, MemberChange::Set(Role::Owner)).await, MemberChanged::Done);
     assert_eq!(change(w, ann, MemberChange::Set(Role::Viewer)).await, MemberChanged::Done);
     assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::LastOwner);
+    assert_eq!(change(w, ann, MemberChange::Set(Role::Owner)).await, MemberChanged::Done);
+    assert!(w.store.disable_user(ann, Some(minute(1))).await.expect("disable"));
+    let left = change(w, bob, MemberChange::Remove).await;
+    assert_eq!(left, MemberChanged::LastOwner, "who is disabled can do nothing as an owner");
+    assert!(w.store.disable_user(ann, None).await.expect("enable"));
+    assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::Done);
 }
 
 pub async fn two_owners_cannot_both_leave(w: &World) {
@@ -217,15 +238,19 @@ pub async fn an_invitation_is_for_one_address_once(w: &World) {
     assert!(invite(&new_invitation(2, "cy")).await.expect("invite"));
     let (ann, bob) = (user(w, "ann").await, user(w, "bob").await);
     let accept = async |user, number| {
-        w.store.accept_invitation(minute(2), user, digest(number)).await.expect("accept")
+        w.store.accept_invitation(&act(w, minute(2)), user, digest(number)).await.expect("accept")
     };
     assert_eq!(accept(ann, 1).await, None, "it is for somebody else");
     assert_eq!(accept(bob, 1).await, Some(w.account));
     assert_eq!(accept(bob, 1).await, None, "it was used");
     assert_eq!(w.store.role(w.account, bob).await.expect("read"), Some(Role::Member));
     let other = new_user(3, "dan");
-    let other = w.store.create_user(minute(2), &other, &Joins::Invited(digest(2))).await;
+    let other = w.store.create_user(&act(w, minute(2)), &other, &Joins::Invited(digest(2))).await;
     assert_eq!(other.expect("create"), UserCreated::NoSuchInvitation);
+    let taken = new_user(4, "ann");
+    let taken = w.store.create_user(&act(w, minute(2)), &taken, &Joins::Invited(digest(2))).await;
+    let told = taken.expect("create");
+    assert_eq!(told, UserCreated::NoSuchInvitation, "that there is ann is not told");
     let cy = join(w, "cy", Joins::Invited(digest(2))).await;
     assert_eq!(w.store.role(w.account, cy).await.expect("read"), Some(Role::Member));
     assert_eq!(w.store.invitations(w.account, minute(2)).await.expect("list"), []);
@@ -260,7 +285,7 @@ pub async fn invitations_expire_and_are_taken_back(w: &World) {
     );
     assert_eq!(ids(minute(10)).await, []);
     let accept = async |at, new: &NewInvitation| {
-        w.store.accept_invitation(at, bob, new.digest).await.expect("accept")
+        w.store.accept_invitation(&act(w, at), bob, new.digest).await.expect("accept")
     };
     assert_eq!(accept(minute(4), &first).await, None);
     assert_eq!(accept(minute(10), &second).await, None);

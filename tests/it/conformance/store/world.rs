@@ -51,6 +51,7 @@ pub struct World {
 /// What a firing that held its fence has done.
 pub struct Done {
     pub tickets: Vec<Ticket>,
+    pub held: Vec<JobId>,
     pub advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     pub stale: Vec<ScheduleId>,
 }
@@ -232,10 +233,13 @@ impl World {
     pub async fn firing(&self, id: ScheduleId) -> Firing {
         let schedule = self.read(id).await;
         let tick = schedule.next_tick.expect("a next tick");
+        let found = self.store.candidates(SHARD, &[id]).await.expect("read");
+        let suspensions = found.first().map_or(0, |candidate| candidate.suspensions);
         Firing {
             schedule: id,
             version: schedule.version,
             tick,
+            suspensions,
             overlap_policy: schedule.overlap_policy,
             next_tick: Some(tick.plus(Duration::from_secs(60))),
             jobs: vec![TickJob { id: JobId::of_tick(id, tick), trigger: Trigger::Schedule }],
@@ -246,8 +250,8 @@ impl World {
     pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> Done {
         loop {
             match self.store.fire(self.fence, now, firings).await.expect("fire") {
-                Fired::Done { tickets, advanced, stale, busy } if busy.is_empty() => {
-                    return Done { tickets, advanced, stale };
+                Fired::Done { tickets, held, advanced, stale, busy } if busy.is_empty() => {
+                    return Done { tickets, held, advanced, stale };
                 }
                 // A call that the test has given up goes on for a moment.
                 Fired::Done { advanced, .. } => assert_eq!(advanced, [], "all wait or none"),
@@ -272,8 +276,9 @@ impl World {
     /// Makes a job by hand.
     pub async fn manual_job(&self, schedule: ScheduleId, now: Timestamp) -> JobId {
         let new = NewJob { id: JobId::new(now, self.random.bits()), schedule };
-        let ticket = self.store.create_job(&self.write(now), &new).await.expect("create a job");
-        ticket.expect("a schedule").job
+        let ticket =
+            self.store.create_job(&self.write(now), &new, None).await.expect("create a job");
+        ticket.ticket().expect("a schedule").job
     }
 
     pub fn claim_at(&self, now: Timestamp) -> Claim {

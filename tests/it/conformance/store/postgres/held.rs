@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{Claimed, End, Fate, Fired, Firing, Locked, Renewed, TickRange};
+use punctual::store::{
+    Claimed, End, Fate, Fired, Firing, Locked, Renewed, Reservation, Reserved, TickRange, Wanted,
+};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::time::timeout;
@@ -71,6 +74,27 @@ async fn others_are_renewed_and_the_held_one_is_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_takes_effect_just_now_is_running() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let asks = |holder| {
+        let once = Once { key: OnceKey([5; 16]), holder };
+        Reservation { once, request: [1; 32] }
+    };
+    let reserve = async |holder| {
+        let asked = asks(holder);
+        let reserved = w.store.reserve(w.account, minute(1), &asked);
+        timeout(AT_ONCE, reserved).await.expect("at once").expect("reserve")
+    };
+    assert_eq!(reserve(1).await, Reserved::Yours);
+    let mut other = database.beside().await;
+    let hold = hold(&mut other, "idempotency_keys").await;
+    assert_eq!(reserve(2).await, Reserved::Running);
+    hold.rollback().await.expect("roll back");
+    assert_eq!(reserve(2).await, Reserved::Running);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_are_claimed_and_the_held_one_stays_late() {
     let database = Database::migrated().await;
     let w = world(&database).await;
@@ -102,7 +126,7 @@ async fn others_fire_and_the_held_one_stays_due() {
     let hold = hold_state(&mut other, held).await;
     let fire = async || w.store.fire(w.fence, soon(minute(1)), &firings).await.expect("fire");
     let fired = timeout(AT_ONCE, fire()).await.expect("at once");
-    let Fired::Done { tickets, advanced, stale, busy } = fired else { panic!("fenced") };
+    let Fired::Done { tickets, advanced, stale, busy, .. } = fired else { panic!("fenced") };
     assert_eq!((tickets.len(), advanced.len()), (1, 1));
     assert_eq!((advanced[0].0, stale, busy), (free, vec![changed], vec![held]));
     let newer = w.store.raise_epoch(w.fence.shard, "newer", minute(1)).await.expect("raise");
@@ -218,4 +242,41 @@ async fn an_active_job_ends_when_the_one_behind_it_is_free() {
     let committed = w.commit(minute(3), &[w.completion(&active, None, End::Succeeded)]).await;
     assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [behind]);
     assert_eq!(w.claim(minute(3), &[behind]).await.len(), 1, "it follows");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let both = [w.account, w.foreign];
+    w.store.begin_months(minute(1), &both).await.expect("begin");
+    let mut other = database.beside().await;
+    let account = uuid(w.account.to_bytes());
+    let hold = hold(&mut other, &format!("account_months WHERE account_id = '{account}'")).await;
+    let wanted = both.map(|account| Wanted { account, quota: 9, jobs: 1 });
+    let reserve = async || {
+        let granted = w.store.reserve_jobs(minute(1), 0, &wanted).await.expect("reserve");
+        granted.iter().map(|granted| granted.account).collect::<Vec<_>>()
+    };
+    assert_eq!(timeout(AT_ONCE, reserve()).await.expect("at once"), [w.foreign]);
+    let begun = timeout(AT_ONCE, w.store.begin_months(minute(1), &both)).await;
+    begun.expect("at once").expect("there already");
+    hold.rollback().await.expect("roll back");
+    assert_eq!(reserve().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_jobs_of_all_days_of_the_month_are_counted() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let id = w.schedule().await;
+    let mut made = 0;
+    for at in ["04-30T23:59:59.999", "05-01T00:00:00", "05-02T07:00:00", "05-15T12:00:00"] {
+        let at = format!("2024-{at}Z").parse().expect("an instant");
+        w.manual_job(id, at).await;
+        made += 1;
+    }
+    w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
+    let usage = w.store.usage(w.account, minute(1)).await.expect("count");
+    assert_eq!(usage.jobs_reserved, Some(made - 1), "but for April's");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use punctual::domain::JobId;
+use punctual::domain::schedule::OverlapPolicy;
 use punctual::store::{Cancelled, Change, Changed, End, Fired, Locked, StoreErrorKind};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
@@ -52,6 +53,45 @@ async fn a_raised_epoch_stops_a_statement_that_began_before_it() {
     assert_eq!(fired.await, Fired::Fenced);
     assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
     assert!(w.listed(&every_job()).await.is_empty());
+}
+
+/// A suspension of the world's account that has not been committed, by another session.
+const SUSPEND: &str = "
+    UPDATE accounts SET suspended_at = 1 WHERE name = 'own';
+    UPDATE shards SET suspensions = suspensions + 1";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspension_stops_a_statement_that_began_before_it() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (mut operator, mut beside) = (database.beside().await, database.beside().await);
+    for policy in [OverlapPolicy::Allow, OverlapPolicy::QueueOne] {
+        let id = w.schedule_with(|new| new.overlap_policy = policy).await;
+        let firing = w.firing(id).await;
+        let mut suspended = operator.begin().await.expect("begin");
+        run(&mut suspended, SUSPEND).await;
+        let fired = fire_beside(&w, firing).await;
+        until_one_waits(&mut beside).await;
+        suspended.commit().await.expect("commit");
+        let Fired::Done { tickets, busy, .. } = fired.await else { panic!("fenced") };
+        assert_eq!((tickets, busy), (vec![], vec![id]));
+        assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
+        assert!(w.listed(&every_job()).await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_fires_keeps_a_suspension_waiting() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (mut leader, mut beside) = (database.beside().await, database.beside().await);
+    let mut fires = leader.begin().await.expect("begin");
+    run(&mut fires, "SELECT FROM shards WHERE shard = 0 FOR SHARE").await;
+    let (store, write) = (w.store.clone(), w.write(minute(1)));
+    let suspended = w.spawn(async move { store.set_suspended(&write, true).await });
+    until_one_waits(&mut beside).await;
+    fires.commit().await.expect("commit");
+    assert!(suspended.await.expect("suspend"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,8 +173,8 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
             w.fire_next(free),
         );
         assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Locked);
-        let passed_over =
-            Fired::Done { tickets: vec![], advanced: vec![], stale: vec![], busy: vec![locked] };
+        let (tickets, held, advanced, stale) = (vec![], vec![], vec![], vec![]);
+        let passed_over = Fired::Done { tickets, held, advanced, stale, busy: vec![locked] };
         assert_eq!(fired.expect("fire"), passed_over);
         assert_eq!(other.len(), 1, "others go on");
     };
@@ -153,7 +193,7 @@ async fn nobody_waits_in_a_circle() {
     for round in 1..=12 {
         let mut ids = Vec::new();
         for _ in 0..6 {
-            let policy = punctual::domain::schedule::OverlapPolicy::QueueOne;
+            let policy = OverlapPolicy::QueueOne;
             ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
         }
         let (mut jobs, mut firings) = (Vec::new(), Vec::new());

@@ -5,27 +5,28 @@ use std::sync::Arc;
 use punctual::store::SharedStore;
 use punctual::store::postgres::PostgresStore;
 
-use super::super::secrets;
+use super::super::{secrets, signing};
 use super::world;
 use crate::harness::database::{Database, run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_open_at_their_own_places_only() {
-    for case in 0..3 {
+    for case in 0..4 {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let spoil = async |sql| run(&mut database.beside().await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&w, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&w, spoil).await,
-            _ => secrets::plain_secrets_are_read_and_sealed(&w, spoil).await,
+            2 => secrets::plain_secrets_are_read_and_sealed(&w, spoil).await,
+            _ => signing::a_secret_signs_at_its_own_place_only(&w, spoil).await,
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_changed_and_checked() {
-    for case in 0..2 {
+    for case in 0..3 {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let reopen = async |sealer| {
@@ -35,6 +36,7 @@ async fn keys_are_changed_and_checked() {
         };
         match case {
             0 => secrets::keys_are_changed(&w, reopen).await,
+            1 => secrets::of_different_first_keys_one_is_taken(&w, reopen).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&w, reopen).await,
         }
     }

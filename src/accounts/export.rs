@@ -1,0 +1,175 @@
+//! Everything that an account has, for its owner to take along.
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::operators::{AccountError, Accounts};
+use crate::domain::job::{Attempt, Job};
+use crate::domain::key::KeyRecord;
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, JobId};
+use crate::store::{
+    Account, AuditEntry, AuditQuery, Invitation, JobQuery, Member, ScheduleQuery, ScheduleSort,
+    SortField, SortValue, StoredSkip, StoredVersion,
+};
+
+/// How many rows are read at once that are small, or that a page of texts bounds.
+const PAGE: u32 = 200;
+/// How many versions are read at once: each can have a body of 256 KiB.
+const VERSIONS: u32 = 20;
+/// The texts that a page may have, in bytes.
+const PAGE_BYTES: usize = 4 << 20;
+/// How many jobs are read beside each other.
+const JOBS_AT_ONCE: usize = 8;
+
+/// One thing that an account has. There is no secret in it but what the account's own requests
+/// carry: of keys and invitations no digest.
+#[derive(Clone, Debug)]
+pub enum Exported {
+    /// The account itself.
+    Account(Account),
+    /// Somebody who belongs to it.
+    Member(Member),
+    /// Somebody who is to.
+    Invitation(Invitation),
+    /// A key.
+    Key(KeyRecord),
+    /// A schedule as it stands.
+    Schedule(Box<Schedule>),
+    /// How a schedule was defined, for a time.
+    Version(Box<StoredVersion>),
+    /// A job, and its attempts.
+    Job(Box<Job>, Vec<Attempt>),
+    /// Ticks that became no jobs.
+    Skip(StoredSkip),
+    /// A change that somebody made.
+    Audit(AuditEntry),
+}
+
+/// Where what is exported goes, one after the other.
+pub type Sink<'a> = &'a mut (dyn FnMut(Exported) -> Result<(), AccountError> + Send);
+
+impl Accounts {
+    /// Hands over everything that an account has, page by page. Each object is as it is when it is
+    /// read: what others change meanwhile may be in it or not. Returns how many there were.
+    ///
+    /// # Errors
+    /// If the store fails, or the sink does.
+    pub async fn export(&self, account: &Account, sink: Sink<'_>) -> Result<u64, AccountError> {
+        let mut count = 0;
+        let mut sink = |exported: Exported| {
+            count += 1;
+            sink(exported)
+        };
+        let sink: Sink<'_> = &mut sink;
+        let (store, id) = (&self.store, account.id);
+        sink(Exported::Account(account.clone()))?;
+        store.members(id).await?.into_iter().map(Exported::Member).try_for_each(&mut *sink)?;
+        let invitations = store.invitations(id, self.clock.now()).await?;
+        invitations.into_iter().map(Exported::Invitation).try_for_each(&mut *sink)?;
+        store.keys(id).await?.into_iter().map(Exported::Key).try_for_each(&mut *sink)?;
+        self.export_schedules(id, sink).await?;
+        self.export_versions(id, sink).await?;
+        self.export_jobs(id, sink).await?;
+        self.export_skips(id, sink).await?;
+        self.export_audit_log(id, sink).await?;
+        Ok(count)
+    }
+
+    async fn export_schedules(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        let mut query = ScheduleQuery {
+            contains: None,
+            is_enabled: None,
+            http_method: None,
+            sort: ScheduleSort { field: SortField::CreatedAt, descending: false },
+            after: None,
+            offset: 0,
+            limit: PAGE,
+            max_bytes: PAGE_BYTES,
+        };
+        loop {
+            let page = self.store.schedules(id, &query).await?;
+            let last = page.schedules.last();
+            let last = last.map(|last| (SortValue::Time(Some(last.created_at)), last.id));
+            for schedule in page.schedules {
+                sink(Exported::Schedule(Box::new(schedule)))?;
+            }
+            query.after = last.filter(|_| page.has_more);
+            if query.after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn export_versions(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        let mut after = None;
+        loop {
+            let page = self.store.versions(id, after, VERSIONS).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id);
+            for version in page {
+                sink(Exported::Version(Box::new(version)))?;
+            }
+        }
+    }
+
+    async fn export_jobs(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        let mut query = JobQuery {
+            schedule: None,
+            status: None,
+            trigger: None,
+            from: None,
+            to: None,
+            after: None,
+            offset: 0,
+            limit: PAGE,
+            max_response_bytes: 0,
+            max_bytes: PAGE_BYTES,
+        };
+        loop {
+            let page = self.store.jobs(id, &query).await?;
+            let ids: Vec<JobId> = page.jobs.into_iter().map(|job| job.id).collect();
+            let last = ids.last().copied();
+            let whole = ids.into_iter().map(|job| self.store.job(id, job));
+            let mut whole = stream::iter(whole).buffered(JOBS_AT_ONCE);
+            while let Some(found) = whole.try_next().await? {
+                // One that is not there any more has gone meanwhile.
+                let Some((job, attempts)) = found else { continue };
+                sink(Exported::Job(Box::new(job), attempts))?;
+            }
+            query.after = last.filter(|_| page.has_more);
+            if query.after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn export_skips(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        let mut after = None;
+        loop {
+            let page = self.store.skips_of(id, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.place);
+            page.into_iter().map(Exported::Skip).try_for_each(&mut *sink)?;
+        }
+    }
+
+    async fn export_audit_log(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        let mut query = AuditQuery {
+            from: None,
+            to: None,
+            actor: None,
+            action: None,
+            after: None,
+            limit: PAGE,
+        };
+        loop {
+            let page = self.store.audit_log(id, &query).await?;
+            let last = page.entries.last().map(|last| last.id);
+            page.entries.into_iter().map(Exported::Audit).try_for_each(&mut *sink)?;
+            query.after = last.filter(|_| page.has_more);
+            if query.after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}

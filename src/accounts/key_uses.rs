@@ -1,0 +1,93 @@
+//! When keys were used last: noted by the way, and written behind.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::runtime::{Pause, RunError, Worker};
+use crate::store::{KeyUse, SharedStore};
+
+/// How long uses are gathered before they are written.
+const STEP: Duration = Duration::from_secs(60);
+/// Of how many keys. Uses of others are noted when these have been written.
+const MOST: usize = 10_000;
+
+/// The uses of keys that have not been written yet: of each key the last. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct KeyUses(Arc<Mutex<HashMap<KeyId, (AccountId, Timestamp)>>>);
+
+impl KeyUses {
+    /// Notes that a key was used.
+    pub(super) fn note(&self, account: AccountId, key: KeyId, at: Timestamp) {
+        let mut uses = self.lock();
+        if uses.len() < MOST || uses.contains_key(&key) {
+            let latest = uses.entry(key).or_insert((account, at));
+            latest.1 = latest.1.max(at);
+        }
+    }
+
+    /// All of them, which are then no longer here.
+    fn take(&self) -> Vec<KeyUse> {
+        let uses = std::mem::take(&mut *self.lock());
+        uses.into_iter().map(|(key, (account, at))| KeyUse { account, key, at }).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyId, (AccountId, Timestamp)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes the uses of keys, once a minute at most. While the store is away they are kept, and
+/// nobody waits for them.
+pub struct KeyUseWriter {
+    store: SharedStore,
+    uses: KeyUses,
+}
+
+impl KeyUseWriter {
+    pub(super) fn new(store: SharedStore, uses: KeyUses) -> Self {
+        Self { store, uses }
+    }
+}
+
+#[async_trait]
+impl Worker for KeyUseWriter {
+    async fn run_once(&mut self, _: Timestamp) -> Result<Pause, RunError> {
+        let uses = self.uses.take();
+        if !uses.is_empty()
+            && let Err(error) = self.store.note_key_uses(&uses).await
+        {
+            tracing::debug!(%error, keys = uses.len(), "uses of keys not written, keeping them");
+            for KeyUse { account, key, at } in uses {
+                self.uses.note(account, key, at);
+            }
+        }
+        Ok(Pause::For(STEP))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_key_the_last_use_is_kept_and_not_of_too_many() {
+        let uses = KeyUses::default();
+        let at = Timestamp::from_millis;
+        let account = AccountId::from_bytes([1; 16]);
+        let key = |number: usize| KeyId::new(at(0), number as u128);
+        for number in 0..=MOST {
+            uses.note(account, key(number), at(5));
+        }
+        uses.note(account, key(0), at(7));
+        uses.note(account, key(0), at(6));
+        let taken = uses.take();
+        assert_eq!(taken.len(), MOST);
+        let first = taken.iter().find(|one| one.key == key(0)).expect("noted");
+        assert_eq!(*first, KeyUse { account, key: key(0), at: at(7) });
+        assert!(uses.take().is_empty());
+    }
+}

@@ -1,0 +1,168 @@
+//! What an account has as lines of JSON: in the form of the API's records, where it has one.
+
+use serde::Serialize;
+
+use super::audit_log::AuditRecord;
+use super::jobs::JobWithAttempts;
+use super::schedules::{ScheduleRecord, SkipRecord};
+use crate::accounts::Exported;
+use crate::domain::key::KeyRecord;
+use crate::domain::{ScheduleId, Timestamp, VersionId};
+use crate::store::{Account, Invitation, Member, StoredVersion};
+
+/// A line: what it is about, and that.
+#[derive(Serialize)]
+struct Line<T> {
+    kind: &'static str,
+    #[serde(flatten)]
+    record: T,
+}
+
+/// One line of JSON, without its end: an object whose `kind` says what it is about.
+pub fn line(exported: Exported) -> String {
+    match exported {
+        Exported::Account(account) => text("account", AccountLine::from(account)),
+        Exported::Member(member) => text("member", MemberLine::from(member)),
+        Exported::Invitation(invitation) => text("invitation", InvitationLine::from(invitation)),
+        Exported::Key(key) => text("key", KeyLine::from(key)),
+        Exported::Schedule(schedule) => text("schedule", ScheduleRecord::from(*schedule)),
+        Exported::Version(version) => text("version", VersionLine::from(*version)),
+        Exported::Job(job, attempts) => text("job", JobWithAttempts::new(*job, attempts)),
+        Exported::Skip(stored) => {
+            text("skip", SkipLine { schedule_id: stored.schedule, skip: stored.skip.into() })
+        }
+        Exported::Audit(entry) => text("audit", AuditRecord::from(entry)),
+    }
+}
+
+fn text(kind: &'static str, record: impl Serialize) -> String {
+    serde_json::to_string(&Line { kind, record }).expect("a record is made of texts and numbers")
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountLine {
+    id: String,
+    name: String,
+    plan: String,
+    created_at: Timestamp,
+    suspended_at: Option<Timestamp>,
+}
+
+impl From<Account> for AccountLine {
+    fn from(account: Account) -> Self {
+        let Account { id, name, created_at, plan, suspended_at } = account;
+        Self { id: id.to_string(), name, plan, created_at, suspended_at }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberLine {
+    user_id: String,
+    email: String,
+    role: &'static str,
+    since: Timestamp,
+}
+
+impl From<Member> for MemberLine {
+    fn from(member: Member) -> Self {
+        let Member { user, email, role, since } = member;
+        Self { user_id: user.to_string(), email: email.to_string(), role: role.as_str(), since }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InvitationLine {
+    id: String,
+    email: String,
+    role: &'static str,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl From<Invitation> for InvitationLine {
+    fn from(invitation: Invitation) -> Self {
+        let Invitation { id, email, role, created_at, expires_at } = invitation;
+        let (id, email) = (id.to_string(), email.to_string());
+        Self { id, email, role: role.as_str(), created_at, expires_at }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KeyLine {
+    id: String,
+    name: String,
+    scope: &'static str,
+    created_at: Timestamp,
+    created_by: Option<String>,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
+}
+
+impl From<KeyRecord> for KeyLine {
+    fn from(key: KeyRecord) -> Self {
+        Self {
+            id: key.id.to_string(),
+            name: key.name,
+            scope: key.scope.as_str(),
+            created_at: key.created_at,
+            created_by: key.created_by,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            last_used_at: key.last_used_at,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionLine {
+    id: VersionId,
+    schedule_id: ScheduleId,
+    cron_expression: String,
+    timezone: String,
+    endpoint: String,
+    http_method: &'static str,
+    body: Option<String>,
+    headers: Option<String>,
+    max_retries: u8,
+    timeout_seconds: u16,
+    expected_status_codes: Option<String>,
+    sign_requests: bool,
+    created_at: Timestamp,
+    retired_at: Option<Timestamp>,
+}
+
+impl From<StoredVersion> for VersionLine {
+    fn from(version: StoredVersion) -> Self {
+        let StoredVersion { id, schedule, definition, created_at, retired_at } = version;
+        Self {
+            id,
+            schedule_id: schedule,
+            cron_expression: definition.cron_expression,
+            timezone: definition.timezone,
+            endpoint: definition.endpoint,
+            http_method: definition.http_method.as_str(),
+            body: definition.body,
+            headers: definition.headers,
+            max_retries: definition.max_retries,
+            timeout_seconds: definition.timeout_seconds,
+            expected_status_codes: definition.expected_status_codes,
+            sign_requests: definition.sign_requests,
+            created_at,
+            retired_at,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SkipLine {
+    schedule_id: ScheduleId,
+    #[serde(flatten)]
+    skip: SkipRecord,
+}

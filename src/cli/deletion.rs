@@ -1,0 +1,98 @@
+//! `punctual account delete`: the end of an account.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::meter::Meter;
+use super::operator::{accounts, operator, refused};
+use super::settings::{SettingArgs, StoreOnly};
+use super::{CliError, output};
+use crate::accounts::Accounts;
+use crate::runtime::Clock;
+use crate::store::{Account, DeletedAccount};
+
+/// How often it is counted what is left.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// An account to delete.
+#[derive(Args, Debug)]
+pub struct DeletionArgs {
+    /// The name of the account
+    name: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait until a server has removed everything
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    settings: SettingArgs<StoreOnly>,
+}
+
+pub(super) async fn run(args: &DeletionArgs) -> Result<(), CliError> {
+    let accounts = accounts(&args.settings).await?;
+    let account = accounts.named(&args.name).await.map_err(refused)?;
+    if !args.yes {
+        ask(&account)?;
+    }
+    accounts.delete(operator(), &account).await.map_err(refused)?;
+    let name = &account.name;
+    if args.no_wait {
+        return output::print(&format!(
+            "{name} is deleted; servers refuse its keys within 5 seconds and remove the rest\n"
+        ));
+    }
+    output::complain(&format!("{name} is deleted; a server removes what it had"));
+    let rows = wait(&accounts, &account).await?;
+    output::print(&format!("{name} is deleted, and its {rows} rows are gone\n"))
+}
+
+/// Lets the name be typed again: there is no way back.
+fn ask(account: &Account) -> Result<(), CliError> {
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::usage("nobody can be asked here: add --yes to delete the account"));
+    }
+    let mut stderr = std::io::stderr().lock();
+    let prompt = "This deletes the account and everything it has, for good. Type its name: ";
+    let mut typed = String::new();
+    let asked = stderr.write_all(prompt.as_bytes()).and_then(|()| stderr.flush());
+    let read = asked.and_then(|()| std::io::stdin().read_line(&mut typed));
+    read.map_err(|error| CliError::failed(format!("cannot ask for the name: {error}")))?;
+    if typed.trim() == account.name {
+        Ok(())
+    } else {
+        Err(CliError::failed("that is not its name: nothing was deleted"))
+    }
+}
+
+/// Waits until nothing is left. Returns how many rows there were at first.
+async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
+    let clock = Clock::system();
+    let mut meter = Meter::new(clock.clone());
+    let left = async || accounts.rows_left(account).await.map_err(refused);
+    let mut total = left().await?;
+    let mut now = total;
+    while now > 0 {
+        // Counting stops somewhere, and what was under way may still have been written.
+        total = total.max(now);
+        meter.show("removing", total - now, total);
+        clock.sleep(EVERY).await;
+        now = left().await?;
+    }
+    meter.clear();
+    Ok(total)
+}
+
+pub(super) async fn list(settings: &SettingArgs<StoreOnly>) -> Result<(), CliError> {
+    let deleted = accounts(settings).await?.deleted().await.map_err(refused)?;
+    let row = |account: &DeletedAccount| {
+        let gone = account.gone_at.map_or_else(|| "not yet".to_owned(), |at| at.to_string());
+        let (id, deleted) = (account.id.to_string(), account.deleted_at.to_string());
+        let (by, from) = (account.actor.clone(), account.origin.clone());
+        [id, account.name.clone(), deleted, by, from, gone]
+    };
+    let rows: Vec<_> = deleted.iter().map(row).collect();
+    output::print(&output::table(["ID", "NAME", "DELETED", "BY", "FROM", "GONE"], &rows))
+}

@@ -1,0 +1,62 @@
+//! `punctual account export`: everything that an account has, as lines of JSON.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::operator::{accounts, refused};
+use super::settings::{SettingArgs, StoreOnly};
+use super::{CliError, output};
+use crate::accounts::{AccountError, Accounts};
+use crate::api::line;
+use crate::store::Account;
+
+/// An account to export.
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    /// The name of the account
+    name: String,
+    /// The file to write, which must not be there yet; only its owner can read it [default: print]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingArgs<StoreOnly>,
+}
+
+pub(super) async fn run(args: &ExportArgs) -> Result<(), CliError> {
+    let accounts = accounts(&args.settings).await?;
+    let account = accounts.named(&args.name).await.map_err(refused)?;
+    let Some(path) = &args.output else {
+        write(&accounts, &account, &mut io::stdout()).await?;
+        return Ok(());
+    };
+    let failed =
+        |error: io::Error| CliError::failed(format!("cannot write {}: {error}", path.display()));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = file.map_err(failed)?;
+    let written = write(&accounts, &account, &mut file).await;
+    let lines = written.inspect_err(|_| forget(path))?;
+    file.sync_all().map_err(failed)?;
+    output::print(&format!("{lines} lines are in {}\n", path.display()))
+}
+
+/// A part of an export is none.
+fn forget(path: &Path) {
+    // That it failed is told already.
+    let _ = fs::remove_file(path);
+}
+
+async fn write(
+    accounts: &Accounts,
+    account: &Account,
+    to: &mut (impl Write + Send),
+) -> Result<u64, CliError> {
+    let mut to = BufWriter::new(to);
+    let mut sink = |exported| writeln!(to, "{}", line(exported)).map_err(AccountError::Unwritten);
+    let lines = accounts.export(account, &mut sink).await.map_err(refused)?;
+    to.flush().map_err(|error| refused(AccountError::Unwritten(error)))?;
+    Ok(lines)
+}

@@ -1,0 +1,137 @@
+//! `punctual signing`: the secrets that accounts' requests are signed with.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::operator::{accounts, operator, refused};
+use super::settings::{SettingArgs, StoreOnly};
+use super::span::parse_span;
+use super::{CliError, output};
+use crate::domain::Timestamp;
+use crate::runtime::Clock;
+use crate::store::KnownSecret;
+
+/// What to do with signing secrets.
+#[derive(Debug, Subcommand)]
+pub enum SigningCommand {
+    /// List the secrets of an account, newest first, without showing them
+    List(OfAccount),
+    /// Print the secrets that sign, newest first, for the receivers to verify with
+    Show(OfAccount),
+    /// Make a new secret; both sign until the overlap is over
+    ///
+    /// `punctual signing show` prints it. A secret that was to end already ends at once: there are
+    /// never more than two.
+    Rotate {
+        #[command(flatten)]
+        account: OfAccount,
+        /// How long the old one signs too, such as 24h or 15m
+        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
+        overlap: Duration,
+    },
+}
+
+/// Whose secrets.
+#[derive(Args, Debug)]
+pub struct OfAccount {
+    /// The name of the account
+    #[arg(long = "account", value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    settings: SettingArgs<StoreOnly>,
+}
+
+impl OfAccount {
+    async fn secrets(&self) -> Result<Vec<KnownSecret>, CliError> {
+        let accounts = accounts(&self.settings).await?;
+        let account = accounts.named(&self.name).await.map_err(refused)?;
+        accounts.signing_secrets(&account).await.map_err(refused)
+    }
+}
+
+pub(super) async fn run(command: &SigningCommand) -> Result<(), CliError> {
+    match command {
+        SigningCommand::List(account) => {
+            output::print(&table(&account.secrets().await?, Clock::system().now()))
+        }
+        SigningCommand::Show(account) => {
+            output::print(&revealed(&account.secrets().await?, Clock::system().now())?)
+        }
+        SigningCommand::Rotate { account: OfAccount { name, settings }, overlap } => {
+            let accounts = accounts(settings).await?;
+            let account = accounts.named(name).await.map_err(refused)?;
+            let rotated = accounts.rotate_signing_secret(operator(), &account, *overlap);
+            let id = rotated.await.map_err(refused)?;
+            output::print(&format!("{id} signs the requests of {name} from now on\n"))
+        }
+    }
+}
+
+fn is_over(secret: &KnownSecret, now: Timestamp) -> bool {
+    secret.expires_at.is_some_and(|at| at <= now)
+}
+
+fn table(secrets: &[KnownSecret], now: Timestamp) -> String {
+    let row = |secret: &KnownSecret| {
+        let state = match secret.secret {
+            _ if is_over(secret, now) => "expired",
+            Some(_) => "signs",
+            None => "unreadable",
+        };
+        let expires = secret.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        [secret.id.to_string(), secret.created_at.to_string(), expires, state.to_owned()]
+    };
+    let rows: Vec<_> = secrets.iter().map(row).collect();
+    output::table(["ID", "CREATED", "EXPIRES", "STATE"], &rows)
+}
+
+/// The secrets that sign, one a line.
+fn revealed(secrets: &[KnownSecret], now: Timestamp) -> Result<String, CliError> {
+    let mut lines = String::new();
+    for KnownSecret { id, secret, .. } in secrets.iter().filter(|one| !is_over(one, now)) {
+        let secret = secret.as_ref().ok_or_else(|| {
+            CliError::failed(format!(
+                "{id} cannot be decrypted, the log line says why: give its key back in \
+                 secrets.keys, or run `punctual signing rotate`"
+            ))
+        })?;
+        lines.push_str(&secret.reveal());
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::SigningSecretId;
+    use crate::domain::signing::SigningSecret;
+
+    #[test]
+    fn only_what_signs_is_revealed() {
+        let (then, now) = (Timestamp::from_millis(1_000), Timestamp::from_millis(2_000));
+        let secret = |byte: u8, expires_at| KnownSecret {
+            id: SigningSecretId::new(then, byte.into()),
+            secret: Some(SigningSecret::new(|bytes| bytes.fill(byte))),
+            created_at: then,
+            expires_at,
+        };
+        let mut secrets =
+            [secret(1, None), secret(2, Some(Timestamp::from_millis(2_001))), secret(3, Some(now))];
+        let text = revealed(&secrets, now).expect("readable");
+        let shown: Vec<SigningSecret> =
+            text.lines().map(|line| line.parse().expect(line)).collect();
+        assert_eq!(
+            shown,
+            secrets[..2].iter().flat_map(|one| one.secret.clone()).collect::<Vec<_>>()
+        );
+        secrets[1].secret = None;
+        let states = table(&secrets, now);
+        assert!(!states.contains("whsec_"), "{states}");
+        let states: Vec<_> =
+            states.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(states, ["STATE", "signs", "unreadable", "expired"]);
+        assert!(revealed(&secrets, now).is_err());
+    }
+}

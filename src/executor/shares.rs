@@ -1,0 +1,131 @@
+//! Shares: how many attempts of an account this executor may have under way, where the account's
+//! plan limits them.
+//!
+//! What a plan allows is divided among the executors that are alive, at least one attempt each: so
+//! no attempt has to ask anybody. A plan that an operator has changed, and an executor that has
+//! come or gone, are noticed after [`KNOWN_FOR`] at the latest.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::cluster::SharedCluster;
+use crate::domain::AccountId;
+use crate::domain::plan::Plans;
+use crate::domain::ticket::Ticket;
+use crate::store::{Result, SharedStore};
+
+/// How long what is known of an account is used.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+/// How many accounts are known before those that are known for too long are forgotten.
+const SWEEP_AT: usize = 10_000;
+
+/// What accounts may have under way.
+pub(super) struct Shares {
+    /// Absent if there is no plan that limits the attempts under way.
+    plans: Option<Arc<Plans>>,
+    store: SharedStore,
+    cluster: SharedCluster,
+    /// What the others call this replica.
+    replica: String,
+    known: Mutex<HashMap<AccountId, Known>>,
+}
+
+/// The plan's limit, and until when it is believed, on the monotonic clock.
+#[derive(Clone, Copy)]
+struct Known {
+    limit: Option<u64>,
+    until: Duration,
+}
+
+impl Shares {
+    pub(super) fn new(
+        plans: Arc<Plans>,
+        store: SharedStore,
+        cluster: SharedCluster,
+        replica: String,
+    ) -> Self {
+        let limits = plans.all().any(|plan| plan.concurrent_attempts.is_some());
+        Self { plans: limits.then_some(plans), store, cluster, replica, known: Mutex::default() }
+    }
+
+    /// The shares of the tickets' accounts; of those only that are limited. Asks the store once at
+    /// most, about accounts that are not known; never, if no plan limits anybody.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub(super) async fn of(
+        &self,
+        tickets: &[Ticket],
+        now: Duration,
+    ) -> Result<HashMap<AccountId, usize>> {
+        let Some(plans) = &self.plans else { return Ok(HashMap::new()) };
+        let unknown = self.unknown(tickets, now);
+        if !unknown.is_empty() {
+            let named = self.store.plans_of(&unknown).await?;
+            let mut known = self.lock();
+            if known.len() > SWEEP_AT {
+                known.retain(|_, known| known.until > now);
+            }
+            known.extend(named.into_iter().map(|(account, plan)| {
+                let limit = plans.of(&plan).concurrent_attempts;
+                (account, Known { limit, until: now + KNOWN_FOR })
+            }));
+        }
+        let (place, executors) = self.place().await;
+        let known = self.lock();
+        let limited = tickets.iter().filter_map(|ticket| {
+            let limit = known.get(&ticket.account)?.limit?;
+            Some((ticket.account, part(limit, place, executors)))
+        });
+        Ok(limited.collect())
+    }
+
+    fn unknown(&self, tickets: &[Ticket], now: Duration) -> Vec<AccountId> {
+        let known = self.lock();
+        let is_known =
+            |account: &AccountId| known.get(account).is_some_and(|known| known.until > now);
+        let accounts = tickets.iter().map(|ticket| ticket.account);
+        let mut unknown: Vec<AccountId> = accounts.filter(|account| !is_known(account)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown
+    }
+
+    /// This executor's place among those that are alive, and how many they are. While the cluster
+    /// cannot be seen it counts as the only one: nobody knows of another.
+    async fn place(&self) -> (usize, usize) {
+        let members = self.cluster.members().await.unwrap_or_default();
+        let mut names: Vec<&str> =
+            members.iter().filter(|member| member.executes).map(|one| &*one.name).collect();
+        names.sort_unstable();
+        let place = names.iter().position(|name| *name == self.replica).unwrap_or(0);
+        (place, names.len().max(1))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The part of a limit for the executor at `place` of `executors`. The parts add up to the limit,
+/// unless there are more executors than that.
+fn part(limit: u64, place: usize, executors: usize) -> usize {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    (limit / executors + usize::from(place < limit % executors)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_add_up_to_the_limit_and_nobody_has_none() {
+        for (limit, executors) in [(1, 1), (5, 3), (6, 3), (100, 7)] {
+            let parts = (0..executors).map(|place| part(limit, place, executors));
+            assert_eq!(parts.sum::<usize>() as u64, limit, "{limit} among {executors}");
+        }
+        assert_eq!((0..3).map(|place| part(1, place, 3)).collect::<Vec<_>>(), [1, 1, 1]);
+        assert_eq!(part(u64::MAX, 0, 1), usize::MAX);
+    }
+}

@@ -1,0 +1,120 @@
+//! The secrets that accounts' requests are signed with. Whoever adds one has the account's row.
+
+use async_trait::async_trait;
+use sqlx::PgConnection;
+
+use super::account_lock::lock;
+use super::audit;
+use super::error::Outcome;
+use super::{PostgresStore, Within};
+use crate::domain::audit::Action;
+use crate::domain::{AccountId, SigningSecretId, Timestamp};
+use crate::store::signing::SealedSecret;
+use crate::store::vault::Vault;
+use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write};
+
+/// How many accounts get their first secret in one statement.
+const ACCOUNTS_AT_ONCE: i64 = 500;
+
+#[async_trait]
+impl SigningStore for PostgresStore {
+    async fn make_first_secrets(&self) -> Result<()> {
+        loop {
+            let vault = self.vault.clone();
+            let made = self.api.run("make_first_secrets", Within::Transaction, move |connection| {
+                let vault = vault.clone();
+                Box::pin(async move {
+                    let query = sqlx::query_as(WITHOUT).bind(ACCOUNTS_AT_ONCE);
+                    let without: Vec<(AccountId, Timestamp)> =
+                        query.fetch_all(&mut *connection).await?;
+                    make_first(connection, &vault, &without).await?;
+                    Ok(without.len())
+                })
+            });
+            if made.await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>> {
+        let secrets = self.api.run("signing_secrets", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = "
+                    SELECT id, secret, created_at, expires_at FROM signing_secrets
+                    WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
+                Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
+            })
+        });
+        let secrets: Vec<SealedSecret> = secrets.await?;
+        Ok(secrets.into_iter().map(|secret| self.vault.open_known(account, secret)).collect())
+    }
+
+    async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool> {
+        let (write, id, old_expires_at) = (*write, new.id, new.old_expires_at);
+        let secret = self.vault.seal_secret(write.account, id, &new.secret);
+        self.api
+            .run("rotate_signing_secret", Within::Transaction, move |connection| {
+                Box::pin(rotate(connection, write, id, secret.clone(), old_expires_at))
+            })
+            .await
+    }
+}
+
+const WITHOUT: &str = "
+    SELECT id, created_at FROM accounts AS a
+    WHERE NOT EXISTS (SELECT FROM signing_secrets AS s WHERE s.account_id = a.id)
+    ORDER BY id LIMIT $1 FOR NO KEY UPDATE";
+
+/// Makes the first secret of each of these accounts, unless it is there: as old as the account.
+pub(super) async fn make_first(
+    connection: &mut PgConnection,
+    vault: &Vault,
+    accounts: &[(AccountId, Timestamp)],
+) -> Outcome<()> {
+    let secrets = accounts.iter().map(|(account, _)| vault.first_secret(*account));
+    let (ids, secrets): (Vec<_>, Vec<_>) = secrets.unzip();
+    sqlx::query(
+        "INSERT INTO signing_secrets (id, account_id, secret, created_at)
+         SELECT * FROM unnest($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    )
+    .bind(ids)
+    .bind(accounts.iter().map(|(account, _)| *account).collect::<Vec<_>>())
+    .bind(secrets)
+    .bind(accounts.iter().map(|(_, created_at)| *created_at).collect::<Vec<_>>())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn rotate(
+    connection: &mut PgConnection,
+    write: Write,
+    id: SigningSecretId,
+    secret: String,
+    old_expires_at: Timestamp,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    sqlx::query("DELETE FROM signing_secrets WHERE account_id = $1 AND expires_at IS NOT NULL")
+        .bind(write.account)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("UPDATE signing_secrets SET expires_at = $2 WHERE account_id = $1")
+        .bind(write.account)
+        .bind(old_expires_at)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(
+        "INSERT INTO signing_secrets (id, account_id, secret, created_at) VALUES ($1, $2, $3, $4)",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(secret)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::SigningSecretRotated, [id]).await?;
+    Ok(true)
+}

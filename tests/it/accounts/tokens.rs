@@ -1,0 +1,124 @@
+//! Whatever lets somebody in is in no store: keys, sessions, links, passwords.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use punctual::accounts::{Accounts, KeyRequest};
+use punctual::domain::audit::Author;
+use punctual::domain::key::Scope;
+use punctual::domain::plan::Plans;
+use punctual::domain::user::Role;
+use punctual::store::SharedStore;
+use punctual::store::sqlite::{Settings, SqliteStore};
+use sha2::{Digest, Sha256};
+use sqlx::AssertSqlSafe;
+
+use super::world::{HOME, PASSWORD, World, mailer, password};
+use crate::harness::database::Database;
+use crate::harness::keys::sealer;
+use crate::harness::smtp::MailServer;
+
+/// Hands out tokens of every kind, and uses some of them: those that are still good come first.
+async fn hand_out(store: SharedStore) -> Vec<String> {
+    let server = MailServer::start().await;
+    let port = server.port;
+    let w = World::with(|context, _| {
+        context.store = store.clone();
+        context.mailer = Some(mailer(port));
+    })
+    .await;
+    w.user("ann").await;
+    w.user("bob").await;
+    let over = w.sign_in("ann", PASSWORD).await.expect("signed in").token;
+    w.users.request_reset("ann@example.com", HOME).await.expect("asked");
+    let used = server.received(1).await[0].token();
+    w.users.complete_reset(&used, &password("another horse"), HOME).await.expect("set");
+    let session = w.sign_in("ann", "another horse").await.expect("signed in").token;
+    w.context.clock.advance(Duration::from_secs(1_800));
+    let ann = w.users.visit(&session, HOME).await.expect("a session");
+    let account = w.users.memberships(&ann).await.expect("listed")[0].account;
+    w.users.request_reset("bob@example.com", HOME).await.expect("asked");
+    let mut tokens = vec![session.reveal().to_owned()];
+    for (count, to) in [(3, "cy@example.com"), (4, "bob@example.com")] {
+        w.users.invite(&ann, account, to, Role::Viewer).await.expect("invited");
+        server.received(count).await;
+    }
+    let mails = server.received(4).await;
+    tokens.extend(mails.iter().map(|mail| mail.token()).filter(|token| *token != used));
+    assert_eq!(tokens.len(), 4);
+
+    let (clock, random) = (w.context.clock.clone(), w.context.random.clone());
+    let accounts = Accounts::new(store, clock, random, Arc::new(Plans::default()));
+    let account = accounts.named("ann").await.expect("made");
+    let request = KeyRequest { name: "a".into(), scope: Scope::Write, expires_in: None };
+    let key = accounts.create_key(Author::SERVICE, &account, &request).await.expect("made");
+    let day = Duration::from_secs(86_400);
+    let next = accounts.rotate_key(Author::SERVICE, key.id(), day).await.expect("rotated");
+    tokens.extend([key.reveal().to_owned(), next.reveal().to_owned()]);
+    tokens.extend([over.reveal().to_owned(), used, PASSWORD.to_owned()]);
+    tokens
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn contains(dump: &[u8], bytes: &[u8]) -> bool {
+    dump.windows(bytes.len()).any(|window| window == bytes)
+}
+
+/// Neither the tokens nor the bytes that they stand for are in a dump, in whatever form; but for
+/// those that are still good their digests are.
+fn search(dump: &[u8], tokens: &[String]) {
+    for (place, token) in tokens.iter().enumerate() {
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+        for secret in [Some(token.clone().into_bytes()), bytes].into_iter().flatten() {
+            let forms = [hex(&secret), hex(&secret).to_uppercase()];
+            assert!(!contains(dump, &secret), "token {place}");
+            assert!(forms.iter().all(|form| !contains(dump, form.as_bytes())), "token {place}");
+        }
+        let digest = Sha256::digest(token.as_bytes());
+        let is_there = contains(dump, &digest) || contains(dump, hex(&digest).as_bytes());
+        assert!(is_there || place >= 6, "the digest of token {place}");
+    }
+}
+
+fn files(folder: &Path) -> Vec<u8> {
+    let files = std::fs::read_dir(folder).expect("a folder");
+    files.flat_map(|file| std::fs::read(file.expect("a file").path()).expect("read")).collect()
+}
+
+#[tokio::test]
+async fn none_is_in_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = Settings::new(folder.path().join("store.db"));
+    let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("open"));
+    store.migrate().await.expect("migrate");
+    let tokens = hand_out(store.clone()).await;
+    // While it is open, so that the log of writes is there too.
+    search(&files(folder.path()), &tokens);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn none_is_in_a_database() {
+    let database = Database::migrated().await;
+    let tokens = hand_out(Arc::new(database.open())).await;
+    let mut beside = database.beside().await;
+    let tables: Vec<String> =
+        sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
+            .fetch_all(&mut beside)
+            .await
+            .expect("tables");
+    let mut dump = Vec::new();
+    for table in tables {
+        let query = format!("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM {table} AS t");
+        let query = sqlx::query_scalar(AssertSqlSafe(query));
+        let rows: String = query.fetch_one(&mut beside).await.expect("rows");
+        dump.extend(rows.into_bytes());
+    }
+    search(&dump, &tokens);
+}

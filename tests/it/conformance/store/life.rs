@@ -1,0 +1,206 @@
+use std::time::Duration;
+
+use punctual::domain::call::{Once, OnceKey};
+use punctual::domain::schedule::SkipReason;
+use punctual::domain::user::Role;
+use punctual::domain::{AccountId, JobId};
+use punctual::store::{
+    Change, Claimed, End, Erased, Fate, Firing, KeyCreated, Locked, MemberChange, MemberChanged,
+    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted, Write,
+};
+
+use super::accounts::new_key;
+use super::users::{act, address, member, new_invitation, user};
+use super::world::{World, definition, failure, minute, soon};
+
+/// Gives the world's own account rows in every table that accounts have rows in. Returns a job that
+/// is running, and one that waits.
+pub async fn fill(w: &World) -> (Claimed, JobId) {
+    let id = w.schedule().await;
+    w.schedule_with(|new| new.is_enabled = false).await;
+    let firing = w.firing(id).await;
+    let range = TickRange { first: minute(1), last: minute(1), count: 1 };
+    let skips = vec![(range, SkipReason::Quota)];
+    w.fire(soon(minute(1)), &[Firing { skips, jobs: vec![], ..firing }]).await;
+    let done = w.manual_job(id, minute(2)).await;
+    w.run(minute(2), done, End::Retry(failure(), minute(3))).await;
+    w.run(minute(3), done, End::Failed(failure())).await;
+    let [running, waiting] = [w.manual_job(id, minute(3)).await, w.manual_job(id, minute(3)).await];
+    let mut claimed = w.claim(minute(3), &[running]).await;
+    w.store.create_key(&w.write(minute(3)), &new_key(1)).await.expect("create a key");
+    member(w, "ann", Role::Owner).await;
+    let invitation = new_invitation(1, "cy");
+    assert!(w.store.create_invitation(&w.write(minute(3)), &invitation).await.expect("invite"));
+    let wanted = Wanted { account: w.account, quota: 100, jobs: 1 };
+    w.store.reserve_jobs(minute(3), 0, &[wanted]).await.expect("reserve");
+    let once = Once { key: OnceKey([7; 16]), holder: 8 };
+    let reservation = Reservation { once, request: [9; 32] };
+    let reserved = w.store.reserve(w.account, minute(3), &reservation).await.expect("reserve");
+    assert_eq!(reserved, Reserved::Yours);
+    (claimed.remove(0), waiting)
+}
+
+/// The same of the other account, but for users and calls, which are told apart elsewhere.
+pub async fn fill_foreign(w: &World) -> NewSchedule {
+    let new = w.new_schedule();
+    let write = w.write_for(w.foreign, minute(1));
+    w.store.create_schedules(&write, std::slice::from_ref(&new), None).await.expect("create");
+    for n in [1, 2] {
+        let job = NewJob { id: JobId::new(minute(2), n), schedule: new.id };
+        let write = w.write_for(w.foreign, minute(2));
+        let made = w.store.create_job(&write, &job, None).await.expect("create");
+        assert!(matches!(made, Triggered::Created(_)), "{made:?}");
+    }
+    let done = JobId::new(minute(2), 1);
+    w.run(minute(2), done, End::Retry(failure(), minute(3))).await;
+    let write = w.write_for(w.foreign, minute(2));
+    w.store.create_key(&write, &new_key(2)).await.expect("create a key");
+    new
+}
+
+fn delete(w: &World) -> Write {
+    w.write(minute(4))
+}
+
+/// Rounds until nothing is left.
+pub async fn erase_all(w: &World, account: AccountId) -> Vec<Erased> {
+    let mut rounds = Vec::new();
+    loop {
+        let round = w.store.erase(account, minute(5), 2).await.expect("erase");
+        if round.rows == 0 {
+            return rounds;
+        }
+        rounds.push(round);
+    }
+}
+
+pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
+    let (running, waiting) = fill(w).await;
+    let id = w.job(waiting).await.schedule_id;
+    let firing = w.firing(id).await;
+    let ann = w.store.user_named(&address("ann")).await.expect("read").expect("a user").id;
+    let bob = user(w, "bob").await;
+    assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
+    assert!(!w.store.delete_account(&delete(w)).await.expect("delete"), "it is not there");
+
+    assert_eq!(w.store.account(w.account).await.expect("read"), None);
+    let names: Vec<_> =
+        w.store.accounts().await.expect("list").into_iter().map(|a| a.name).collect();
+    assert_eq!(names, ["foreign"]);
+    assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
+    assert_eq!(w.store.role(w.account, ann).await.expect("read"), None);
+    assert_eq!(w.store.memberships(ann).await.expect("list"), []);
+    let joined =
+        w.store.accept_invitation(&act(w, minute(4)), bob, new_invitation(1, "bob").digest).await;
+    assert_eq!(joined.expect("accept"), None);
+    let change = MemberChange::Add(Role::Owner);
+    let added = w.store.change_member(&w.write(minute(4)), bob, change).await;
+    assert_eq!(added.expect("change"), MemberChanged::NoSuchMember);
+    let key = w.store.create_key(&w.write(minute(4)), &new_key(3)).await.expect("create");
+    assert_eq!(key, KeyCreated::NoSuchAccount);
+
+    assert_eq!(w.store.candidates(w.fence.shard, &[id]).await.expect("read"), []);
+    // What was read before may still be fired: nobody runs it.
+    w.fire(soon(firing.tick), std::slice::from_ref(&firing)).await;
+    let fired = firing.jobs[0].id;
+    let claims = w.store.claim(&w.claim_at(minute(9)), &[waiting, fired]).await.expect("claim");
+    assert_eq!(claims.taken, []);
+    assert_eq!(w.store.late(minute(9), None, 100).await.expect("read"), []);
+    // An attempt that was under way ends as it ends.
+    let ended = w.completion(&running, None, End::Succeeded);
+    let committed = w.store.commit(minute(5), &[ended], Locked::Awaited).await.expect("commit");
+    assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+}
+
+pub async fn what_it_had_goes_in_small_batches(w: &World) {
+    let (running, _) = fill(w).await;
+    assert_eq!(w.store.erase(w.account, minute(4), 9).await.expect("erase"), Erased::default());
+    assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
+    let all = w.store.rows_left(w.account).await.expect("count");
+    // Interrupted half-way, a part is gone, and what follows goes on with the rest.
+    let first = w.store.erase(w.account, minute(5), 1).await.expect("erase");
+    assert!(first.rows > 0 && !first.gone, "{first:?}");
+    assert_eq!(w.store.rows_left(w.account).await.expect("count"), all - first.rows);
+    let rounds = erase_all(w, w.account).await;
+    let rows: u64 = rounds.iter().map(|round| round.rows).sum();
+    assert_eq!(first.rows + rows, all);
+    let schedules = rounds.iter().chain([&first]).flat_map(|round| &round.schedules);
+    assert_eq!(schedules.count(), 2);
+    assert_eq!(w.store.rows_left(w.account).await.expect("count"), 0);
+    assert_eq!(w.store.job(w.account, running.job).await.expect("read"), None);
+    // The executor that still runs one learns that it has lost it.
+    let ended = w.completion(&running, None, End::Succeeded);
+    let committed = w.store.commit(minute(5), &[ended], Locked::Awaited).await.expect("commit");
+    assert_eq!(committed.fates, [Fate::Lost]);
+}
+
+pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
+    fill(w).await;
+    assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
+    erase_all(w, w.account).await;
+    let deleted = w.store.deleted_accounts().await.expect("list");
+    let [deleted] = &deleted[..] else { panic!("{deleted:?}") };
+    assert_eq!((deleted.id, deleted.name.as_str()), (w.account, "own"));
+    assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
+    assert_eq!(deleted.gone_at, None, "a call may still be under way");
+    // Such as this one.
+    let late = w.new_schedule();
+    w.store.create_schedules(&w.write(minute(5)), &[late], None).await.expect("create");
+    let settled = minute(4).plus(SETTLED);
+    assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
+    erase_all(w, w.account).await;
+    let early = settled.minus(Duration::from_millis(1));
+    assert!(!w.store.erase(w.account, early, 9).await.expect("erase").gone);
+    assert!(w.store.erase(w.account, settled, 9).await.expect("erase").gone);
+    let deleted = w.store.deleted_accounts().await.expect("list");
+    assert_eq!(deleted[0].gone_at, Some(settled));
+    let again = w.store.erase(w.account, minute(60), 9).await.expect("erase");
+    assert_eq!(again, Erased::default());
+    let again = w.store.create_account(&w.write(minute(60)), "own", "unlimited").await;
+    assert!(again.expect("create"), "its name is free");
+}
+
+pub async fn accounts_of_others_stay_whole(w: &World) {
+    let other = fill_foreign(w).await;
+    fill(w).await;
+    let before = w.store.rows_left(w.foreign).await.expect("count");
+    assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
+    erase_all(w, w.account).await;
+    // Not deleted, so not removed.
+    assert_eq!(w.store.erase(w.foreign, minute(5), 9).await.expect("erase"), Erased::default());
+    assert_eq!(w.store.rows_left(w.foreign).await.expect("count"), before);
+    let read = w.store.schedule(w.foreign, other.id).await.expect("read").expect("a schedule");
+    assert_eq!(read.next_tick, other.next_tick);
+    let (job, attempts) =
+        w.store.job(w.foreign, JobId::new(minute(2), 1)).await.expect("read").expect("a job");
+    assert_eq!((job.attempt_number, attempts.len()), (1, 1));
+    let claimed = w.claim(minute(5), &[JobId::new(minute(2), 2)]).await;
+    assert_eq!(claimed.len(), 1);
+}
+
+pub async fn versions_and_skips_are_read_in_pages(w: &World) {
+    let (_, waiting) = fill(w).await;
+    fill_foreign(w).await;
+    let id = w.job(waiting).await.schedule_id;
+    let change = Change { version: Some(w.new_version(definition())), ..w.change(id).await };
+    w.store.change_schedule(&w.write(minute(4)), id, &change).await.expect("change");
+    w.store.delete_schedule(&w.write(minute(5)), id).await.expect("delete");
+    let (mut versions, mut after) = (Vec::new(), None);
+    loop {
+        let page = w.store.versions(w.account, after, 2).await.expect("read");
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        versions.extend(page);
+    }
+    assert!(versions.is_sorted_by(|a, b| a.id < b.id));
+    assert_eq!(versions.len(), 3);
+    assert!(versions.iter().all(|version| version.definition == definition()), "opened");
+    let retired = versions.iter().filter_map(|version| version.retired_at).collect::<Vec<_>>();
+    assert_eq!(retired.len(), 2, "{retired:?}");
+    let skips = w.store.skips_of(w.account, None, 9).await.expect("read");
+    let [stored] = &skips[..] else { panic!("{skips:?}") };
+    assert_eq!((stored.schedule, stored.skip.first), (id, minute(1)));
+    let more = w.store.skips_of(w.account, Some(stored.place), 9).await.expect("read");
+    assert_eq!(more, []);
+    assert_eq!(w.store.skips_of(w.foreign, None, 9).await.expect("read"), []);
+}

@@ -1,0 +1,21 @@
+//! Operators' commands beside replicas.
+
+use super::world::World;
+
+/// What they note is compared with the replicas' time, which is the store's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_command_notes_is_of_the_stores_time() {
+    let world = World::new(&[]).await;
+    for (name, wrong_ms) in [("fast", 600_000), ("slow", -600_000)] {
+        let mut command = world.command(&["account", "create", name]);
+        command.env("PUNCTUAL_TEST_CLOCK", format!("0,1,{wrong_ms},0"));
+        assert!(command.status().expect("it runs").success());
+    }
+    let query = sqlx::query_scalar(
+        "SELECT abs((extract(epoch FROM clock_timestamp()) * 1000)::bigint - created_at)
+         FROM accounts",
+    );
+    let apart_ms: Vec<i64> = query.fetch_all(&mut world.beside().await).await.expect("accounts");
+    assert_eq!(apart_ms.len(), 2);
+    assert!(apart_ms.iter().all(|apart| *apart < 300_000), "{apart_ms:?}");
+}

@@ -1,0 +1,97 @@
+//! An account's export says what the API says.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::harness::client::ApiClient;
+use crate::harness::process::{Installation, complaint};
+use crate::harness::recorder::Recorder;
+
+/// Schedules with secrets, some changed and one deleted, and jobs with several attempts.
+async fn fill(api: &ApiClient, target: &Recorder) {
+    let secret = json!({ "headers": "{\"x-secret\":\"s3cret\"}", "body": "{\"a\":1}",
+                         "httpMethod": "POST", "cronExpression": "0 0 1 1 *", "maxRetries": 3 });
+    for path in ["/ok", "/seq/500,200", "/status/404"] {
+        let schedule = api.create(&target.url(path), secret.clone()).await;
+        let job = api.trigger(&schedule).await;
+        api.finished(&job).await;
+        let change = json!({ "name": path, "body": "{\"a\":2}" });
+        let path = format!("/v1/schedules/{schedule}");
+        api.call("PATCH", &path, Some(&change)).await.expect("an answer").data();
+    }
+    let gone = api.create(&target.url("/ok"), secret).await;
+    let job = api.trigger(&gone).await;
+    api.finished(&job).await;
+    let path = format!("/v1/schedules/{gone}");
+    assert_eq!(api.call("DELETE", &path, None).await.expect("an answer").status, 200);
+}
+
+/// The lines by kind, without it.
+fn by_kind(text: &str) -> BTreeMap<String, Vec<Value>> {
+    let mut kinds: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for line in text.lines() {
+        let mut record: Value = serde_json::from_str(line).expect("a line of JSON");
+        let kind = record.as_object_mut().expect("an object").remove("kind").expect("a kind");
+        kinds.entry(kind.as_str().expect("a text").to_owned()).or_default().push(record);
+    }
+    kinds
+}
+
+fn sorted(mut records: Vec<Value>) -> Vec<Value> {
+    records.sort_by_key(|record| record["id"].to_string());
+    records
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_says_what_the_api_says() {
+    let target = Recorder::start().await;
+    let mut one = Installation::new(&[]);
+    one.run(&["account", "create", "other"]);
+    let others = one.run(&["key", "create", "--account", "other"]);
+    one.run(&["user", "create", "ann@example.com", "--account", "first"]);
+    let server = one.serve().await;
+    let api = one.client(&server);
+    let stranger = ApiClient::new(server.public().expect("it serves"), &others);
+    fill(&api, &target).await;
+    fill(&stranger, &target).await;
+
+    let file = one.folder.path().join("first.jsonl");
+    let path = file.to_str().expect("a path");
+    let said = one.run(&["account", "export", "first", "--output", path]);
+    let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "only its owner can read it");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert_eq!(said, format!("{} lines are in {path}", text.lines().count()));
+    let kinds = by_kind(&text);
+
+    let schedules = api.get("/v1/schedules").await.data().as_array().expect("an array").clone();
+    assert_eq!(sorted(kinds["schedule"].clone()), sorted(schedules));
+    let mut jobs = Vec::new();
+    for job in api.jobs("").await {
+        jobs.push(api.job(job["id"].as_str().expect("an id")).await);
+    }
+    assert_eq!(jobs.len(), 4);
+    assert_eq!(sorted(kinds["job"].clone()), sorted(jobs));
+    let log = api.get("/v1/audit-log?pageSize=1000").await.data()["entries"].clone();
+    assert_eq!(&kinds["audit"], log.as_array().expect("an array"));
+    assert_eq!(kinds["version"].len(), 7, "three were changed, one is of a deleted schedule");
+    let bodies = kinds["version"].iter().filter(|version| version["body"] == "{\"a\":1}");
+    assert_eq!(bodies.count(), 4, "in clear");
+    assert_eq!(kinds["account"].len(), 1);
+    assert_eq!(kinds["member"][0]["email"], "ann@example.com");
+    assert_eq!(kinds["key"].len(), 1);
+    let secret = one.key.rsplit('_').next().expect("a part");
+    for absent in ["argon2", "digest", secret] {
+        assert!(!text.contains(absent), "{absent}");
+    }
+
+    // Printed, it is the same but for what it is about.
+    let printed = one.run(&["account", "export", "first"]);
+    assert_eq!(by_kind(&printed)["job"], kinds["job"]);
+    let (status, said) =
+        complaint(one.command(&["account", "export", "first", "--output", path])).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("exists"), "{said}");
+}
