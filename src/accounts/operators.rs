@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quick_cache::sync::Cache;
+
 use super::passwords::{HashCost, HashError, Passwords};
 use crate::domain::audit::Author;
 use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
-use crate::domain::plan::{Plan, Plans};
+use crate::domain::plan::{Plan, Plans, month_of};
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
@@ -17,6 +19,10 @@ use crate::store::{
 
 /// The longest name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
+/// Of how many accounts it is remembered how many jobs they have made.
+const COUNTED: usize = 1_000;
+/// For how long.
+const COUNTED_FOR: Duration = Duration::from_secs(5);
 
 /// Why an operator's command has changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -87,15 +93,12 @@ pub struct Overview {
     pub plan: Arc<Plan>,
     /// What it uses now.
     pub usage: Usage,
+    /// How many jobs count in this month: those that were reserved, where the plan limits them;
+    /// else those that were made, as they were counted a few seconds ago at most.
+    pub jobs_this_month: u64,
 }
 
 impl Overview {
-    /// How many jobs count in this month: those that were reserved, where the plan limits them.
-    pub fn jobs_this_month(&self) -> u64 {
-        let reserved = self.usage.jobs_reserved.filter(|_| self.plan.jobs_per_month.is_some());
-        reserved.unwrap_or(self.usage.jobs_this_month)
-    }
-
     /// When the jobs of this month were used up, if there are none left now.
     pub fn quota_exhausted_at(&self) -> Option<Timestamp> {
         let quota = self.plan.jobs_per_month?;
@@ -112,13 +115,16 @@ pub struct Accounts {
     pub(super) random: Random,
     pub(super) passwords: Passwords,
     plans: Arc<Plans>,
+    /// When the jobs of an account's month were last counted, and how many there were.
+    counted: Arc<Cache<AccountId, (Timestamp, u64)>>,
 }
 
 impl Accounts {
     /// Over `store`; accounts can have these `plans`.
     pub fn new(store: SharedStore, clock: Clock, random: Random, plans: Arc<Plans>) -> Self {
         let passwords = Passwords::new(random.clone(), HashCost::default());
-        Self { store, clock, random, passwords, plans }
+        let counted = Arc::new(Cache::new(COUNTED));
+        Self { store, clock, random, passwords, plans, counted }
     }
 
     /// The time by which everything is noted.
@@ -161,7 +167,24 @@ impl Accounts {
         let Some(account) = self.store.account(id).await? else { return Ok(None) };
         let usage = self.store.usage(id, self.clock.now()).await?;
         let plan = self.plans.of(&account.plan);
-        Ok(Some(Overview { account, plan, usage }))
+        let reserved = usage.jobs_reserved.filter(|_| plan.jobs_per_month.is_some());
+        let jobs_this_month = match reserved {
+            Some(reserved) => reserved,
+            None => self.jobs_made(id).await?,
+        };
+        Ok(Some(Overview { account, plan, usage, jobs_this_month }))
+    }
+
+    /// Counting a busy account's jobs costs the store much, and anybody with a key may ask.
+    async fn jobs_made(&self, id: AccountId) -> Result<u64, AccountError> {
+        let now = self.clock.now();
+        let fresh = |at: Timestamp| month_of(at) == month_of(now) && now.since(at) < COUNTED_FOR;
+        if let Some((_, made)) = self.counted.get(&id).filter(|(at, _)| fresh(*at)) {
+            return Ok(made);
+        }
+        let made = self.store.jobs_made(id, now).await?;
+        self.counted.insert(id, (now, made));
+        Ok(made)
     }
 
     /// Puts an account on another plan. What it has beyond that stays.

@@ -103,9 +103,8 @@ pub(super) struct UsageRecord {
 
 impl AccountRecord {
     fn new(overview: Overview, rates: RateLimits) -> Self {
-        let jobs_this_month = overview.jobs_this_month();
         let quota_exhausted_at = overview.quota_exhausted_at();
-        let Overview { account, plan, usage } = overview;
+        let Overview { account, plan, usage, jobs_this_month } = overview;
         Self {
             id: account.id,
             name: account.name,

@@ -64,15 +64,21 @@ impl From<CommandError> for ApiError {
 
 impl From<LimitExceeded> for ApiError {
     fn from(exceeded: LimitExceeded) -> Self {
-        let LimitExceeded { limit, max, current, requested, plan } = exceeded;
+        let LimitExceeded { limit, max, current, requested, plan, item } = exceeded;
         let message = match limit {
             "schedules" => format!("The plan {plan} allows {max} schedules"),
             "shortestIntervalSeconds" => {
                 format!("The plan {plan} allows a run every {max} seconds at most")
             }
             "bodyBytes" => format!("The plan {plan} allows bodies of {max} bytes at most"),
-            _ => format!("The plan {plan} allows {max} jobs a month, which are used up"),
+            "jobsPerMonth" if max == 0 => format!("The plan {plan} allows no jobs"),
+            "jobsPerMonth" => {
+                format!("The plan {plan} allows {max} jobs a month, which are used up")
+            }
+            other => format!("The plan {plan} allows {max} at most ({other})"),
         };
+        let message = item
+            .map_or(message.clone(), |item| format!("{message} (schedule {item} of the batch)"));
         Self::new(StatusCode::FORBIDDEN, "PLAN_LIMIT_EXCEEDED", message).with_details(json!({
             "limit": limit, "max": max, "current": current, "requested": requested, "plan": plan,
         }))

@@ -50,13 +50,6 @@ use time::TimeKeeper;
 /// The part of the grace period that is kept for committing what the attempts bring last.
 const COMMIT_GRACE: Duration = Duration::from_secs(3);
 
-/// Makes sure that every account's plan is configured: else its accounts would be allowed nothing.
-fn check_plans(config: &Config, used: &[String]) -> Result<(), StartError> {
-    let unknown = used.iter().filter(|name| config.plans.named(name).is_none());
-    let unknown: Vec<&str> = unknown.map(String::as_str).collect();
-    if unknown.is_empty() { Ok(()) } else { Err(StartError::UnknownPlans(unknown.join(", "))) }
-}
-
 /// A running service.
 pub struct App {
     clock: Clock,
@@ -120,7 +113,10 @@ impl App {
         let mut keeper = TimeKeeper::new(store.clone(), clock.clone());
         let ready = open.make_ready(config, &clock, &random, &mut keeper).await?;
         let shards = ready.shards;
-        check_plans(config, &ready.plans)?;
+        // Accounts on a plan that is not configured would be allowed nothing.
+        if !ready.unknown_plans.is_empty() {
+            return Err(StartError::UnknownPlans(ready.unknown_plans.join(", ")));
+        }
         let Joined { queue, cluster, replica } =
             peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;

@@ -29,8 +29,8 @@ pub(super) struct Ready {
     pub(super) shards: u16,
     /// Tells the store from all others.
     pub(super) installation: u32,
-    /// The names of the plans that accounts are on.
-    pub(super) plans: Vec<String>,
+    /// Plans that accounts have and the configuration has not.
+    pub(super) unknown_plans: Vec<String>,
 }
 
 impl OpenStore {
@@ -165,10 +165,11 @@ impl OpenStore {
         let store = self.shared();
         let shards = store.set_up_shards(config.shards).await?;
         let installation = store.installation(proposed).await?;
+        let plans: Vec<_> = config.plans.all().map(|plan| plan.name.clone()).collect();
+        let unknown_plans = store.plans_beside(&plans).await?;
         keeper.ask().await?;
         store.prepare(clock.now()).await?;
-        let plans = store.plans_in_use().await?;
-        Ok(Ready { shards, installation, plans })
+        Ok(Ready { shards, installation, unknown_plans })
     }
 }
 

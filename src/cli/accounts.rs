@@ -205,8 +205,8 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let overview = accounts.overview(account.id).await.map_err(refused)?;
     let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
     let overview = overview.ok_or_else(gone)?;
-    let (jobs, exhausted_at) = (overview.jobs_this_month(), overview.quota_exhausted_at());
-    let Overview { account, plan, usage } = overview;
+    let exhausted_at = overview.quota_exhausted_at();
+    let Overview { account, plan, usage, jobs_this_month: jobs } = overview;
     let of =
         |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
     let row = |what: &str, used: u64, most| [what.to_owned(), used.to_string(), of(most)];

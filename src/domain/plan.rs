@@ -12,8 +12,11 @@ use super::names::names;
 
 /// The plan that is always there and has no limits.
 pub const UNLIMITED: &str = "unlimited";
-/// How many gaps between runs are looked at to find the shortest one.
-const GAPS: usize = 100;
+const DAY_MS: i64 = 86_400_000;
+/// No two runs are closer.
+const SHORTEST_GAP: Duration = Duration::from_secs(60);
+/// How many days with runs are looked at to find two that are close to each other.
+const DAYS: usize = 400;
 
 names! {
     /// A kind of notification channel.
@@ -150,7 +153,7 @@ impl Plan {
         current: Option<u64>,
         requested: u64,
     ) -> LimitExceeded {
-        LimitExceeded { limit, max, current, requested, plan: self.name.clone() }
+        LimitExceeded { limit, max, current, requested, plan: self.name.clone(), item: None }
     }
 }
 
@@ -207,6 +210,8 @@ pub struct LimitExceeded {
     pub requested: u64,
     /// The account's plan.
     pub plan: String,
+    /// Which of several it is about, from 0 on.
+    pub item: Option<usize>,
 }
 
 /// The number of a month (UTC): `year * 100 + month`.
@@ -215,20 +220,53 @@ pub fn month_of(now: Timestamp) -> i64 {
     i64::from(now.year()) * 100 + i64::from(now.month())
 }
 
-/// The shortest time between two runs of a cron expression that follow each other, of its next
-/// hundred from `now`. It is judged on a clock that is never changed (UTC), so the day on which a
-/// timezone's clocks change makes no difference. Absent if it does not run twice.
+/// The shortest time between two runs of a cron expression that follow each other, whenever that is.
+/// It is judged on a clock that is never changed (UTC), so the day on which a timezone's clocks
+/// change makes no difference. Absent if it does not run twice.
+///
+/// All days have the same runs, so those of one day are looked at, and how close two of the days can
+/// be: of the next few hundred from `now`.
 pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
     let cadence = Cadence::parse(expression, "UTC").ok()?;
-    let mut previous = cadence.next_after(now)?;
-    let mut shortest = None;
-    for _ in 0..GAPS {
-        let Some(next) = cadence.next_after(previous) else { break };
-        let gap = next.since(previous);
-        shortest = Some(shortest.map_or(gap, |shortest: Duration| shortest.min(gap)));
-        previous = next;
+    let day = day_of(cadence.next_after(now)?);
+    let first = first_since(&cadence, day)?;
+    let (mut last, mut shortest) = (first, None::<Duration>);
+    while let Some(next) = cadence.next_after(last).filter(|next| day_of(*next) == day) {
+        let gap = next.since(last);
+        if gap <= SHORTEST_GAP {
+            return Some(gap);
+        }
+        shortest = Some(shortest.map_or(gap, |shortest| shortest.min(gap)));
+        last = next;
     }
-    shortest
+    let over_night = fewest_days(&cadence, day).map(|days| {
+        let days = Duration::from_millis((days * DAY_MS).unsigned_abs());
+        days.saturating_sub(last.since(first))
+    });
+    shortest.into_iter().chain(over_night).min()
+}
+
+/// How many days lie between two days with runs, at the fewest.
+fn fewest_days(cadence: &Cadence, mut day: i64) -> Option<i64> {
+    let mut fewest = None;
+    for _ in 0..DAYS {
+        let Some(next) = first_since(cadence, day + 1).map(day_of) else { break };
+        fewest = Some(fewest.map_or(next - day, |fewest: i64| fewest.min(next - day)));
+        if fewest == Some(1) {
+            break;
+        }
+        day = next;
+    }
+    fewest
+}
+
+/// The first run on a day or later.
+fn first_since(cadence: &Cadence, day: i64) -> Option<Timestamp> {
+    cadence.next_after(Timestamp::from_millis(day * DAY_MS - 1))
+}
+
+fn day_of(at: Timestamp) -> i64 {
+    at.as_millis().div_euclid(DAY_MS)
 }
 
 #[cfg(test)]
@@ -246,6 +284,12 @@ mod tests {
             ("0 9,10 1 1 *", 3_600),
             ("0,1 0 29 2 *", 60),
             ("*/7 * * * *", 240),
+            ("0,6,12,18,24,30,36,42,48,54,59 0,2,4,6,8,10,12,14,16,18,20,22,23 * * *", 60),
+            ("0,30 0,23 * * *", 1_800),
+            ("30 0,23 1,2 * *", 3_600),
+            ("59 0,23 1,3 * *", 82_800),
+            ("0 12 * * 1,4", 259_200),
+            ("0 0 28 * *", 2_419_200),
         ] {
             let gap = shortest_gap(expression, now).expect("it runs");
             assert_eq!(gap.as_secs(), seconds, "{expression}");

@@ -63,7 +63,7 @@ pub(super) async fn fire_batch(
             Err(error) => {
                 // They are fired again, and taken again, unless the answer alone was lost: that
                 // costs nobody more than this batch.
-                taken.give_back(&firings, &HashSet::new());
+                taken.give_back(&firings, []);
                 return Err(error.into());
             }
         };
@@ -71,14 +71,14 @@ pub(super) async fn fire_batch(
         FIRE_BATCH_SIZE.record_count(firings.len());
         match fired {
             Fired::Fenced => {
-                taken.give_back(&firings, &HashSet::new());
+                taken.give_back(&firings, []);
                 FENCED_WRITES.add(1);
                 return Ok(false);
             }
             Fired::Done { tickets: made, held, advanced, busy, .. } => {
                 count(&firings, &advanced, made.len());
                 let started = made.iter().map(|ticket| ticket.job);
-                taken.give_back(&firings, &started.chain(held).collect());
+                taken.give_back(&firings, started.chain(held));
                 Point::AfterFire.reach();
                 if !Defect::EarlyTicket.is_there() {
                     tickets = made;
@@ -171,7 +171,11 @@ impl<'a> Taken<'a> {
 
     /// Gives back what was taken for jobs that were not made: their schedule was not fired, or
     /// found another job active.
-    fn give_back(&self, firings: &[Firing], made: &HashSet<JobId>) {
+    fn give_back(&self, firings: &[Firing], made: impl IntoIterator<Item = JobId>) {
+        if self.candidates.is_empty() {
+            return;
+        }
+        let made: HashSet<_> = made.into_iter().collect();
         for firing in firings {
             let Some(candidate) = self.candidates.get(&firing.schedule) else { continue };
             let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();

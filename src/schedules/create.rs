@@ -6,6 +6,7 @@ use super::fields::Purpose;
 use super::json::{self, Json, JsonError, Object};
 use super::{CommandError, FieldErrors, Parts, Schedules, limits};
 use crate::domain::call::Call;
+use crate::domain::plan::LimitExceeded;
 use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Created, NewSchedule};
@@ -46,7 +47,8 @@ impl Schedules {
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         let draft = self.0.check(fields, "", &mut errors);
-        let mut created = self.insert(account, call, vec![errors.unless_any(draft)?]).await?;
+        let mut created =
+            self.insert(account, call, vec![errors.unless_any(draft)?], false).await?;
         Ok(created.swap_remove(0))
     }
 
@@ -71,7 +73,7 @@ impl Schedules {
                 tokio::task::yield_now().await;
             }
         }
-        self.insert(account, call, errors.unless_any(drafts)?).await
+        self.insert(account, call, errors.unless_any(drafts)?, true).await
     }
 
     async fn insert(
@@ -79,13 +81,18 @@ impl Schedules {
         account: AccountId,
         call: Call,
         drafts: Vec<Draft>,
+        is_batch: bool,
     ) -> Result<Vec<Schedule>, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
             let plan = inner.admit(account).await?;
             let now = inner.clock.now();
             for (place, draft) in drafts.iter().enumerate() {
-                limits::check_new(draft, &plan, now)?;
+                let judged = limits::check_new(draft, &plan, now);
+                judged.map_err(|exceeded| LimitExceeded {
+                    item: is_batch.then_some(place),
+                    ..exceeded
+                })?;
                 if place % CHECKED_AT_ONCE == 0 {
                     tokio::task::yield_now().await;
                 }

@@ -137,9 +137,7 @@ pub struct Usage {
     pub schedules: u64,
     /// Keys that work: neither revoked nor expired.
     pub keys: u64,
-    /// Jobs made since the start of the calendar month (UTC) of the call.
-    pub jobs_this_month: u64,
-    /// Jobs reserved in that month, if its plan has limited them.
+    /// Jobs reserved in the calendar month (UTC) of the call, if its plan has limited them.
     pub jobs_reserved: Option<u64>,
     /// When the month's quota was found used up, if there has not been more again.
     pub quota_exhausted_at: Option<Timestamp>,
@@ -158,8 +156,12 @@ pub trait AccountStore: Send + Sync {
     /// One account.
     async fn account(&self, id: AccountId) -> Result<Option<Account>>;
 
-    /// What it uses at `now`. The number of jobs stops at one million.
+    /// What it uses at `now`.
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
+
+    /// How many jobs it has made since the start of the calendar month (UTC) of `now`, counted to
+    /// one million: takes a while for one with so many.
+    async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64>;
 
     /// Puts an account on a plan; `false` if there is no such account. The jobs of the month are
     /// counted anew then, by `QuotaStore::begin_months`. Again: no effect.
@@ -170,8 +172,9 @@ pub trait AccountStore: Send + Sync {
     /// no such account. Again: no effect.
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
 
-    /// The names of the plans that accounts have.
-    async fn plans_in_use(&self) -> Result<Vec<String>>;
+    /// The names of plans that accounts have and that are not among `known`, in their order; some
+    /// twenty at most.
+    async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>>;
 
     /// Stores a key of the account, unless it has [`MOST_KEYS`] that work: however many are made
     /// at once, there are never more.

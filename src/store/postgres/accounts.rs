@@ -1,5 +1,7 @@
 //! Accounts and their keys.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
@@ -63,6 +65,21 @@ impl AccountStore for PostgresStore {
             .await
     }
 
+    async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
+        self.api
+            .run("jobs_made", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = "
+                        SELECT count(*) FROM
+                            (SELECT FROM jobs WHERE account_id = $1 AND id >= $2 LIMIT $3) AS made";
+                    let query = sqlx::query_scalar(query).bind(id);
+                    let query = query.bind(key_from(start_of_month(now))).bind(JOBS_COUNTED);
+                    Ok(count(query.fetch_one(connection).await?))
+                })
+            })
+            .await
+    }
+
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
         let (write, plan) = (*write, plan.to_owned());
         self.api
@@ -81,12 +98,15 @@ impl AccountStore for PostgresStore {
             .await
     }
 
-    async fn plans_in_use(&self) -> Result<Vec<String>> {
+    async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {
+        let known: Arc<[String]> = known.into();
         self.api
-            .run("plans_in_use", Within::Statement, |connection| {
+            .run("plans_beside", Within::Statement, move |connection| {
+                let known = known.clone();
                 Box::pin(async move {
-                    let query = "SELECT DISTINCT plan FROM accounts ORDER BY plan";
-                    Ok(sqlx::query_scalar(query).fetch_all(connection).await?)
+                    let query = "SELECT DISTINCT plan FROM accounts WHERE plan <> ALL ($1)
+                                 ORDER BY plan LIMIT 20";
+                    Ok(sqlx::query_scalar(query).bind(&*known).fetch_all(connection).await?)
                 })
             })
             .await
@@ -204,28 +224,22 @@ async fn create_account(
 }
 
 async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> Outcome<Usage> {
-    let (schedules, keys, jobs, reserved, quota_exhausted_at): (_, _, _, Option<i64>, _) =
-        sqlx::query_as(
-            "SELECT
+    let (schedules, keys, reserved, quota_exhausted_at): (_, _, Option<i64>, _) = sqlx::query_as(
+        "SELECT
              (SELECT count(*) FROM schedules WHERE account_id = $1),
              (SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
-                  AND (expires_at IS NULL OR expires_at > $4)),
-             (SELECT count(*) FROM
-                 (SELECT FROM jobs WHERE account_id = $1 AND id >= $2 LIMIT $3) AS counted),
-             (SELECT reserved FROM account_months WHERE account_id = $1 AND month = $5),
-             (SELECT exhausted_at FROM account_months WHERE account_id = $1 AND month = $5)",
-        )
-        .bind(id)
-        .bind(key_from(start_of_month(now)))
-        .bind(JOBS_COUNTED)
-        .bind(now)
-        .bind(month_of(now))
-        .fetch_one(connection)
-        .await?;
+                  AND (expires_at IS NULL OR expires_at > $2)),
+             (SELECT reserved FROM account_months WHERE account_id = $1 AND month = $3),
+             (SELECT exhausted_at FROM account_months WHERE account_id = $1 AND month = $3)",
+    )
+    .bind(id)
+    .bind(now)
+    .bind(month_of(now))
+    .fetch_one(connection)
+    .await?;
     Ok(Usage {
         schedules: count(schedules),
         keys: count(keys),
-        jobs_this_month: count(jobs),
         jobs_reserved: reserved.map(count),
         quota_exhausted_at,
     })
@@ -260,7 +274,7 @@ async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()
 }
 
 /// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
-const SUSPENSIONS: &str = "
+pub(super) const SUSPENSIONS: &str = "
     WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
     UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, PgConnection};
 
+use super::accounts::SUSPENSIONS;
 use super::error::Outcome;
 use super::prune::remove_jobs;
 use super::values::count;
@@ -92,6 +93,7 @@ async fn delete(connection: &mut PgConnection, write: Write) -> Outcome<bool> {
     let query = sqlx::query_scalar(DELETE).bind(write.account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
     let Some(name) = name else { return Ok(false) };
+    sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
     sqlx::query(NOTE)
         .bind(write.account)
         .bind(name)

@@ -45,6 +45,14 @@ impl AccountStore for SqliteStore {
         self.count_usage(id, now).await.map_err(failed_in("usage"))
     }
 
+    async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
+        let query = "
+            SELECT count(*) FROM (SELECT 1 FROM jobs WHERE account_id = ?1 AND id >= ?2 LIMIT ?3)";
+        let query = sqlx::query_as(query).bind(id).bind(key_from(start_of_month(now)));
+        let made = self.readers.one(query.bind(JOBS_COUNTED)).await;
+        made.and_then(|(made,)| count(made)).map_err(failed_in("jobs_made"))
+    }
+
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
         let (write, plan) = (*write, plan.to_owned());
         self.write("set_plan", move |connection| Box::pin(set_plan(connection, write, plan))).await
@@ -58,10 +66,14 @@ impl AccountStore for SqliteStore {
         .await
     }
 
-    async fn plans_in_use(&self) -> Result<Vec<String>> {
-        let query = sqlx::query_as("SELECT DISTINCT plan FROM accounts ORDER BY plan");
-        let plans: Vec<(String,)> =
-            self.readers.all(query).await.map_err(failed_in("plans_in_use"))?;
+    async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {
+        let known = serde_json::to_string(known).expect("texts always have a JSON form");
+        let query = sqlx::query_as(
+            "SELECT DISTINCT plan FROM accounts
+             WHERE plan NOT IN (SELECT value FROM json_each(?1)) ORDER BY plan LIMIT 20",
+        );
+        let plans = self.readers.all(query.bind(known)).await;
+        let plans: Vec<(String,)> = plans.map_err(failed_in("plans_beside"))?;
         Ok(plans.into_iter().map(|(plan,)| plan).collect())
     }
 
@@ -188,15 +200,15 @@ async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
-        // What leaders have read before does not fire.
-        sqlx::query("UPDATE shards SET suspensions = suspensions + 1")
-            .execute(&mut *connection)
-            .await?;
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }
     is_there(connection, write.account).await
 }
+
+/// What leaders have read before does not fire.
+pub(super) const SUSPENSIONS: &str = "UPDATE shards SET suspensions = suspensions + 1";
 
 async fn is_there(connection: &mut SqliteConnection, id: AccountId) -> Outcome<bool> {
     let known = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)");
@@ -312,33 +324,29 @@ async fn revoke_key(connection: &mut SqliteConnection, write: Write, id: KeyId) 
     Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
 }
 
+fn count(rows: i64) -> Outcome<u64> {
+    u64::try_from(rows)
+        .map_err(|_| Fault::new(StoreErrorKind::Internal, "a negative number of rows"))
+}
+
 impl SqliteStore {
     async fn count_usage(&self, id: AccountId, now: Timestamp) -> Outcome<Usage> {
         let query = sqlx::query_as(
             "SELECT
                  (SELECT count(*) FROM schedules WHERE account_id = ?1),
                  (SELECT count(*) FROM api_keys WHERE account_id = ?1 AND revoked_at IS NULL
-                      AND (expires_at IS NULL OR expires_at > ?4)),
-                 (SELECT count(*) FROM
-                     (SELECT 1 FROM jobs WHERE account_id = ?1 AND id >= ?2 LIMIT ?3)),
-                 (SELECT reserved FROM account_months WHERE account_id = ?1 AND month = ?5),
-                 (SELECT exhausted_at FROM account_months WHERE account_id = ?1 AND month = ?5)",
+                      AND (expires_at IS NULL OR expires_at > ?2)),
+                 (SELECT reserved FROM account_months WHERE account_id = ?1 AND month = ?3),
+                 (SELECT exhausted_at FROM account_months WHERE account_id = ?1 AND month = ?3)",
         )
         .bind(id)
-        .bind(key_from(start_of_month(now)))
-        .bind(JOBS_COUNTED)
         .bind(now)
         .bind(month_of(now));
-        let (schedules, keys, jobs, reserved, quota_exhausted_at): (_, _, _, Option<i64>, _) =
+        let (schedules, keys, reserved, quota_exhausted_at): (_, _, Option<i64>, _) =
             self.readers.one(query).await?;
-        let count = |rows: i64| {
-            u64::try_from(rows)
-                .map_err(|_| Fault::new(StoreErrorKind::Internal, "a negative number of rows"))
-        };
         Ok(Usage {
             schedules: count(schedules)?,
             keys: count(keys)?,
-            jobs_this_month: count(jobs)?,
             jobs_reserved: reserved.map(count).transpose()?,
             quota_exhausted_at,
         })

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
+use super::accounts::SUSPENSIONS;
 use super::error::Outcome;
 use super::upkeep::remove_jobs;
 use super::values::json_ids;
@@ -72,6 +73,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write) -> Outcome<bool
     let query = sqlx::query_scalar(DELETE).bind(write.account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
     let Some(name) = name else { return Ok(false) };
+    sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
     sqlx::query(NOTE)
         .bind(write.account)
         .bind(name)

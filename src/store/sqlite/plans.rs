@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
 use super::{
-    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, runs,
+    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, quotas, runs,
     schedule_list, tickets, upkeep,
 };
 use crate::domain::audit::Action;
@@ -100,6 +100,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (crate::store::upkeep::PRUNE_KEYS, "api_keys_over (<expr><?)"),
         (audit::PRUNE, "(id<?)"),
         (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
+        (quotas::MADE, "jobs_account (account_id=? AND id>?)"),
     ] {
         planner.expect(sql, index).await;
     }

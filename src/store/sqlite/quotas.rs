@@ -88,9 +88,20 @@ pub(super) async fn take_one(
     quota: u64,
 ) -> Outcome<Option<UsedUp>> {
     let wanted = Wanted { account: write.account, quota, jobs: 1 };
-    let removed = || Fault::new(StoreErrorKind::Unavailable, "the counter was just removed");
-    let granted = reserve(connection, write.now, 0, wanted).await?;
-    Ok(granted.ok_or_else(removed)?.used_up())
+    let granted = match reserve(connection, write.now, 0, wanted).await? {
+        Some(granted) => Some(granted),
+        None => {
+            // The account has got another plan since its counter was made.
+            let (account, month) = (write.account, month_of(write.now));
+            let query = sqlx::query_scalar(MADE).bind(account);
+            let query = query.bind(key_from(start_of_month(write.now))).bind(month);
+            let made = query.fetch_one(&mut *connection).await?;
+            begin(connection, account, month, made).await?;
+            reserve(connection, write.now, 0, wanted).await?
+        }
+    };
+    let missing = || Fault::new(StoreErrorKind::Internal, "a counter that was made is not there");
+    Ok(granted.ok_or_else(missing)?.used_up())
 }
 
 /// `None` if the counter is not there.

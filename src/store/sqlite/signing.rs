@@ -62,7 +62,8 @@ const WITHOUT: &str = "
     SELECT id, created_at FROM accounts AS a
     WHERE NOT EXISTS (SELECT 1 FROM signing_secrets AS s WHERE s.account_id = a.id) LIMIT ?1";
 
-/// Makes the first secret of an account, unless it is there: as old as the account.
+/// Makes the first secret of an account, unless it is there, or the account is there no more: as
+/// old as the account.
 pub(super) async fn make_first(
     connection: &mut SqliteConnection,
     vault: &Vault,
@@ -71,8 +72,8 @@ pub(super) async fn make_first(
 ) -> Outcome<()> {
     let (id, secret) = vault.first_secret(account);
     sqlx::query(
-        "INSERT INTO signing_secrets (id, account_id, secret, created_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO NOTHING",
+        "INSERT INTO signing_secrets (id, account_id, secret, created_at)
+         SELECT ?1, id, ?3, ?4 FROM accounts WHERE id = ?2 ON CONFLICT DO NOTHING",
     )
     .bind(id)
     .bind(account)

@@ -69,6 +69,11 @@ async fn intervals_and_bodies_are_limited_where_they_are_touched() {
     exceeds(&refused, "shortestIntervalSeconds", 300, None, 240);
     let refused = create(json!({ "body": "123456789" })).await;
     exceeds(&refused, "bodyBytes", 8, None, 9);
+    let batch = json!([schedule_with(json!({})), schedule_with(json!({ "body": "123456789" }))]);
+    let refused = service.post("/v1/schedules/bulk", &batch).await;
+    exceeds(&refused, "bodyBytes", 8, None, 9);
+    let said = "The plan free allows bodies of 8 bytes at most (schedule 1 of the batch)";
+    refused.refused(403, "PLAN_LIMIT_EXCEEDED", said);
     let path = format!("/v1/schedules/{}", id(&service.create(json!({ "body": "1" })).await));
     let refused = service.patch(&path, &json!({ "cronExpression": "* * * * *" })).await;
     exceeds(&refused, "shortestIntervalSeconds", 300, Some(86_400), 60);
@@ -115,6 +120,17 @@ async fn the_account_tells_its_limits_and_usage() {
     });
     assert_eq!((&account["limits"], &account["usage"]), (&limits, &usage));
     assert_eq!((&account["plan"], &account["suspendedAt"]), (&json!("free"), &Value::Null));
+}
+
+#[tokio::test]
+async fn the_jobs_of_an_account_without_a_limit_are_counted_every_few_seconds() {
+    let service = Service::start().await;
+    let used = async || service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"].clone();
+    assert_eq!(used().await, 0);
+    service.job().await;
+    assert_eq!(used().await, 0, "as it was counted just now");
+    service.advance(5);
+    assert_eq!(used().await, 1);
 }
 
 #[tokio::test]
@@ -277,7 +293,8 @@ async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
     let stranger = service.stranger().await;
     for _ in 0..8 {
         let call = service.call("POST", "/v1/schedules").key(&stranger);
-        call.json(&schedule_with(every_five.clone())).send().await.ok();
+        let made = call.json(&schedule_with(every_five.clone())).send().await;
+        assert_eq!(made.status, 201);
     }
     fire(&service, &mut leader).await;
     service.advance(300);

@@ -9,7 +9,7 @@ use super::{folder, result};
 
 /// The commands that change no data of an account that stays. Who has deleted one is kept apart from
 /// the log, which goes with it: `account list --deleted`.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 25] = [
     "dev",
     "serve",
     "migrate",
@@ -26,6 +26,8 @@ const OTHERS: [&str; 23] = [
     "user reset-password",
     "user sign-out",
     "key list",
+    "signing list",
+    "signing show",
     "secrets generate",
     "secrets rotate",
     "cron",
@@ -36,7 +38,7 @@ const OTHERS: [&str; 23] = [
 ];
 
 /// The changing ones.
-const CHANGING: [&str; 12] = [
+const CHANGING: [&str; 13] = [
     "account create",
     "account set-plan",
     "account suspend",
@@ -49,6 +51,7 @@ const CHANGING: [&str; 12] = [
     "key create",
     "key rotate",
     "key revoke",
+    "signing rotate",
 ];
 
 type Entry = (String, String, String, String);
@@ -115,6 +118,8 @@ async fn every_changing_command_writes_exactly_one_entry() {
     std::fs::write(path.join("p.toml"), settings).expect("written");
     let invite = ["account", "invite", "alice", "dan@example.com", "--role", "member"];
     result(path, &[&invite[..], &["--config", "p.toml"]].concat());
+    let said = result(path, &["signing", "rotate", "--account", "alice"]);
+    let secret = said.split_whitespace().next().expect("an id");
     result(path, &["account", "list"]);
     let entries = entries(path).await;
     let told: Vec<_> =
@@ -123,7 +128,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
     let mut users = users.lines().skip(1).filter_map(|row| row.split_whitespace().next());
     let mut user = || users.next().expect("a user");
     let (ann, bob, cy) = (user(), user(), user());
-    let invitation = &entries.last().expect("an entry").2;
+    let invitation = &entries[entries.len() - 2].2;
     assert!(invitation.starts_with("inv_"), "{invitation}");
     let expected = [
         ("account.created", account),
@@ -138,6 +143,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
         ("member.removed", bob),
         ("member.added", cy),
         ("invitation.created", invitation),
+        ("signing_secret.rotated", secret),
     ];
     assert_eq!(told, expected);
     for (actor, _, _, origin) in &entries {

@@ -162,7 +162,8 @@ pub async fn who_joins_is_entered_once(w: &World) {
     let new = Joins::New(Account::new(id, "dans", minute(4)));
     w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
     let page = w.store.audit_log(id, &everything()).await.expect("list");
-    let told: Vec<_> = page.entries.iter().map(|one| (one.action, one.object.clone())).collect();
+    let told: Vec<_> =
+        page.entries.iter().map(|one| (one.action.clone(), one.object.clone())).collect();
     assert_eq!(told, [(Action::AccountCreated.as_str().to_owned(), id.to_string())]);
 }
 

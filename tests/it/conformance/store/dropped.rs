@@ -59,7 +59,7 @@ pub async fn a_firing_is_whole_or_absent(w: &World) {
             w.fire(soon(tick), &[firing]).await;
         }
     }
-    let jobs = w.store.usage(w.account, minute(99)).await.expect("count").jobs_this_month;
+    let jobs = w.store.jobs_made(w.account, minute(99)).await.expect("count");
     assert_eq!(jobs, 40);
 }
 

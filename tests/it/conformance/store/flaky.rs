@@ -145,9 +145,10 @@ flaky! { AccountStore:
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
+    fn jobs_made(&self, id: AccountId, now: Timestamp) -> u64;
     fn set_plan(&self, write: &Write, plan: &str) -> bool;
     fn set_suspended(&self, write: &Write, suspended: bool) -> bool;
-    fn plans_in_use(&self) -> Vec<String>;
+    fn plans_beside(&self, known: &[String]) -> Vec<String>;
     fn create_key(&self, write: &Write, key: &NewKey) -> KeyCreated
         => |lost, again| {
             done_once(lost, again, |made| *made == KeyCreated::Done, |_, again| {

@@ -92,14 +92,18 @@ pub async fn who_has_lost_the_key_has_no_effect(w: &World) {
     assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
     assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Yours, "the first took too long");
     let again = JobId::new(minute(1), 8);
+    w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
+    let counted = async || w.store.usage(w.account, minute(1)).await.expect("count").jobs_reserved;
     let error =
-        w.store.retry_job(&write(w, 1), finished, again, None).await.expect_err("taken over");
+        w.store.retry_job(&write(w, 1), finished, again, Some(9)).await.expect_err("taken over");
     assert_eq!(error.kind(), StoreErrorKind::TakenOver);
     let error = w.store.create_schedules(&write(w, 1), &[w.new_schedule()], None).await;
     assert_eq!(error.expect_err("taken over").kind(), StoreErrorKind::TakenOver);
     assert_eq!(w.store.job(w.account, again).await.expect("read"), None);
-    let retried = w.store.retry_job(&write(w, 2), finished, again, None).await.expect("retry");
+    assert_eq!(counted().await, Some(1), "the finished one");
+    let retried = w.store.retry_job(&write(w, 2), finished, again, Some(9)).await.expect("retry");
     assert!(matches!(retried, Retried::Created(_)), "{retried:?}");
+    assert_eq!(counted().await, Some(2));
 }
 
 pub async fn of_many_at_once_one_runs(w: &World) {

@@ -5,8 +5,9 @@ use punctual::domain::schedule::SkipReason;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
-    Change, Claimed, End, Erased, Fate, Firing, KeyCreated, Locked, MemberChange, MemberChanged,
-    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted, Write,
+    Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, Locked, MemberChange,
+    MemberChanged, NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered,
+    Wanted, Write,
 };
 
 use super::accounts::new_key;
@@ -32,6 +33,7 @@ pub async fn fill(w: &World) -> (Claimed, JobId) {
     let invitation = new_invitation(1, "cy");
     assert!(w.store.create_invitation(&w.write(minute(3)), &invitation).await.expect("invite"));
     let wanted = Wanted { account: w.account, quota: 100, jobs: 1 };
+    w.store.begin_months(minute(3), &[w.account]).await.expect("begin");
     w.store.reserve_jobs(minute(3), 0, &[wanted]).await.expect("reserve");
     let once = Once { key: OnceKey([7; 16]), holder: 8 };
     let reservation = Reservation { once, request: [9; 32] };
@@ -100,10 +102,13 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!(key, KeyCreated::NoSuchAccount);
 
     assert_eq!(w.store.candidates(w.fence.shard, &[id]).await.expect("read"), []);
-    // What was read before may still be fired: nobody runs it.
-    w.fire(soon(firing.tick), std::slice::from_ref(&firing)).await;
-    let fired = firing.jobs[0].id;
-    let claims = w.store.claim(&w.claim_at(minute(9)), &[waiting, fired]).await.expect("claim");
+    // What was read before does not fire either.
+    let fired = w.store.fire(w.fence, soon(firing.tick), std::slice::from_ref(&firing)).await;
+    match fired.expect("fire") {
+        Fired::Done { tickets, advanced, .. } => assert!(tickets.is_empty() && advanced.is_empty()),
+        Fired::Fenced => panic!("fenced"),
+    }
+    let claims = w.store.claim(&w.claim_at(minute(9)), &[waiting]).await.expect("claim");
     assert_eq!(claims.taken, []);
     assert_eq!(w.store.late(minute(9), None, 100).await.expect("read"), []);
     // An attempt that was under way ends as it ends.

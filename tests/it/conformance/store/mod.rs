@@ -91,6 +91,7 @@ macro_rules! every_case {
                 a_month_begins_with_what_was_made_in_it,
                 a_job_by_hand_is_counted_if_it_is_made,
                 of_many_jobs_by_hand_none_is_too_much,
+                another_plan_comes_before_or_after_what_it_limits,
             }
             audit {
                 an_entry_says_who_did_what_from_where,

@@ -28,7 +28,13 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     assert_eq!(key.plan, "free");
     let found = w.store.candidates(SHARD, &[id]).await.expect("read");
     assert_eq!(found[0].plan.as_deref(), Some("free"));
-    assert_eq!(w.store.plans_in_use().await.expect("read"), ["free", UNLIMITED]);
+    let beside = async |known: &[&str]| {
+        let known: Vec<_> = known.iter().map(ToString::to_string).collect();
+        w.store.plans_beside(&known).await.expect("read")
+    };
+    assert_eq!(beside(&[]).await, ["free", UNLIMITED]);
+    assert_eq!(beside(&[UNLIMITED, "large"]).await, ["free"]);
+    assert!(beside(&[UNLIMITED, "free"]).await.is_empty());
     let nobody = w.write_for(AccountId::new(minute(0), 99), minute(1));
     let of = w.store.plans_of(&[w.account, nobody.account, w.foreign]).await;
     let (of, named) = (of.expect("read"), |account, plan: &str| (account, plan.to_owned()));
@@ -258,6 +264,26 @@ pub async fn a_job_by_hand_is_counted_if_it_is_made(w: &World) {
     assert_eq!((reserved().await, w.listed(&every_job()).await.len()), (3, 3));
     let usage = w.store.usage(w.account, minute(1)).await.expect("count");
     assert_eq!(usage.quota_exhausted_at, Some(minute(1)));
+}
+
+pub async fn another_plan_comes_before_or_after_what_it_limits(w: &World) {
+    let schedule = w.schedule().await;
+    for round in 1..=ROUNDS {
+        let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule };
+        let (store, write) = (w.steady.clone(), w.write(minute(1)));
+        let made =
+            w.spawn(async move { store.create_job(&write, &new, Some(99)).await.expect("create") });
+        let (store, write, new) = (w.steady.clone(), w.write(minute(1)), w.new_schedule());
+        let created = w.spawn(async move {
+            store.create_schedules(&write, &[new], Some(round + 1)).await.expect("create")
+        });
+        let plan = if round % 2 == 0 { "even" } else { "odd" };
+        assert!(w.steady.set_plan(&w.write(minute(1)), plan).await.expect("set"));
+        assert!(made.await.ticket().is_some());
+        assert_eq!(created.await, Created::All);
+    }
+    w.store.set_plan(&w.write(minute(1)), "last").await.expect("set");
+    assert_eq!(reserve(w, minute(1), ROUNDS + 1, 0, 9).await, (1, true), "all are counted");
 }
 
 pub async fn of_many_jobs_by_hand_none_is_too_much(w: &World) {
