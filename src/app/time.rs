@@ -4,9 +4,9 @@
 //! is kept as a distance from the monotonic clock, which nobody sets. The answer is taken for the
 //! time at which it arrives, whatever it has taken: nobody knows which part of the round trip was a
 //! wait for a connection, before the store looked at its clock, and a clock that ran ahead would
-//! fire early. So this one is behind the store's by the way of the answer, at most. An answer is as
-//! exact as its round trip is short, so of the last few the one with the shortest counts; but not
-//! one that the newest contradicts, as after a machine was suspended.
+//! fire early. So this one is behind the store's by the way of the answer, at most. Of the last few answers
+//! the one counts that says most, which was under way for the shortest time, as far as the others
+//! allow; but none that the newest contradicts, as after a machine was suspended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,8 +58,7 @@ impl TimeKeeper {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
-        let best = self.samples.iter().min_by_key(|sample| sample.round_trip);
-        let behind_us = best.unwrap_or(&sample).behind_us;
+        let behind_us = agreed(&self.samples).unwrap_or(sample.behind_us);
         tracing::debug!(behind_us, round_trip_us = sample.round_trip.as_micros(), "store's time");
         self.clock.follow(behind_us, asked + BELIEVED);
         Ok(())
@@ -67,6 +66,12 @@ impl TimeKeeper {
 }
 
 impl Sample {
+    /// How far the monotonic clock may be behind the store's.
+    fn most_us(&self) -> i64 {
+        let round_trip_us = i64::try_from(self.round_trip.as_micros()).unwrap_or(i64::MAX);
+        self.behind_us.saturating_add(round_trip_us)
+    }
+
     /// Whether both can be right, and clocks that drift a little while they are compared.
     fn agrees_with(&self, other: &Self) -> bool {
         let apart = Duration::from_micros(self.behind_us.abs_diff(other.behind_us));
@@ -74,6 +79,14 @@ impl Sample {
         let lower = if self.behind_us < other.behind_us { self } else { other };
         apart <= lower.round_trip + DRIFT
     }
+}
+
+/// How far the monotonic clock is behind the store's by all samples: no less than any says, and no
+/// more than any allows.
+fn agreed(samples: &VecDeque<Sample>) -> Option<i64> {
+    let least = samples.iter().map(|sample| sample.behind_us).max()?;
+    let most = samples.iter().map(Sample::most_us).min()?;
+    Some(least.min(most))
 }
 
 /// An answer that arrives when the monotonic clock shows `answered`. The store has rounded its time
@@ -169,6 +182,20 @@ mod tests {
         let time = Timestamp::from_millis(1_000);
         let sample = sample(Duration::from_millis(920), Duration::from_millis(20), time);
         assert_eq!(sample.behind_us, 1_000_500 - 920_000);
+    }
+
+    #[test]
+    fn of_answers_that_agree_the_one_that_says_most_counts() {
+        let samples = |samples: [(u64, i64); 2]| {
+            samples.map(|(round_trip, behind_us)| Sample {
+                round_trip: Duration::from_millis(round_trip),
+                behind_us,
+            })
+        };
+        // Its round trip was longer, but the way of its answer shorter.
+        assert_eq!(agreed(&samples([(10, 5_000), (30, 9_000)]).into()), Some(9_000));
+        // No more than the other allows, should clocks have drifted.
+        assert_eq!(agreed(&samples([(1, 5_000), (30, 9_000)]).into()), Some(6_000));
     }
 
     #[test]

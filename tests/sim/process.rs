@@ -60,10 +60,7 @@ impl Process {
     /// Starts on the store's file, as the service does: what an earlier life left is closed before
     /// anything new begins.
     pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
-        let settings = punctual::store::sqlite::Settings::new(file);
-        let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
-        let sealer = Sealer::new(&key, &[], random.clone());
-        let sqlite = Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"));
+        let sqlite = open(file, random).await;
         let lock = sqlite.lock().expect("nobody else serves the file");
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());
@@ -152,6 +149,13 @@ impl Process {
         // A write that had been handed over is in the file or not; the next life waits for that.
         self.sqlite.close().await;
     }
+}
+
+async fn open(file: &Path, random: &Random) -> Arc<SqliteStore> {
+    let settings = punctual::store::sqlite::Settings::new(file);
+    let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
+    let sealer = Sealer::new(&key, &[], random.clone());
+    Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"))
 }
 
 /// Runs a loop's work until it rests.

@@ -198,7 +198,11 @@ impl ClaimStore for PostgresStore {
         let completions: Arc<[Completion]> = completions.into();
         let with = async |locked| {
             let completions = completions.clone();
-            let work = self.executor.try_run(Within::Transaction, move |connection| {
+            let within = match locked {
+                Locked::Awaited => Within::Impatience,
+                Locked::PassedOver => Within::Transaction,
+            };
+            let work = self.executor.try_run(within, move |connection| {
                 Box::pin(commit::commit(connection, now, completions.clone(), locked))
             });
             work.await

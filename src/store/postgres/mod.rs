@@ -45,8 +45,8 @@
 //!
 //! On failure a transaction is undone whole, and tried again at once if it met another one. A
 //! connection whose state is in doubt is dropped. Waits are bounded: three seconds for a
-//! connection, then five for a statement, one for a lock (a quarter for executors, three for users'
-//! requests); a server that does not even say that time is up is given up after eight. When it is
+//! connection, then five for a statement, one for a lock (three for users' requests, a quarter for the
+//! rows of a commit); a server that does not even say that time is up is given up after eight. When it is
 //! back, so is the store.
 
 mod account_lock;

@@ -38,13 +38,10 @@ const COMMON: &str = "
 /// Requests of users may wait for each other.
 const API: &str = "
     SET plan_cache_mode = auto; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
-/// A leader that is paused in the middle of a transaction must not hold the fence.
-const SCHEDULER: &str = "
+/// A stage that is paused in the middle of a transaction must not hold the fence, or rows. It waits
+/// for a table longer than a day's end keeps that locked.
+const STAGE: &str = "
     SET plan_cache_mode = force_custom_plan; SET lock_timeout = '1s';
-    SET idle_in_transaction_session_timeout = '1s';";
-/// A batch waits as long as commits of others take, and then goes past the rows they hold.
-const EXECUTOR: &str = "
-    SET plan_cache_mode = force_custom_plan; SET lock_timeout = '250ms';
     SET idle_in_transaction_session_timeout = '1s';";
 
 impl PostgresStore {
@@ -64,8 +61,8 @@ impl PostgresStore {
         };
         Ok(Self {
             api: connections(settings.api_connections, "api", API),
-            scheduler: connections(settings.scheduler_connections, "scheduler", SCHEDULER),
-            executor: connections(settings.executor_connections, "executor", EXECUTOR),
+            scheduler: connections(settings.scheduler_connections, "scheduler", STAGE),
+            executor: connections(settings.executor_connections, "executor", STAGE),
             present: AtomicI64::new(0),
             vault: Vault::new(sealer.clone(), damage.clone()),
             damage,

@@ -39,7 +39,7 @@ pub(super) async fn release(
     start(connection, now, followers.into_iter().flatten().collect()).await
 }
 
-/// Lets held jobs start.
+/// Lets held jobs start. Their ids are handed on as an array: see the claims.
 pub(super) async fn start(
     connection: &mut PgConnection,
     now: Timestamp,
@@ -50,12 +50,13 @@ pub(super) async fn start(
     }
     let (first, last) = bounds(held.iter().copied());
     let started: Vec<JobId> = sqlx::query_scalar(
-        "UPDATE jobs SET wake_at = $1, updated_at = $1
-         WHERE id IN (SELECT id FROM jobs
-                      WHERE id = ANY ($2) AND id BETWEEN $3 AND $4
-                        AND status::integer = 0 AND wake_at IS NULL
-                      ORDER BY id FOR UPDATE)
-           AND id BETWEEN $3 AND $4
+        "WITH held AS MATERIALIZED (
+             SELECT id FROM jobs
+             WHERE id = ANY ($2) AND id BETWEEN $3 AND $4
+               AND status::integer = 0 AND wake_at IS NULL
+             ORDER BY id FOR UPDATE)
+         UPDATE jobs SET wake_at = $1, updated_at = $1
+         WHERE id = ANY (ARRAY (SELECT id FROM held)) AND id BETWEEN $3 AND $4
          RETURNING id",
     )
     .bind(now)

@@ -35,6 +35,8 @@ pub(super) enum Within {
     Statement,
     /// A transaction; what it locked is read as it is now.
     Transaction,
+    /// The same; for a lock it waits as long as commits of others take, and no longer.
+    Impatience,
     /// One view of the store.
     Snapshot,
     /// A transaction whose statement goes through all days. To plan it takes longer than to run it,
@@ -154,6 +156,9 @@ where
     let mut transaction = match within {
         Within::Statement => return work(connection).await,
         Within::Transaction => connection.begin().await?,
+        Within::Impatience => {
+            connection.begin_with("BEGIN; SET LOCAL lock_timeout = '250ms'").await?
+        }
         Within::AllDays => {
             connection.begin_with("BEGIN; SET LOCAL plan_cache_mode = force_generic_plan").await?
         }

@@ -17,8 +17,8 @@ use crate::store::{StoreErrorKind, Upkeep};
 const DROPPED_DAYS: i64 = 35;
 /// How long looking through a day and dropping it may take.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often the lock that dropping takes is asked for in a round. While it is waited for, others
-/// wait behind, so each time is short.
+/// How often the locks that dropping takes are asked for in a round. While they are waited for,
+/// others wait behind, so each time is short.
 const TRIES: u32 = 5;
 
 impl PostgresStore {
@@ -93,7 +93,12 @@ async fn drop_if_over(connection: &mut PgConnection, day: Day, before: Timestamp
     if over != all {
         return Ok(0);
     }
-    connection.execute("SET LOCAL lock_timeout = '200ms'").await?;
+    // All of them before anything is done: who waits behind waits no longer than for these.
+    let sql = format!(
+        "SET LOCAL lock_timeout = '100ms';
+         LOCK TABLE ONLY jobs, ONLY attempts, jobs_{day}, attempts_{day} IN ACCESS EXCLUSIVE MODE"
+    );
+    connection.execute(AssertSqlSafe(sql)).await?;
     for table in ["jobs", "attempts"] {
         let sql =
             format!("ALTER TABLE {table} DETACH PARTITION {table}_{day}; DROP TABLE {table}_{day}");

@@ -1,8 +1,50 @@
 //! When the store fails, and when the service has a fault of its own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::harness::{Service, Setup, at, schedule_with};
+use super::harness::{Answer, Service, Setup, at, id, schedule_with};
+use crate::conformance::faults::Faults;
+
+/// Makes a call again until the service can say what came of it.
+async fn insist(service: &Service, method: &str, path: &str, key: &str, body: &Value) -> Answer {
+    for _ in 0..100 {
+        let call = service.call(method, path).header("idempotency-key", key).json(body);
+        let answer = call.send().await;
+        match (answer.status, answer.body["error"]["code"].as_str()) {
+            (503, code) => assert_eq!(code, Some("SERVICE_UNAVAILABLE"), "{}", answer.text),
+            // The key could not be given back.
+            (409, Some("IDEMPOTENCY_IN_PROGRESS")) => service.advance(61),
+            _ => return answer,
+        }
+    }
+    panic!("{method} {path} has no end");
+}
+
+#[tokio::test]
+async fn calls_that_are_made_again_take_effect_once_whatever_the_store_answers() {
+    let faults = Faults::of("calls_that_are_made_again");
+    let service = Service::with(Setup { faults: Some(faults.clone()), ..Setup::default() }).await;
+    let post = async |path: &str, key: String, body: Value| {
+        insist(&service, "POST", path, &key, &body).await
+    };
+    for number in 0..20 {
+        let one = schedule_with(json!({ "name": format!("one {number}") }));
+        let made = post("/v1/schedules", format!("create {number}"), one.clone()).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        let path = format!("/v1/schedules/{}/trigger", id(&made.body["data"]));
+        post(&path, format!("trigger {number}"), json!({})).await.ok();
+        let made = post("/v1/schedules/bulk", format!("bulk {number}"), json!([one, one])).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    for (list, expected) in [("/v1/schedules", 60), ("/v1/jobs", 20)] {
+        let path = format!("{list}?limit=100");
+        let list = insist(&service, "GET", &path, "none", &json!({})).await;
+        let data = list.ok();
+        let listed = data.get("jobs").unwrap_or(data).as_array();
+        assert_eq!(listed.map(Vec::len), Some(expected), "{path}");
+    }
+    faults.were_injected();
+}
 
 #[tokio::test]
 async fn a_store_that_is_away_is_answered_with_503() {

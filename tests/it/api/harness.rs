@@ -22,13 +22,15 @@ use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
-use punctual::store::{Account, FiringStore};
+use punctual::store::{Account, FiringStore, SharedStore};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tower::ServiceExt;
 
 use super::away_queue::AwayQueue;
+use crate::conformance::faults::Faults;
+use crate::conformance::store::flaky::FlakyStore;
 use crate::harness::keys::sealer;
 
 /// When every test begins: 2030-01-01T00:00:30Z.
@@ -49,6 +51,8 @@ pub struct Setup {
     pub plan: &'static str,
     /// Whose word is taken for where a request comes from.
     pub trusted_proxies: Vec<IpNet>,
+    /// What the calls of the service to its store meet.
+    pub faults: Option<Arc<Faults>>,
 }
 
 impl Default for Setup {
@@ -62,6 +66,7 @@ impl Default for Setup {
             plans: Vec::new(),
             plan: UNLIMITED,
             trusted_proxies: Vec::new(),
+            faults: None,
         }
     }
 }
@@ -96,10 +101,14 @@ impl Service {
             if setup.queue_is_away { Arc::new(AwayQueue::default()) } else { queue.clone() };
         let plans = Arc::new(Plans::new(setup.plans));
         let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone());
+        let own: SharedStore = match setup.faults {
+            Some(faults) => Arc::new(FlakyStore { inner: store.clone(), faults, is_told: true }),
+            None => store.clone(),
+        };
         let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
         let router = api::router(api::Parts {
             schedules: Schedules::new(schedules::Parts {
-                store: store.clone(),
+                store: own.clone(),
                 queue: shared.clone(),
                 outbound: client.expect("a client"),
                 clock: clock.clone(),
@@ -108,9 +117,9 @@ impl Service {
                 shards: setup.shards,
                 plans: plans.clone(),
             }),
-            accounts: accounts.clone(),
+            accounts: Accounts::new(own.clone(), clock.clone(), random.clone(), plans.clone()),
             authenticator: Authenticator::new(
-                store.clone(),
+                own,
                 RateLimiter::new(shared, setup.limits),
                 clock.clone(),
                 plans,

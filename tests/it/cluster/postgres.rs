@@ -1,5 +1,6 @@
 //! PostgreSQL goes, comes back, falls silent, and answers into nowhere.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -7,7 +8,7 @@ use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::history::What;
+use super::history::{Answer, What};
 use super::load::Users;
 use super::stores::{Store, To};
 use super::world::{AWAY, Plan, USUAL, World};
@@ -18,6 +19,8 @@ use crate::harness::wait::{live_for, until, within};
 
 /// Of each replica, as worlds are set.
 const API_CONNECTIONS: i64 = 8;
+/// Of each replica: two commit what comes, one what has been set aside.
+const EXECUTORS_COMMITS: i64 = 3;
 const OWN: Plan = Plan { own_store: true, ..USUAL };
 
 impl World {
@@ -94,20 +97,62 @@ async fn lock<'a>(other: &'a mut PgConnection, schedule: &str) -> Transaction<'a
     lock
 }
 
-/// F33: the others are not in its way.
+/// How many of the executors' connections wait for a lock.
+async fn waiting_executors(store: &mut PgConnection) -> i64 {
+    sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+         AND datname = current_database() AND application_name = 'punctual executor'",
+    )
+    .fetch_one(store)
+    .await
+    .expect("asked")
+}
+
+/// F33, with many jobs that need the locked row: they wait for it without being in anybody's way,
+/// and none of them is sent twice although their claims would end meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_schedule_holds_up_no_other() {
-    let mut world = World::start(USUAL).await;
+async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.calm = true;
     // Users do not go near it.
     let batch = super::load::kinds(&world.users, &world.target.url(""), 1, 1);
     let locked = world.users.create(0, 1, batch).await.remove(0);
-    let mut other = world.stores.store.beside().await;
-    let lock = lock(&mut other, &locked).await;
+    world.held_up.push(locked.clone());
+    let (mut other, mut beside) =
+        (world.stores.store.beside().await, world.stores.store.beside().await);
+    let mut lock = other.begin().await.expect("begun");
+    let held = sqlx::query("SELECT FROM schedule_state WHERE schedule_id = $1 FOR UPDATE")
+        .bind(uuid(locked.parse().expect("an id")))
+        .execute(&mut *lock)
+        .await
+        .expect("locked");
+    assert_eq!(held.rows_affected(), 1);
     world.fires_on(Duration::from_secs(2));
-    live_for(Duration::from_secs(12)).await;
+    let (mut jobs, mut most) = (BTreeSet::new(), 0);
+    while jobs.len() < 200 {
+        let what = What::Trigger { schedule: locked.clone() };
+        if let Answer::Done(ids) = world.users.ask(what, None).await {
+            jobs.extend(ids);
+        }
+        most = most.max(waiting_executors(&mut beside).await);
+    }
+    until("all are sent", async || {
+        jobs.iter().all(|job| !world.target.hits_of(job).is_empty()).then_some(())
+    })
+    .await;
+    for _ in 0..80 {
+        live_for(Duration::from_millis(100)).await;
+        most = most.max(waiting_executors(&mut beside).await);
+    }
+    println!("{most} connections of executors waited at once");
+    assert!(most <= 3 * EXECUTORS_COMMITS, "{most}");
     lock.rollback().await.expect("released");
     world.minutes(1.0).await;
-    world.holds().await;
+    let history = world.holds().await;
+    let own = history.jobs.iter().filter(|job| jobs.contains(&job.id));
+    let own: Vec<_> = own.map(|job| (job.status.as_str(), job.number)).collect();
+    assert_eq!(own, [("SUCCESS", 1); 200], "sent once");
 }
 
 /// F33, on all that the stages lock: who needs none of the locked rows does not notice, and nothing
@@ -306,5 +351,5 @@ async fn users_who_hang_up_leave_nothing_behind() {
     let whole = history.schedules.iter().filter(|schedule| schedule.name == "left behind").count();
     assert_eq!(whole % 20, 0, "all of a batch or nothing");
     let answered = world.users.ask(What::Other, Some(&json!([]))).await;
-    assert!(matches!(answered, super::history::Answer::Refused { status: 400, .. }));
+    assert!(matches!(answered, Answer::Refused { status: 400, .. }));
 }

@@ -1,9 +1,12 @@
 //! Faults of calls, drawn from a seed.
 //!
 //! Each contract has a wrapper (`flaky.rs`) that implements it over any adapter and makes its calls
-//! through here. A call that fails is made again, as its callers in the service do. So the cases of
-//! a suite run through the wrapper unchanged, and what they find afterwards shows that nothing was
-//! done twice. What the repeated call answers is checked beside each method there.
+//! through here. A call whose answer is lost is made again, as its callers in the service do. So the
+//! cases of a suite run through the wrapper unchanged, and what they find afterwards shows that
+//! nothing was done twice. What the repeated call answers is checked beside each method there.
+//!
+//! The store's wrapper can tell its caller as well ([`Faults::told`]): the service itself then
+//! stands above it, and meets the errors (`api/faults.rs`).
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -21,7 +24,7 @@ const DELAY: Duration = Duration::from_millis(2);
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It fails and has no effect.
+    /// It fails and has no effect. To whoever makes it again it is as if it came late.
     Refused,
     /// It has its effect, and then fails.
     AnswerLost,
@@ -57,18 +60,37 @@ impl Faults {
         Call: Future<Output = T>,
         Repeat: Future<Output = T>,
     {
-        loop {
-            match self.draw(operation) {
-                None => return call().await,
-                Some(Fault::Refused) => drop(call()),
-                Some(Fault::AnswerLost) => {
-                    let lost = call().await;
-                    return repeat(lost).await;
-                }
-                Some(Fault::Delayed) => {
-                    live_for(DELAY).await;
-                    return call().await;
-                }
+        match self.draw(operation) {
+            None => call().await,
+            Some(Fault::AnswerLost) => {
+                let lost = call().await;
+                repeat(lost).await
+            }
+            Some(Fault::Refused | Fault::Delayed) => {
+                live_for(DELAY).await;
+                call().await
+            }
+        }
+    }
+
+    /// Makes a call once. Its caller is told `failed` of one that is refused or whose answer is
+    /// lost, and does what it does then.
+    pub async fn told<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = T>,
+        failed: impl FnOnce() -> T,
+    ) -> T {
+        match self.draw(operation) {
+            None => call.await,
+            Some(Fault::Refused) => failed(),
+            Some(Fault::AnswerLost) => {
+                call.await;
+                failed()
+            }
+            Some(Fault::Delayed) => {
+                live_for(DELAY).await;
+                call.await
             }
         }
     }
@@ -91,7 +113,6 @@ impl Faults {
         Call: Future<Output = T>,
     {
         if self.draw(operation).is_some() {
-            drop(call());
             live_for(DELAY).await;
         }
         call().await

@@ -2,6 +2,6 @@
 //! faults.
 
 mod cluster;
-mod faults;
+pub mod faults;
 mod queue;
 pub mod store;

@@ -1,4 +1,4 @@
-//! A store whose calls meet faults, and whose caller makes them again.
+//! A store whose calls meet faults, and whose caller makes them again, or is told.
 //!
 //! Reads and most writes can be repeated: the second answer is as good as the first. What makes
 //! something of a given id says that it is there, and what asks for a given state says that it is no
@@ -26,8 +26,8 @@ use punctual::store::{
     JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey,
     NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried,
     Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
-    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreErrorKind, Triggered, Upkeep,
-    UpkeepStore, Usage, Wanted, Write,
+    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind,
+    Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{DeletedAccount, Erased, LifeStore, SkipPlace, StoredSkip, StoredVersion};
 use punctual::store::{
@@ -41,6 +41,9 @@ use crate::conformance::faults::{Faults, done_once};
 pub struct FlakyStore {
     pub inner: SharedStore,
     pub faults: Arc<Faults>,
+    /// Whether the caller gets the errors, as the service does. If not, it is one that makes its
+    /// calls again.
+    pub is_told: bool,
 }
 
 /// Implements a part of the contract. A method that can be called again without more ends with
@@ -54,6 +57,10 @@ macro_rules! flaky {
         impl $contract for FlakyStore {
             $(async fn $name(&self $(, $argument: $type)*) -> Result<$output> {
                 let call = || self.inner.$name($($argument),*);
+                if self.is_told {
+                    let failed = || Err(injected(stringify!($name)));
+                    return self.faults.told(stringify!($name), call(), failed).await;
+                }
                 flaky!(@call self, stringify!($name), call $(, $settle)?)
             })*
         }
@@ -64,6 +71,11 @@ macro_rules! flaky {
     (@call $self:ident, $name:expr, $call:ident, $settle:expr) => {
         $self.faults.call($name, $call, async |lost| ($settle)(lost, $call().await)).await
     };
+}
+
+/// What a caller is told of a call that failed, or may have.
+fn injected(operation: &'static str) -> StoreError {
+    StoreError::new(operation, StoreErrorKind::Unavailable, "a fault of the test")
 }
 
 /// What two calls have done that were both answered.

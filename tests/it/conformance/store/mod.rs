@@ -12,7 +12,7 @@ mod commits;
 mod damage;
 mod dropped;
 mod firing;
-mod flaky;
+pub mod flaky;
 mod idempotency;
 mod job_lists;
 mod jobs;

@@ -138,7 +138,7 @@ impl World {
 
     /// One whose calls of the store meet faults.
     pub async fn flaky((steady, home): (SharedStore, Home), faults: &Arc<Faults>) -> Self {
-        let store = FlakyStore { inner: steady.clone(), faults: faults.clone() };
+        let store = FlakyStore { inner: steady.clone(), faults: faults.clone(), is_told: false };
         Self::over(Arc::new(store), steady, home).await
     }
 

@@ -7,7 +7,7 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Renewed, Reservation, Reserved, TickRange, Wanted,
+    Claimed, End, Fate, Fired, Firing, Locked, Renewed, Reservation, Reserved, TickRange, Wanted,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -16,9 +16,12 @@ use tokio::time::timeout;
 use super::super::world::{World, failure, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
+use crate::harness::wait::live_for;
 
 /// Less than any wait for a lock.
 const AT_ONCE: Duration = Duration::from_millis(200);
+/// As long as dropping a day holds its tables; longer than a commit waits for rows.
+const MOMENT: Duration = Duration::from_millis(500);
 
 fn uuid(bytes: [u8; 16]) -> Uuid {
     Uuid::from_bytes(bytes)
@@ -157,12 +160,40 @@ async fn a_held_range_of_skips_is_left_as_it_is() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let [ended, runs] = &running(&w, 2).await[..] else { panic!("two") };
+    let waits = w.manual_job(ended.schedule, minute(1)).await;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    run(&mut hold, "LOCK TABLE ONLY jobs, ONLY attempts IN ACCESS EXCLUSIVE MODE").await;
+    let end = [w.completion(ended, None, End::Succeeded)];
+    let (claim, claimed, renewed) = (w.claim_at(minute(2)), [waits], [(runs.job, 1)]);
+    let release = async {
+        live_for(MOMENT).await;
+        hold.rollback().await.expect("roll back");
+    };
+    let (claimed, renewed, committed, ()) = tokio::join!(
+        w.store.claim(&claim, &claimed),
+        w.store.renew(&claim, &renewed),
+        w.store.commit(minute(2), &end, Locked::Awaited),
+        release,
+    );
+    assert_eq!(claimed.expect("claim").taken.len(), 1);
+    assert_eq!(renewed.expect("renew").held, [runs.job]);
+    let fates = committed.expect("commit").fates;
+    assert_eq!(fates, [Fate::Applied(JobStatus::Success)]);
+}
+
 /// Commits two ends, of which the second has to wait; then it again.
 async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Postgres>) {
     let batch = ends.map(|claimed| w.completion(claimed, None, End::Succeeded));
     let committed = w.commit(minute(2), &batch).await;
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success), Fate::Busy]);
-    let again = w.commit(minute(2), &batch).await;
+    let again = w.store.commit(minute(2), &batch, Locked::PassedOver);
+    let again = timeout(AT_ONCE, again).await.expect("at once").expect("commit");
     assert_eq!((again.fates, again.tickets.len()), (vec![Fate::Lost, Fate::Busy], 0));
     assert_eq!(w.status(ends[1].job).await, JobStatus::Running, "nothing of it is written");
     hold.rollback().await.expect("roll back");

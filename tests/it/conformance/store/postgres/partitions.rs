@@ -105,12 +105,16 @@ async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
     assert_eq!(w.listed(&every_job()).await, [waiting]);
     w.run(minute(2), waiting, End::Succeeded).await;
     let mut reader = database.beside().await;
-    run(&mut reader, "BEGIN; SELECT FROM jobs_20240515").await;
-    // The rows still go; the table goes when nobody looks at it any more.
-    assert_eq!(store.prune(now, 9).await.expect("prune").jobs, 1);
     let mut beside = database.beside().await;
-    assert_eq!(days(&mut beside, "jobs").await[0], "20240515");
-    run(&mut reader, "COMMIT").await;
+    for (table, left) in [("attempts", 1), ("jobs", 0)] {
+        run(&mut reader, &format!("BEGIN; SELECT FROM {table}_20240515")).await;
+        // The rows still go; the tables go when nobody looks at one of them any more.
+        assert_eq!(store.prune(now, 9).await.expect("prune").jobs, left, "{table}");
+        for both in ["jobs", "attempts"] {
+            assert_eq!(days(&mut beside, both).await[0], "20240515", "{table}");
+        }
+        run(&mut reader, "COMMIT").await;
+    }
     store.prune(now, 9).await.expect("prune");
     assert_ne!(days(&mut beside, "jobs").await[0], "20240515");
 }
