@@ -12,7 +12,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
     CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, NOTE, ROWS_COUNTED,
-    SETTLED, SKIPS, VERSIONS, clear, count_rows,
+    SETTLED, SKIPS, VERSIONS, count_rows,
 };
 use crate::store::{
     DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredSkip, StoredVersion, Write,
@@ -108,8 +108,8 @@ async fn erase(
         let rows = remove_jobs(connection, &jobs).await?;
         return Ok(Erased { rows, ..Erased::default() });
     }
-    for table in CLEARED {
-        let query = sqlx::query(AssertSqlSafe(clear(table))).bind(account).bind(limit);
+    for (_, statement) in CLEARED {
+        let query = sqlx::query(statement).bind(account).bind(limit);
         let rows = query.execute(&mut *connection).await?.rows_affected();
         if rows > 0 {
             return Ok(Erased { rows, ..Erased::default() });

@@ -136,6 +136,8 @@ async fn add_what_takes_long(installation: &Installation) {
 async fn add_users(installation: &Installation) {
     let made = installation.run(&["user", "create", "ann@example.com", "--account", "first"]);
     assert_eq!(made.trim().len(), 24, "a password: {made}");
+    installation.run(&["account", "create", "gone"]);
+    installation.run(&["account", "delete", "gone", "--yes", "--no-wait"]);
     let mut store = open(installation).await;
     for sql in [
         "INSERT INTO invitations SELECT randomblob(16), account_id, 'bob@example.com', 'member',
