@@ -66,6 +66,7 @@ mod firing;
 mod idempotency;
 mod job_list;
 mod jobs;
+mod keys;
 mod open;
 mod options;
 mod overlap;

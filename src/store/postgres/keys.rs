@@ -1,0 +1,126 @@
+//! The keys of accounts: made, rotated, revoked.
+
+use sqlx::PgConnection;
+
+use super::account_lock::lock;
+use super::audit;
+use super::error::Outcome;
+use super::values::count;
+use crate::domain::KeyId;
+use crate::domain::audit::Action;
+use crate::domain::key::MOST_KEYS;
+use crate::store::{KeyCreated, NewKey, Rotated, Rotation, Write};
+
+/// How many keys of the account work.
+async fn working_keys(connection: &mut PgConnection, write: Write) -> Outcome<u64> {
+    let working = sqlx::query_scalar(
+        "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
+             AND (expires_at IS NULL OR expires_at > $2)",
+    )
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(connection)
+    .await?;
+    Ok(count(working))
+}
+
+pub(super) async fn create_key(
+    connection: &mut PgConnection,
+    write: Write,
+    key: NewKey,
+) -> Outcome<KeyCreated> {
+    if !lock(connection, write.account).await? {
+        return Ok(KeyCreated::NoSuchAccount);
+    }
+    if working_keys(connection, write).await? >= MOST_KEYS {
+        return Ok(KeyCreated::TooMany);
+    }
+    sqlx::query(
+        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
+                               life_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $7::bigint - $6)",
+    )
+    .bind(key.id)
+    .bind(write.account)
+    .bind(key.name)
+    .bind(key.scope)
+    .bind(key.digest.0)
+    .bind(write.now)
+    .bind(key.expires_at)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
+    Ok(KeyCreated::Done)
+}
+
+/// One rotation after the other, so that there are never too many keys.
+pub(super) async fn rotate_key(
+    connection: &mut PgConnection,
+    write: Write,
+    rotation: Rotation,
+) -> Outcome<Rotated> {
+    lock(connection, write.account).await?;
+    let works: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2
+             AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3))",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(write.now)
+    .fetch_one(&mut *connection)
+    .await?;
+    if !works {
+        return Ok(Rotated::NotFound);
+    }
+    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
+        return Ok(Rotated::TooMany);
+    }
+    sqlx::query(
+        "INSERT INTO api_keys
+             (id, account_id, name, scope, digest, created_at, expires_at, created_by, life_ms)
+         SELECT $3, account_id, name, scope, $4, $5, $5 + life_ms, $6, life_ms
+         FROM api_keys WHERE id = $1 AND account_id = $2",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.new)
+    .bind(rotation.digest.0)
+    .bind(write.now)
+    .bind(write.author.actor.to_string())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE api_keys SET expires_at = least(coalesce(expires_at, $3), $3)
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(rotation.old)
+    .bind(write.account)
+    .bind(rotation.old_expires_at)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
+    Ok(Rotated::Done)
+}
+
+pub(super) async fn revoke_key(
+    connection: &mut PgConnection,
+    write: Write,
+    id: KeyId,
+) -> Outcome<bool> {
+    let revoked = sqlx::query(
+        "UPDATE api_keys SET revoked_at = $3
+         WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if revoked.rows_affected() > 0 {
+        audit::record(connection, write, Action::KeyRevoked, [id]).await?;
+        return Ok(true);
+    }
+    let known = "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2)";
+    Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
+}
