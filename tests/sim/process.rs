@@ -65,7 +65,7 @@ impl Process {
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());
         let rows = Arc::<Rows>::default();
-        let inner: SharedStore = sqlite.clone();
+        let inner = sqlite.clone();
         let store: SharedStore =
             Arc::new(GatedStore { inner, gate: gate.clone(), rows: rows.clone() });
         let queue = Arc::new(GatedQueue::new(gate.clone()));
@@ -106,8 +106,6 @@ impl Process {
             shards,
             plans: Arc::default(),
         });
-        let leader = Some(Leader::new(context.clone(), Arc::default(), random.clone()));
-        let zombies = Vec::new();
         Self {
             sqlite,
             gate,
@@ -116,9 +114,9 @@ impl Process {
             executor,
             schedules,
             sweeper,
-            leader,
+            leader: Some(Leader::new(context.clone(), Arc::default(), random.clone())),
             has_led: false,
-            zombies,
+            zombies: Vec::new(),
             tasks,
             context,
             random: random.clone(),
