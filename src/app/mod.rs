@@ -113,10 +113,7 @@ impl App {
         let mut keeper = TimeKeeper::new(store.clone(), clock.clone());
         let ready = open.make_ready(config, &clock, &random, &mut keeper).await?;
         let shards = ready.shards;
-        // Accounts on a plan that is not configured would be allowed nothing.
-        if !ready.unknown_plans.is_empty() {
-            return Err(StartError::UnknownPlans(ready.unknown_plans.join(", ")));
-        }
+        ready.check_plans()?;
         let Joined { queue, cluster, replica } =
             peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;

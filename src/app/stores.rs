@@ -33,6 +33,15 @@ pub(super) struct Ready {
     pub(super) unknown_plans: Vec<String>,
 }
 
+impl Ready {
+    /// Makes sure that every account's plan is configured: else its accounts would be allowed
+    /// nothing.
+    pub(super) fn check_plans(&self) -> std::result::Result<(), StartError> {
+        let unknown = &self.unknown_plans;
+        if unknown.is_empty() { Ok(()) } else { Err(StartError::UnknownPlans(unknown.join(", "))) }
+    }
+}
+
 impl OpenStore {
     /// Opens the configured store as it is, whatever version it has; a server need not be there
     /// yet. Makes the data folder, if a file of the store is in it, and the key of a new file.

@@ -9,6 +9,7 @@ use super::account_lock::{SUSPENSIONS, lock};
 use super::audit;
 use super::error::Outcome;
 use super::keys::{create_key, revoke_key, rotate_key};
+use super::quotas;
 use super::values::{count, key_from};
 use super::{PostgresStore, Within, signing};
 use crate::domain::audit::Action;
@@ -70,8 +71,7 @@ impl AccountStore for PostgresStore {
         self.api
             .run("jobs_made", Within::Statement, move |connection| {
                 Box::pin(async move {
-                    let query = "
-                        SELECT count(*) FROM
+                    let query = "SELECT count(*) FROM
                             (SELECT FROM jobs WHERE account_id = $1 AND id >= $2 LIMIT $3) AS made";
                     let query = sqlx::query_scalar(query).bind(id);
                     let query = query.bind(key_from(start_of_month(now))).bind(JOBS_COUNTED);
@@ -257,21 +257,10 @@ async fn set_plan(connection: &mut PgConnection, write: Write, plan: String) -> 
         .execute(&mut *connection)
         .await?;
     if put.rows_affected() > 0 {
-        forget_month(connection, write).await?;
+        quotas::forget_month(connection, write).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     Ok(true)
-}
-
-/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
-/// made under a plan that does not were not counted.
-async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()> {
-    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
-        .bind(write.account)
-        .bind(month_of(write.now))
-        .execute(connection)
-        .await?;
-    Ok(())
 }
 
 async fn set_suspended(

@@ -276,8 +276,10 @@ async fn a_firing_that_fails_costs_nothing() {
     refuse(&service, "jobs", true).await;
     for _ in 0..30 {
         fire(&service, &mut leader).await;
+        service.advance(5);
     }
     refuse(&service, "jobs", false).await;
+    service.advance(60);
     fire(&service, &mut leader).await;
     assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
     let account = service.get("/v1/account").await.ok().clone();
