@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::commit::{Commit, FASTEST_RETRY, SLOWEST_RETRY};
-use super::committer::BATCH;
+use super::commit::{BATCH, Commit, FASTEST_RETRY, SLOWEST_RETRY};
 use super::ended::{Batch, Ended};
 use super::running::Place;
 use crate::runtime::{TaskKind, Tasks};

@@ -13,6 +13,8 @@ use crate::telemetry::metrics::{
     CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, FinalStatus, JOBS_FINISHED, RETRIES,
 };
 
+/// The most outcomes committed at once.
+pub(super) const BATCH: usize = 500;
 /// How often a commit is tried that fails for a reason that time does not mend.
 const HOPELESS_TRIES: u32 = 3;
 /// How soon what could not be committed is tried again.

@@ -7,12 +7,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::Shared;
 use super::aside::Aside;
-use super::commit::Commit;
+use super::commit::{BATCH, Commit};
 use super::ended::Ended;
 use crate::runtime::{TaskKind, Tasks};
 
-/// The most outcomes committed at once.
-pub(super) const BATCH: usize = 500;
 /// How soon a commit follows another. An outcome that comes after a rest is committed at once; of
 /// many those are gathered that come within this time, because a commit costs far more than a row
 /// of it. No slot waits for a commit.

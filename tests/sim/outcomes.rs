@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::oracle;
 use crate::process::CLAIM_TIME;
-use crate::world::World;
+use crate::world::{World, live_for};
 
 /// How long a commit waits for rows that somebody holds, in real time.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
@@ -35,7 +35,7 @@ impl Rows {
         let commits = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(commits, Ordering::SeqCst);
         match locked {
-            Locked::Awaited => tokio::time::sleep(LOCK_TIMEOUT).await,
+            Locked::Awaited => live_for(LOCK_TIMEOUT).await,
             Locked::PassedOver => tokio::task::yield_now().await,
         }
         self.commits.fetch_sub(1, Ordering::SeqCst);
@@ -48,7 +48,7 @@ async fn pass(clock: &Clock, span: Duration) {
     let steps = 25;
     for _ in 0..steps {
         clock.advance(span / steps);
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        live_for(Duration::from_millis(1)).await;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::calendar::to_next_minute;
 use crate::gate::Fault;
 use crate::hints::schedule;
 use crate::process::{SHARDS, run};
-use crate::world::World;
+use crate::world::{World, live_for};
 
 /// A world with a schedule in each shard, that are due now.
 async fn world() -> (World, Vec<ScheduleId>) {
@@ -60,7 +60,7 @@ async fn a_shard_that_takes_long_holds_up_no_other() {
     for _ in 0..3 {
         let others = async {
             while fired(&mut world, &schedules).await < schedules.len() - 1 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                live_for(Duration::from_millis(1)).await;
             }
         };
         timeout(Duration::from_secs(10), others).await.expect("the others fire");

@@ -166,7 +166,7 @@ impl World {
             if self.process().gate.is_dead() {
                 self.restart().await;
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            live_for(Duration::from_millis(1)).await;
             let (now, open) = (self.clock.now(), self.target.open());
             let process = self.process();
             let running = process.executor.running();
@@ -273,4 +273,9 @@ const ALWAYS_RUNS: Duration = Duration::from_secs(60);
 
 pub fn forever() -> Timestamp {
     Timestamp::from_millis(i64::MAX)
+}
+
+/// A step of waiting for a condition, or what something takes, in real time.
+pub async fn live_for(span: Duration) {
+    tokio::time::sleep(span).await;
 }
