@@ -59,7 +59,9 @@ impl Shares {
         tickets: &[Ticket],
         now: Duration,
     ) -> Result<HashMap<AccountId, usize>> {
-        let Some(plans) = &self.plans else { return Ok(HashMap::new()) };
+        let Some(plans) = self.plans.as_ref().filter(|_| !tickets.is_empty()) else {
+            return Ok(HashMap::new());
+        };
         let unknown = self.unknown(tickets, now);
         if !unknown.is_empty() {
             let named = self.store.plans_of(&unknown).await?;
