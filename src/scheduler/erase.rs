@@ -70,9 +70,16 @@ impl Eraser {
 impl Worker for Eraser {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let deleted = self.context.store.deleted_accounts().await?;
-        let mut more = false;
+        let (mut more, mut failed) = (false, None);
         for account in deleted.iter().filter(|account| account.gone_at.is_none()) {
-            more |= self.erase(account, now).await?;
+            match self.erase(account, now).await {
+                Ok(removed) => more |= removed,
+                // Rows that somebody holds keep the other accounts' from nothing.
+                Err(error) => failed = Some(error),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         Ok(Pause::For(if more { BETWEEN } else { EVERY }))
     }

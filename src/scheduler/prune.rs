@@ -90,21 +90,24 @@ impl Pruner {
         Ok(shorter.collect())
     }
 
-    /// A batch of some of them.
-    async fn prune_shorter(&mut self, now: Timestamp) -> Result<(), RunError> {
+    /// A batch of some of them. One that fails keeps no other waiting: it has its turn again.
+    async fn prune_shorter(&mut self, now: Timestamp) {
         for _ in 0..ACCOUNTS {
-            let Some((account, history)) = self.shorter.last().copied() else { break };
+            let Some((account, history)) = self.shorter.pop() else { break };
             let before = now.minus(history);
-            let pruned = self.context.store.prune_account(account, before, BATCH).await?;
+            let pruned = self.context.store.prune_account(account, before, BATCH).await;
+            let pruned = pruned.unwrap_or_else(|error| {
+                tracing::warn!(%account, %error, "the history of an account was not pruned");
+                0
+            });
             if pruned > 0 {
                 tracing::debug!(%account, rows = pruned, "pruned the history of an account");
             }
             if pruned >= u64::from(BATCH) {
+                self.shorter.push((account, history));
                 break;
             }
-            self.shorter.pop();
         }
-        Ok(())
     }
 }
 
@@ -117,7 +120,7 @@ impl Worker for Pruner {
             }
             self.shorter = self.find_shorter().await?;
         }
-        self.prune_shorter(now).await?;
+        self.prune_shorter(now).await;
         Ok(Pause::For(if self.shorter.is_empty() { EVERY } else { BETWEEN }))
     }
 }

@@ -38,6 +38,7 @@ mod shards;
 mod steps;
 mod store;
 mod target;
+mod upkeep;
 mod users;
 mod world;
 

@@ -44,7 +44,7 @@ pub struct Process {
     /// Leaders that were replaced and do not know it.
     pub zombies: Vec<Leader>,
     pub tasks: Tasks,
-    context: Context,
+    pub context: Context,
     random: Random,
     _lock: ServerLock,
 }

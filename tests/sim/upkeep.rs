@@ -1,0 +1,75 @@
+//! Upkeep of accounts: one whose rows cannot be removed keeps no other waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual::domain::AccountId;
+use punctual::domain::plan::{Plan, Plans, UNLIMITED};
+use punctual::scheduler::{Eraser, Pruner, PrunerSettings};
+use punctual::store::{AccountStore, LifeStore, Write};
+
+use crate::gate::Fault;
+use crate::process::run;
+use crate::world::World;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Accounts beside the world's own, with what each has from the beginning.
+async fn accounts(world: &mut World, plan: &str) -> [AccountId; 2] {
+    let now = world.clock.now();
+    let accounts = [2, 3].map(|n| AccountId::new(now, n));
+    for account in accounts {
+        let write = Write { account, ..world.write() };
+        let made = world.process().sqlite.create_account(&write, &account.to_string(), plan).await;
+        assert!(made.expect("created"));
+    }
+    accounts
+}
+
+/// How many rows each of them has.
+async fn rows(world: &mut World, accounts: [AccountId; 2]) -> [u64; 2] {
+    let mut rows = [0; 2];
+    for (rows, account) in rows.iter_mut().zip(accounts) {
+        *rows = world.process().sqlite.rows_left(account).await.expect("count");
+    }
+    rows
+}
+
+/// Of how many there are fewer rows than before.
+fn fewer(now: [u64; 2], before: [u64; 2]) -> usize {
+    now.iter().zip(before).filter(|(now, before)| **now < *before).count()
+}
+
+#[tokio::test]
+async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
+    let mut world = World::new(12).await;
+    let accounts = accounts(&mut world, "short").await;
+    let before = rows(&mut world, accounts).await;
+    let clock = world.clock.clone();
+    clock.advance(2 * DAY);
+    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
+    let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let context = world.process().context.clone();
+    let mut pruner = Pruner::new(context, keep, Arc::new(Plans::new([plan])));
+    world.process().gate.arm_at("prune_account", Fault::Refused);
+    run(&mut pruner, &clock).await.expect("the other is pruned");
+    assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+    run(&mut pruner, &clock).await.expect("no fault is armed");
+    assert_eq!(fewer(rows(&mut world, accounts).await, before), 2, "it has its turn again");
+}
+
+#[tokio::test]
+async fn a_deleted_account_that_cannot_be_removed_keeps_no_other_waiting() {
+    let mut world = World::new(13).await;
+    let accounts = accounts(&mut world, UNLIMITED).await;
+    for account in accounts {
+        let write = Write { account, ..world.write() };
+        assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
+    }
+    let before = rows(&mut world, accounts).await;
+    let (clock, context) = (world.clock.clone(), world.process().context.clone());
+    world.process().gate.arm_at("erase", Fault::Refused);
+    let mut eraser = Eraser::new(context);
+    run(&mut eraser, &clock).await.expect_err("one is told of");
+    assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+}
