@@ -160,10 +160,10 @@ impl Led {
         self.hold = Hold::Taken(fence);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
         // What the leader before has kept serves until it has been compared with the store, page
-        // after page: ticks do not wait until a large index is built.
-        match context.queue.adopt(shard, epoch).await {
-            Ok(Index::Own(())) => self.comparison = Comparison::urgent(now),
-            _ => self.rebuild(context, fence, now).await?,
+        // after page: ticks do not wait until a large index is built. Also if the answer was lost.
+        self.comparison = Comparison::urgent(now);
+        if !matches!(context.queue.adopt(shard, epoch).await, Ok(Index::Own(()))) {
+            self.rebuild(context, fence, now).await?;
         }
         Ok(Some(now))
     }
