@@ -57,13 +57,15 @@ impl Dispatcher {
     }
 
     /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
-    /// it is not known what they may, the sweep finds the jobs again.
+    /// it is not known what they may, the sweep finds these jobs again.
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
         let Shared { shares, slots, queue, clock, .. } = &*self.shared;
         let shares = shares.of(&tickets, clock.monotonic()).await?;
         let (tickets, beyond) = slots.within(&shares, tickets, clock.monotonic());
-        if !beyond.is_empty() {
-            queue.push(&beyond).await?;
+        if !beyond.is_empty()
+            && let Err(error) = queue.push(&beyond).await
+        {
+            tracing::warn!(%error, "tickets not put back, leaving their jobs to the sweep");
         }
         Ok(tickets)
     }
