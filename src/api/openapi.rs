@@ -75,6 +75,8 @@ refusals! {
     NoSuchFile = "NoSuchFile";
     /// What a call that depends on an object's state can be answered with.
     Conflict = "Conflict";
+    /// What a call that changes a schedule can be answered with.
+    Unchanged = "BadBody", "NotJson", "Forbidden", "NoSuchSchedule", "Conflict";
 }
 
 fn refusal(name: &'static str) -> (String, RefOr<Response>) {

@@ -95,39 +95,21 @@ use crate::domain::audit::Author;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, AuditId, Timestamp};
 
-/// What every adapter implements.
-pub trait Store:
-    AccountStore
-    + QuotaStore
-    + ScheduleStore
-    + JobStore
-    + FiringStore
-    + ClaimStore
-    + UpkeepStore
-    + UserStore
-    + SecretStore
-    + AuditStore
-    + IdempotencyStore
-    + SigningStore
-    + LifeStore
-{
+/// Declares a trait that is all of these, and that whatever is all of these has.
+macro_rules! all_of {
+    ($(#[$doc:meta])* $name:ident: $first:ident $(+ $part:ident)*) => {
+        $(#[$doc])*
+        pub trait $name: $first $(+ $part)* {}
+
+        impl<T: $first $(+ $part)*> $name for T {}
+    };
 }
 
-impl<T> Store for T where
-    T: AccountStore
-        + QuotaStore
-        + ScheduleStore
-        + JobStore
-        + FiringStore
-        + ClaimStore
-        + UpkeepStore
-        + UserStore
-        + SecretStore
-        + AuditStore
-        + IdempotencyStore
-        + SigningStore
+all_of! {
+    /// What every adapter implements.
+    Store: AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore
+        + UpkeepStore + UserStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
         + LifeStore
-{
 }
 
 /// A store shared by all who use it.

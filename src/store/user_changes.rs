@@ -1,26 +1,27 @@
 //! Changes of users, within a transaction, of both adapters: each has this file as a module of its
-//! own, and beside it says in `user_locks` what a connection is and how rows are locked.
+//! own, and beside it says in `user_locks` how rows are locked.
 //!
 //! Whoever changes what depends on a user locks the user's row first; whoever changes who belongs
 //! to an account, the account's row. A statement that follows sees what the one before has waited
 //! for.
 
-use super::audit;
+use super::account_changes::insert_account;
 use super::error::Outcome;
-use super::user_locks::{Connection, lock_account, lock_user};
+use super::user_locks::{lock_account, lock_user};
+use super::{Connection, audit};
 use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
 use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
 use crate::store::user_rows::{
     ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, END_OTHERS,
-    END_SESSION, END_SESSIONS, EXTEND_SESSION, INSERT_ACCOUNT, INSERT_INVITATION, INSERT_RESET,
-    INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, PRUNE, REHASH_PASSWORD,
-    REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
+    END_SESSION, END_SESSIONS, EXTEND_SESSION, INSERT_INVITATION, INSERT_RESET, INSERT_SESSION,
+    INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, PRUNE, REHASH_PASSWORD, REMOVE_MEMBER,
+    REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
 };
 use crate::store::{
-    Account, Act, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession,
-    NewUser, PasswordHash, UserCreated, Write,
+    Act, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession, NewUser,
+    PasswordHash, UserCreated, Write,
 };
 
 /// The user first, since most often it is the address that is taken; what cannot be joined takes
@@ -74,7 +75,7 @@ async fn join(
         Joins::Nothing => Ok(UserCreated::Created),
         Joins::New(account) => {
             let id = account.id;
-            if !create_account(connection, account).await? {
+            if !insert_account(connection, account).await? {
                 return Ok(UserCreated::NameTaken);
             }
             add_member(connection, act.now, (id, user, Role::Owner)).await?;
@@ -93,17 +94,6 @@ async fn join(
             Ok(account.map_or(UserCreated::NoSuchInvitation, |_| UserCreated::Created))
         }
     }
-}
-
-async fn create_account(connection: &mut Connection, account: Account) -> Outcome<bool> {
-    let made = sqlx::query(INSERT_ACCOUNT)
-        .bind(account.id)
-        .bind(account.name)
-        .bind(account.created_at)
-        .bind(account.plan)
-        .execute(connection)
-        .await?;
-    Ok(made.rows_affected() > 0)
 }
 
 /// Whether the user was no member before.

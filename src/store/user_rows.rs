@@ -13,10 +13,6 @@ use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 pub(in crate::store) const INSERT_USER: &str = "
     INSERT INTO users (id, email, password, password_version, created_at)
     VALUES ($1, $2, $3, 1, $4) ON CONFLICT (email) DO NOTHING";
-/// Id, name, instant, plan.
-pub(in crate::store) const INSERT_ACCOUNT: &str = "
-    INSERT INTO accounts (id, name, created_at, plan) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (name) DO NOTHING";
 /// Id.
 pub(in crate::store) const DELETE_USER: &str = "DELETE FROM users WHERE id = $1";
 /// Id.

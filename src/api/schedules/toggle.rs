@@ -7,7 +7,7 @@ use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::id::ScheduleInPath;
-use crate::api::openapi::{BadBody, Conflict, Forbidden, NoSuchSchedule, Usual};
+use crate::api::openapi::{Unchanged, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::schedules::{Object, TOGGLE_FIELDS};
@@ -31,10 +31,7 @@ pub(super) struct Switch {
     request_body = Switch,
     responses(
         (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
-        BadBody,
-        Forbidden,
-        NoSuchSchedule,
-        Conflict,
+        Unchanged,
         Usual,
     ),
 )]

@@ -7,7 +7,7 @@ use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::id::ScheduleInPath;
-use crate::api::openapi::{BadBody, Conflict, Forbidden, NoSuchSchedule, Usual};
+use crate::api::openapi::{Unchanged, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::schedules::{Object, SCHEDULE_FIELDS};
@@ -75,10 +75,7 @@ pub(super) struct ScheduleChange {
     request_body = ScheduleChange,
     responses(
         (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
-        BadBody,
-        Forbidden,
-        NoSuchSchedule,
-        Conflict,
+        Unchanged,
         Usual,
     ),
 )]
@@ -102,10 +99,7 @@ pub(super) async fn put_schedule(
     request_body = ScheduleChange,
     responses(
         (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
-        BadBody,
-        Forbidden,
-        NoSuchSchedule,
-        Conflict,
+        Unchanged,
         Usual,
     ),
 )]

@@ -5,20 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::account_lock::{SUSPENSIONS, lock};
-use super::audit;
 use super::error::Outcome;
 use super::keys::{create_key, revoke_key, rotate_key};
-use super::quotas;
 use super::values::{count, key_from};
-use super::{PostgresStore, Within, signing};
-use crate::domain::audit::Action;
+use super::{PostgresStore, Within, account_changes, signing};
 use crate::domain::key::KeyRecord;
-use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
-use crate::store::vault::Vault;
 use crate::store::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
     Write,
@@ -32,7 +26,15 @@ impl AccountStore for PostgresStore {
         self.api
             .run("create_account", Within::Transaction, move |connection| {
                 let (vault, name, plan) = (vault.clone(), name.clone(), plan.clone());
-                Box::pin(create_account(connection, vault, write, name, plan))
+                Box::pin(async move {
+                    let made =
+                        account_changes::create_account(connection, write, name, plan).await?;
+                    if made {
+                        signing::make_first(connection, &vault, &[(write.account, write.now)])
+                            .await?;
+                    }
+                    Ok(made)
+                })
             })
             .await
     }
@@ -62,9 +64,11 @@ impl AccountStore for PostgresStore {
     }
 
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
-        self.api
-            .run("usage", Within::Statement, move |connection| Box::pin(usage(connection, id, now)))
-            .await
+        let counted = self.api.run("usage", Within::Statement, move |connection| {
+            let query = account_changes::counted(id, now);
+            Box::pin(async move { Ok(query.fetch_one(connection).await?) })
+        });
+        counted.await.map(account_changes::used)
     }
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
@@ -85,7 +89,7 @@ impl AccountStore for PostgresStore {
         let (write, plan) = (*write, plan.to_owned());
         self.api
             .run("set_plan", Within::Transaction, move |connection| {
-                Box::pin(set_plan(connection, write, plan.clone()))
+                Box::pin(account_changes::set_plan(connection, write, plan.clone()))
             })
             .await
     }
@@ -94,7 +98,7 @@ impl AccountStore for PostgresStore {
         let write = *write;
         self.api
             .run("set_suspended", Within::Transaction, move |connection| {
-                Box::pin(set_suspended(connection, write, suspended))
+                Box::pin(account_changes::set_suspended(connection, write, suspended))
             })
             .await
     }
@@ -197,95 +201,4 @@ async fn note_uses(connection: &mut PgConnection, uses: Vec<KeyUse>) -> Outcome<
         .execute(connection)
         .await?;
     Ok(())
-}
-
-async fn create_account(
-    connection: &mut PgConnection,
-    vault: Vault,
-    write: Write,
-    name: String,
-    plan: String,
-) -> Outcome<bool> {
-    let made = sqlx::query(
-        "INSERT INTO accounts (id, name, created_at, plan) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (name) DO NOTHING",
-    )
-    .bind(write.account)
-    .bind(name)
-    .bind(write.now)
-    .bind(plan)
-    .execute(&mut *connection)
-    .await?;
-    if made.rows_affected() == 0 {
-        return Ok(false);
-    }
-    signing::make_first(connection, &vault, &[(write.account, write.now)]).await?;
-    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
-    Ok(true)
-}
-
-async fn usage(connection: &mut PgConnection, id: AccountId, now: Timestamp) -> Outcome<Usage> {
-    let (schedules, keys, reserved, quota_exhausted_at): (_, _, Option<i64>, _) = sqlx::query_as(
-        "SELECT
-             (SELECT count(*) FROM schedules WHERE account_id = $1),
-             (SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
-                  AND (expires_at IS NULL OR expires_at > $2)),
-             (SELECT reserved FROM account_months WHERE account_id = $1 AND month = $3),
-             (SELECT exhausted_at FROM account_months WHERE account_id = $1 AND month = $3)",
-    )
-    .bind(id)
-    .bind(now)
-    .bind(month_of(now))
-    .fetch_one(connection)
-    .await?;
-    Ok(Usage {
-        schedules: count(schedules),
-        keys: count(keys),
-        jobs_reserved: reserved.map(count),
-        quota_exhausted_at,
-    })
-}
-
-/// What is changed is entered; a plan that it has already is not.
-async fn set_plan(connection: &mut PgConnection, write: Write, plan: String) -> Outcome<bool> {
-    if !lock(connection, write.account).await? {
-        return Ok(false);
-    }
-    let put = sqlx::query("UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2")
-        .bind(write.account)
-        .bind(plan)
-        .execute(&mut *connection)
-        .await?;
-    if put.rows_affected() > 0 {
-        quotas::forget_month(connection, write).await?;
-        audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
-    }
-    Ok(true)
-}
-
-async fn set_suspended(
-    connection: &mut PgConnection,
-    write: Write,
-    suspended: bool,
-) -> Outcome<bool> {
-    if !lock(connection, write.account).await? {
-        return Ok(false);
-    }
-    let set = sqlx::query(
-        "UPDATE accounts SET
-             resumed_at = CASE WHEN $2 THEN resumed_at ELSE $3 END,
-             suspended_at = CASE WHEN $2 THEN $3 END
-         WHERE id = $1 AND (suspended_at IS NULL) = $2",
-    )
-    .bind(write.account)
-    .bind(suspended)
-    .bind(write.now)
-    .execute(&mut *connection)
-    .await?;
-    if set.rows_affected() > 0 {
-        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
-        let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
-        audit::record(connection, write, action, [write.account]).await?;
-    }
-    Ok(true)
 }

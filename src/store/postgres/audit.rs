@@ -1,45 +1,19 @@
 //! The audit log.
 
-use std::fmt::Display;
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::PgConnection;
 
 use super::error::Outcome;
-use super::idempotency;
-use super::{PostgresStore, Within};
+use super::{PostgresStore, Within, audit_entries};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
-use crate::store::audit::{bounds, list_text, page};
-use crate::store::{AuditEntry, AuditPage, AuditQuery, AuditStore, Result, Write};
+use crate::store::audit::page;
+use crate::store::{AuditPage, AuditQuery, AuditStore, Result, Write};
 
-/// Enters that `action` was done to each of the objects. They are what the answer to the call is
-/// about: its reservation, if it has one, keeps them.
-pub(super) async fn record<T: Display>(
-    connection: &mut PgConnection,
-    write: Write,
-    action: Action,
-    objects: impl IntoIterator<Item = T>,
-) -> Outcome<()> {
-    let objects: Vec<String> = objects.into_iter().map(|object| object.to_string()).collect();
-    enter(connection, write, action, &objects).await?;
-    idempotency::mark(connection, write, action, &objects).await
-}
+pub(super) use super::audit_entries::{record, record_making};
 
-/// The same for what was done to one object and has made another one, which the answer is about.
-pub(super) async fn record_making(
-    connection: &mut PgConnection,
-    write: Write,
-    action: Action,
-    object: impl Display,
-    made: impl Display,
-) -> Outcome<()> {
-    enter(connection, write, action, &[object.to_string()]).await?;
-    idempotency::mark(connection, write, action, &[made.to_string()]).await
-}
-
-async fn enter(
+/// Writes an entry for each of the objects.
+pub(super) async fn enter(
     connection: &mut PgConnection,
     write: Write,
     action: Action,
@@ -65,51 +39,23 @@ async fn enter(
 #[async_trait]
 impl AuditStore for PostgresStore {
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
-        let query = Arc::new(query.clone());
-        self.api
-            .run("audit_log", Within::Statement, move |connection| {
-                Box::pin(list(connection, account, query.clone()))
-            })
-            .await
+        let (asked, limit) = (query.clone(), query.limit);
+        let entries = self.api.run("audit_log", Within::Statement, move |connection| {
+            let query = audit_entries::listed(account, &asked);
+            Box::pin(async move { Ok(query.fetch_all(connection).await?) })
+        });
+        Ok(page(entries.await?, limit))
     }
 
     async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64> {
         self.scheduler
             .run("prune_audit_log", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let pruned = sqlx::query(PRUNE)
-                        .bind(AuditId::new(before, 0))
-                        .bind(i64::from(limit))
-                        .execute(connection)
-                        .await?;
-                    Ok(pruned.rows_affected())
-                })
+                Box::pin(audit_entries::prune(connection, before, limit))
             })
             .await
     }
 }
 
-async fn list(
-    connection: &mut PgConnection,
-    account: AccountId,
-    query: Arc<AuditQuery>,
-) -> Outcome<AuditPage> {
-    let (lowest, latest) = bounds(&query);
-    let mut rows = sqlx::query_as(AssertSqlSafe(list_text(&query)))
-        .bind(account)
-        .bind(lowest)
-        .bind(latest)
-        .bind(i64::from(query.limit) + 1);
-    if let Some(actor) = &query.actor {
-        rows = rows.bind(actor);
-    }
-    if let Some(action) = query.action {
-        rows = rows.bind(action);
-    }
-    let entries: Vec<AuditEntry> = rows.fetch_all(connection).await?;
-    Ok(page(entries, query.limit))
-}
-
-const PRUNE: &str = "
+pub(super) const PRUNE: &str = "
     DELETE FROM audit_log WHERE id IN
         (SELECT id FROM audit_log WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)";

@@ -49,9 +49,15 @@
 //! rows of a commit); a server that does not even say that time is up is given up after eight. When it is
 //! back, so is the store.
 
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../account_changes.rs"]
+mod account_changes;
 mod account_lock;
 mod accounts;
 mod audit;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../audit_entries.rs"]
+mod audit_entries;
 mod batch;
 mod change;
 mod claims;
@@ -75,6 +81,9 @@ mod passing;
 mod pool;
 mod prune;
 mod quotas;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../reservations.rs"]
+mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
@@ -97,11 +106,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use sqlx::postgres::PgArguments;
+use sqlx::query::QueryAs;
+use sqlx::{PgConnection, Postgres};
+
 use super::damage::Damage;
 use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::Fault;
 use pool::{Connections, Within};
+
+/// What the files that both adapters have call it.
+type Connection = PgConnection;
+/// A query for rows that are read as a `T`.
+type Read<T> = QueryAs<'static, Postgres, T, PgArguments>;
 
 /// How long closing waits for work that is under way.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);

@@ -127,17 +127,6 @@ pub(super) async fn take_one(
     Ok(granted.first().ok_or_else(removed)?.used_up())
 }
 
-/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
-/// made under a plan that does not were not counted.
-pub(super) async fn forget_month(connection: &mut PgConnection, write: Write) -> Outcome<()> {
-    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
-        .bind(write.account)
-        .bind(month_of(write.now))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
 async fn reserve(
     connection: &mut PgConnection,
     statement: &'static str,

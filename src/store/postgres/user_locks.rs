@@ -1,11 +1,8 @@
 //! Who changes users does it one after the other.
 
-use sqlx::PgConnection;
-
+use super::Connection;
 use super::error::Outcome;
 use crate::domain::{AccountId, UserId};
-
-pub(super) type Connection = PgConnection;
 
 /// The owners of an account do not change meanwhile.
 pub(super) async fn lock_account(connection: &mut Connection, account: AccountId) -> Outcome<()> {

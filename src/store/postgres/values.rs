@@ -11,6 +11,7 @@ use sqlx::types::Uuid;
 use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::domain::audit::Action;
+use crate::domain::call::OnceKey;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
@@ -85,6 +86,7 @@ stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, Erro
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));
+stored!(OnceKey as Uuid, |key: Self| Uuid::from_bytes(key.0), |id| Ok(Self(id.into_bytes())));
 stored!(ExecutorId as Uuid, |id: Self| Uuid::from_u128(id.0), |uuid| Ok(Self(uuid.as_u128())));
 stored!(JobStatus as i16, |status: Self| i16::from(status_code(status)), |code| {
     let status = u8::try_from(code).ok().and_then(status_of);

@@ -3,20 +3,17 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::audit;
-use super::error::{Fault, Outcome};
+use super::error::Outcome;
 use super::values::{hex, json_rows, key_from};
-use super::{SqliteStore, failed_in, signing};
+use super::{SqliteStore, account_changes, audit, failed_in, signing};
 use crate::domain::audit::Action;
 use crate::domain::key::{KeyRecord, MOST_KEYS};
-use crate::domain::plan::month_of;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
-use crate::store::vault::Vault;
 use crate::store::{
-    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation,
-    StoreErrorKind, Usage, Write,
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
+    Write,
 };
 
 #[async_trait]
@@ -25,7 +22,13 @@ impl AccountStore for SqliteStore {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
         let vault = self.vault.clone();
         self.write("create_account", move |connection| {
-            Box::pin(create_account(connection, vault, write, name, plan))
+            Box::pin(async move {
+                let made = account_changes::create_account(connection, write, name, plan).await?;
+                if made {
+                    signing::make_first(connection, &vault, write.account, write.now).await?;
+                }
+                Ok(made)
+            })
         })
         .await
     }
@@ -42,7 +45,8 @@ impl AccountStore for SqliteStore {
     }
 
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
-        self.count_usage(id, now).await.map_err(failed_in("usage"))
+        let counted = self.readers.one(account_changes::counted(id, now)).await;
+        counted.map(account_changes::used).map_err(failed_in("usage"))
     }
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
@@ -50,18 +54,21 @@ impl AccountStore for SqliteStore {
             SELECT count(*) FROM (SELECT 1 FROM jobs WHERE account_id = ?1 AND id >= ?2 LIMIT ?3)";
         let query = sqlx::query_as(query).bind(id).bind(key_from(start_of_month(now)));
         let made = self.readers.one(query.bind(JOBS_COUNTED)).await;
-        made.and_then(|(made,)| count(made)).map_err(failed_in("jobs_made"))
+        made.map(|(made,): (i64,)| made.unsigned_abs()).map_err(failed_in("jobs_made"))
     }
 
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
         let (write, plan) = (*write, plan.to_owned());
-        self.write("set_plan", move |connection| Box::pin(set_plan(connection, write, plan))).await
+        self.write("set_plan", move |connection| {
+            Box::pin(account_changes::set_plan(connection, write, plan))
+        })
+        .await
     }
 
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {
         let write = *write;
         self.write("set_suspended", move |connection| {
-            Box::pin(set_suspended(connection, write, suspended))
+            Box::pin(account_changes::set_suspended(connection, write, suspended))
         })
         .await
     }
@@ -132,88 +139,6 @@ pub(super) const USED: &str = "
           FROM jsonb_each(?1)) AS u
     WHERE api_keys.id = u.id AND api_keys.account_id = u.account
       AND (last_used_at IS NULL OR last_used_at < u.at)";
-
-async fn create_account(
-    connection: &mut SqliteConnection,
-    vault: Vault,
-    write: Write,
-    name: String,
-    plan: String,
-) -> Outcome<bool> {
-    let made = sqlx::query(
-        "INSERT INTO accounts (id, name, created_at, plan) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (name) DO NOTHING",
-    )
-    .bind(write.account)
-    .bind(name)
-    .bind(write.now)
-    .bind(plan)
-    .execute(&mut *connection)
-    .await?;
-    if made.rows_affected() == 0 {
-        return Ok(false);
-    }
-    signing::make_first(connection, &vault, write.account, write.now).await?;
-    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
-    Ok(true)
-}
-
-/// What is changed is entered; a plan that it has already is not.
-async fn set_plan(connection: &mut SqliteConnection, write: Write, plan: String) -> Outcome<bool> {
-    let put = sqlx::query("UPDATE accounts SET plan = ?2 WHERE id = ?1 AND plan <> ?2")
-        .bind(write.account)
-        .bind(plan)
-        .execute(&mut *connection)
-        .await?;
-    if put.rows_affected() > 0 {
-        forget_month(connection, write).await?;
-        audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
-    }
-    is_there(connection, write.account).await
-}
-
-/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
-/// made under a plan that does not were not counted.
-async fn forget_month(connection: &mut SqliteConnection, write: Write) -> Outcome<()> {
-    sqlx::query("DELETE FROM account_months WHERE account_id = ?1 AND month = ?2")
-        .bind(write.account)
-        .bind(month_of(write.now))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-async fn set_suspended(
-    connection: &mut SqliteConnection,
-    write: Write,
-    suspended: bool,
-) -> Outcome<bool> {
-    let set = sqlx::query(
-        "UPDATE accounts SET
-             resumed_at = iif(?2, resumed_at, ?3),
-             suspended_at = iif(?2, ?3, NULL)
-         WHERE id = ?1 AND (suspended_at IS NULL) = ?2",
-    )
-    .bind(write.account)
-    .bind(suspended)
-    .bind(write.now)
-    .execute(&mut *connection)
-    .await?;
-    if set.rows_affected() > 0 {
-        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
-        let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
-        audit::record(connection, write, action, [write.account]).await?;
-    }
-    is_there(connection, write.account).await
-}
-
-/// What leaders have read before does not fire.
-pub(super) const SUSPENSIONS: &str = "UPDATE shards SET suspensions = suspensions + 1";
-
-async fn is_there(connection: &mut SqliteConnection, id: AccountId) -> Outcome<bool> {
-    let known = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)");
-    Ok(known.bind(id).fetch_one(connection).await?)
-}
 
 /// How many keys of the account work.
 async fn working_keys(connection: &mut SqliteConnection, write: Write) -> Outcome<u64> {
@@ -322,33 +247,4 @@ async fn revoke_key(connection: &mut SqliteConnection, write: Write, id: KeyId) 
     }
     let known = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2)";
     Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
-}
-
-fn count(rows: i64) -> Outcome<u64> {
-    u64::try_from(rows)
-        .map_err(|_| Fault::new(StoreErrorKind::Internal, "a negative number of rows"))
-}
-
-impl SqliteStore {
-    async fn count_usage(&self, id: AccountId, now: Timestamp) -> Outcome<Usage> {
-        let query = sqlx::query_as(
-            "SELECT
-                 (SELECT count(*) FROM schedules WHERE account_id = ?1),
-                 (SELECT count(*) FROM api_keys WHERE account_id = ?1 AND revoked_at IS NULL
-                      AND (expires_at IS NULL OR expires_at > ?2)),
-                 (SELECT reserved FROM account_months WHERE account_id = ?1 AND month = ?3),
-                 (SELECT exhausted_at FROM account_months WHERE account_id = ?1 AND month = ?3)",
-        )
-        .bind(id)
-        .bind(now)
-        .bind(month_of(now));
-        let (schedules, keys, reserved, quota_exhausted_at): (_, _, Option<i64>, _) =
-            self.readers.one(query).await?;
-        Ok(Usage {
-            schedules: count(schedules)?,
-            keys: count(keys)?,
-            jobs_reserved: reserved.map(count).transpose()?,
-            quota_exhausted_at,
-        })
-    }
 }

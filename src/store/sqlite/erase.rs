@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use super::accounts::SUSPENSIONS;
+use super::account_lock::SUSPENSIONS;
 use super::error::Outcome;
 use super::upkeep::remove_jobs;
 use super::values::json_ids;

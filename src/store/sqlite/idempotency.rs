@@ -1,44 +1,11 @@
 //! Calls that take effect once.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 
-use super::SqliteStore;
-use super::error::{Fault, Outcome};
-use crate::domain::audit::Action;
+use super::{SqliteStore, reservations};
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::idempotency::{StoredKey, TAKEN_OVER, objects_text};
-use crate::store::vault::Vault;
-use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, Write};
-
-/// Marks the call's reservation, if it has one, in the transaction of its effect.
-///
-/// # Errors
-/// If another call has taken the key over: then nothing may take effect.
-pub(super) async fn mark(
-    connection: &mut SqliteConnection,
-    write: Write,
-    action: Action,
-    objects: &[String],
-) -> Outcome<()> {
-    let Some(once) = write.once else { return Ok(()) };
-    let marked = sqlx::query(
-        "UPDATE idempotency_keys SET action = ?4, objects = ?5
-         WHERE id = ?1 AND account_id = ?2 AND holder = ?3 AND action IS NULL",
-    )
-    .bind(once.key.0.to_vec())
-    .bind(write.account)
-    .bind(once.holder.to_be_bytes().to_vec())
-    .bind(action)
-    .bind(objects_text(objects))
-    .execute(connection)
-    .await?;
-    if marked.rows_affected() == 0 {
-        return Err(Fault::new(StoreErrorKind::TakenOver, TAKEN_OVER));
-    }
-    Ok(())
-}
+use crate::store::{IdempotencyStore, Reservation, Reserved, Result};
 
 #[async_trait]
 impl IdempotencyStore for SqliteStore {
@@ -50,7 +17,7 @@ impl IdempotencyStore for SqliteStore {
     ) -> Result<Reserved> {
         let (new, vault) = (*reservation, self.vault.clone());
         self.write("reserve", move |connection| {
-            Box::pin(reserve(connection, vault, account, now, new))
+            Box::pin(reservations::reserve(connection, vault, account, now, new))
         })
         .await
     }
@@ -58,112 +25,29 @@ impl IdempotencyStore for SqliteStore {
     async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()> {
         let answer = self.vault.seal_answer(account, once.key, answer);
         self.write("keep_answer", move |connection| {
-            Box::pin(keep(connection, account, once, answer))
+            Box::pin(reservations::keep(connection, account, once, answer))
         })
         .await
     }
 
     async fn release(&self, account: AccountId, once: Once) -> Result<()> {
-        self.write("release", move |connection| Box::pin(release(connection, account, once))).await
+        self.write("release", move |connection| {
+            Box::pin(reservations::release(connection, account, once))
+        })
+        .await
     }
 
     async fn prune_answers(&self, before: Timestamp, limit: u32) -> Result<u64> {
         self.write_rows("prune_answers", limit as usize, move |connection| {
-            Box::pin(prune(connection, before, limit))
+            Box::pin(reservations::prune(connection, before, limit))
         })
         .await
     }
 }
 
-async fn reserve(
-    connection: &mut SqliteConnection,
-    vault: Vault,
-    account: AccountId,
-    now: Timestamp,
-    new: Reservation,
-) -> Outcome<Reserved> {
-    let once = new.once;
-    let made = sqlx::query(
-        "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at)
-         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING",
-    )
-    .bind(once.key.0.to_vec())
-    .bind(account)
-    .bind(new.request.to_vec())
-    .bind(once.holder.to_be_bytes().to_vec())
-    .bind(now)
-    .execute(&mut *connection)
-    .await?;
-    if made.rows_affected() > 0 {
-        return Ok(Reserved::Yours);
-    }
-    let stored: Option<StoredKey> = sqlx::query_as(
-        "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-         WHERE id = ?1 AND account_id = ?2",
-    )
-    .bind(once.key.0.to_vec())
-    .bind(account)
-    .fetch_optional(&mut *connection)
-    .await?;
-    // One that is removed just now is free at the next try.
-    let Some(mut stored) = stored else { return Ok(Reserved::Running) };
-    vault.open_answer(account, once.key, &mut stored);
-    if let Some(said) = stored.judge(now, &new) {
-        return Ok(said);
-    }
-    sqlx::query(
-        "UPDATE idempotency_keys SET request = ?3, holder = ?4, reserved_at = ?5,
-             action = NULL, objects = NULL, answer = NULL
-         WHERE id = ?1 AND account_id = ?2",
-    )
-    .bind(once.key.0.to_vec())
-    .bind(account)
-    .bind(new.request.to_vec())
-    .bind(once.holder.to_be_bytes().to_vec())
-    .bind(now)
-    .execute(connection)
-    .await?;
-    Ok(Reserved::Yours)
-}
-
-async fn keep(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    once: Once,
-    answer: String,
-) -> Outcome<()> {
-    sqlx::query(
-        "UPDATE idempotency_keys SET answer = ?4
-         WHERE id = ?1 AND account_id = ?2 AND holder = ?3 AND answer IS NULL",
-    )
-    .bind(once.key.0.to_vec())
-    .bind(account)
-    .bind(once.holder.to_be_bytes().to_vec())
-    .bind(answer)
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn release(connection: &mut SqliteConnection, account: AccountId, once: Once) -> Outcome<()> {
-    sqlx::query(
-        "DELETE FROM idempotency_keys
-         WHERE id = ?1 AND account_id = ?2 AND holder = ?3 AND action IS NULL
-           AND answer IS NULL",
-    )
-    .bind(once.key.0.to_vec())
-    .bind(account)
-    .bind(once.holder.to_be_bytes().to_vec())
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn prune(connection: &mut SqliteConnection, before: Timestamp, limit: u32) -> Outcome<u64> {
-    let pruned = sqlx::query(PRUNE).bind(before).bind(limit).execute(connection).await?;
-    Ok(pruned.rows_affected())
-}
-
+pub(super) const HELD: &str = "
+    SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
+    WHERE id = ?1 AND account_id = ?2";
 pub(super) const PRUNE: &str = "
     DELETE FROM idempotency_keys WHERE id IN
         (SELECT id FROM idempotency_keys WHERE reserved_at < ?1

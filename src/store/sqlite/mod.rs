@@ -21,8 +21,15 @@
 //! On failure a write is undone whole. After a failure of the file itself the writing connection
 //! is made anew, so that the store works again as soon as the disk does.
 
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../account_changes.rs"]
+mod account_changes;
+mod account_lock;
 mod accounts;
 mod audit;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../audit_entries.rs"]
+mod audit_entries;
 mod change;
 mod claims;
 mod commit;
@@ -44,6 +51,9 @@ mod overlap;
 mod plans;
 mod quotas;
 mod readers;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../reservations.rs"]
+mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
@@ -67,8 +77,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::query::QueryAs;
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions};
+use sqlx::{Sqlite, SqliteConnection};
 
 pub use lock::ServerLock;
 
@@ -79,6 +90,11 @@ use crate::runtime::Tasks;
 use error::{Fault, Outcome};
 use readers::Readers;
 use writer::Writer;
+
+/// What the files that both adapters have call it.
+type Connection = SqliteConnection;
+/// A query for rows that are read as a `T`.
+type Read<T> = QueryAs<'static, Sqlite, T, SqliteArguments>;
 
 /// How long closing waits for writes that are under way.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);

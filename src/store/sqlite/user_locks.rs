@@ -2,12 +2,9 @@
 
 use std::future::{Future, ready};
 
-use sqlx::SqliteConnection;
-
+use super::Connection;
 use super::error::Outcome;
 use crate::domain::{AccountId, UserId};
-
-pub(super) type Connection = SqliteConnection;
 
 pub(super) fn lock_account(_: &mut Connection, _: AccountId) -> impl Future<Output = Outcome<()>> {
     ready(Ok(()))

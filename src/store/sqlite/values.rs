@@ -16,6 +16,7 @@ use sqlx::{Decode, Encode, Sqlite, Type};
 
 use super::error::{Fault, Outcome};
 use crate::domain::audit::Action;
+use crate::domain::call::OnceKey;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
@@ -100,6 +101,7 @@ stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, Erro
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));
+stored!(OnceKey as Vec<u8>, |key: Self| key.0.to_vec(), |id| Ok(Self(sixteen(&id)?)));
 stored!(ExecutorId as Vec<u8>, |id: Self| id.0.to_be_bytes().to_vec(), |bytes| {
     Ok(Self(u128::from_be_bytes(sixteen(&bytes)?)))
 });

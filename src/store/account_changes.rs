@@ -1,0 +1,125 @@
+//! Accounts, within a transaction, of both adapters: each has this file as a module of its own, and
+//! beside it says in `account_lock` how others are kept from them meanwhile.
+
+use super::account_lock::{SUSPENSIONS, lock};
+use super::error::Outcome;
+use super::{Connection, Read, audit};
+use crate::domain::audit::Action;
+use crate::domain::plan::month_of;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::{Account, Usage, Write};
+
+/// `false` if the name is taken.
+pub(super) async fn insert_account(connection: &mut Connection, account: Account) -> Outcome<bool> {
+    let made = sqlx::query(
+        "INSERT INTO accounts (id, name, created_at, plan) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(account.id)
+    .bind(account.name)
+    .bind(account.created_at)
+    .bind(account.plan)
+    .execute(connection)
+    .await?;
+    Ok(made.rows_affected() > 0)
+}
+
+pub(super) async fn create_account(
+    connection: &mut Connection,
+    write: Write,
+    name: String,
+    plan: String,
+) -> Outcome<bool> {
+    let new = Account { plan, ..Account::new(write.account, name, write.now) };
+    if !insert_account(connection, new).await? {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    Ok(true)
+}
+
+/// What is changed is entered; a plan that it has already is not.
+pub(super) async fn set_plan(
+    connection: &mut Connection,
+    write: Write,
+    plan: String,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    let put = sqlx::query("UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2")
+        .bind(write.account)
+        .bind(plan)
+        .execute(&mut *connection)
+        .await?;
+    if put.rows_affected() > 0 {
+        forget_month(connection, write).await?;
+        audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
+    }
+    Ok(true)
+}
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted.
+async fn forget_month(connection: &mut Connection, write: Write) -> Outcome<()> {
+    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
+        .bind(write.account)
+        .bind(month_of(write.now))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn set_suspended(
+    connection: &mut Connection,
+    write: Write,
+    suspended: bool,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    let set = sqlx::query(
+        "UPDATE accounts SET
+             resumed_at = CASE WHEN $2 THEN resumed_at ELSE $3 END,
+             suspended_at = CASE WHEN $2 THEN $3 END
+         WHERE id = $1 AND (suspended_at IS NULL) = $2",
+    )
+    .bind(write.account)
+    .bind(suspended)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if set.rows_affected() > 0 {
+        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
+        let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
+        audit::record(connection, write, action, [write.account]).await?;
+    }
+    Ok(true)
+}
+
+/// What there is of what plans limit, as [`used`] understands it.
+pub(super) type Counted = (i64, i64, Option<i64>, Option<Timestamp>);
+
+/// Counts what an account uses.
+pub(super) fn counted(id: AccountId, now: Timestamp) -> Read<Counted> {
+    sqlx::query_as(
+        "SELECT
+             (SELECT count(*) FROM schedules WHERE account_id = $1),
+             (SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
+                  AND (expires_at IS NULL OR expires_at > $2)),
+             (SELECT reserved FROM account_months WHERE account_id = $1 AND month = $3),
+             (SELECT exhausted_at FROM account_months WHERE account_id = $1 AND month = $3)",
+    )
+    .bind(id)
+    .bind(now)
+    .bind(month_of(now))
+}
+
+pub(super) fn used((schedules, keys, reserved, quota_exhausted_at): Counted) -> Usage {
+    Usage {
+        schedules: schedules.unsigned_abs(),
+        keys: keys.unsigned_abs(),
+        jobs_reserved: reserved.map(i64::unsigned_abs),
+        quota_exhausted_at,
+    }
+}

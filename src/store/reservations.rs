@@ -1,0 +1,136 @@
+//! Idempotency keys, within a transaction, of both adapters: each has this file as a module of its
+//! own, and beside it says in `idempotency` how a key's row is read and kept from others.
+
+use super::Connection;
+use super::error::{Fault, Outcome};
+use super::idempotency::{HELD, PRUNE};
+use crate::domain::audit::Action;
+use crate::domain::call::Once;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::idempotency::{StoredKey, TAKEN_OVER, objects_text};
+use crate::store::vault::Vault;
+use crate::store::{Reservation, Reserved, StoreErrorKind, Write};
+
+/// Marks the call's reservation, if it has one, in the transaction of its effect.
+///
+/// # Errors
+/// If another call has taken the key over: then nothing may take effect.
+pub(super) async fn mark(
+    connection: &mut Connection,
+    write: Write,
+    action: Action,
+    objects: &[String],
+) -> Outcome<()> {
+    let Some(once) = write.once else { return Ok(()) };
+    let marked = sqlx::query(
+        "UPDATE idempotency_keys SET action = $4, objects = $5
+         WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL",
+    )
+    .bind(once.key)
+    .bind(write.account)
+    .bind(holder(once))
+    .bind(action)
+    .bind(objects_text(objects))
+    .execute(connection)
+    .await?;
+    if marked.rows_affected() == 0 {
+        return Err(Fault::new(StoreErrorKind::TakenOver, TAKEN_OVER));
+    }
+    Ok(())
+}
+
+pub(super) async fn reserve(
+    connection: &mut Connection,
+    vault: Vault,
+    account: AccountId,
+    now: Timestamp,
+    new: Reservation,
+) -> Outcome<Reserved> {
+    let once = new.once;
+    let made = sqlx::query(
+        "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at)
+         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(once.key)
+    .bind(account)
+    .bind(new.request.to_vec())
+    .bind(holder(once))
+    .bind(now)
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() > 0 {
+        return Ok(Reserved::Yours);
+    }
+    let held = sqlx::query_as(HELD).bind(once.key).bind(account);
+    let stored: Option<StoredKey> = held.fetch_optional(&mut *connection).await?;
+    // Who holds it takes effect or keeps its answer just now; or it is removed, and is free at the
+    // next try.
+    let Some(mut stored) = stored else { return Ok(Reserved::Running) };
+    vault.open_answer(account, once.key, &mut stored);
+    if let Some(said) = stored.judge(now, &new) {
+        return Ok(said);
+    }
+    sqlx::query(
+        "UPDATE idempotency_keys SET request = $3, holder = $4, reserved_at = $5,
+             action = NULL, objects = NULL, answer = NULL
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(once.key)
+    .bind(account)
+    .bind(new.request.to_vec())
+    .bind(holder(once))
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(Reserved::Yours)
+}
+
+pub(super) async fn keep(
+    connection: &mut Connection,
+    account: AccountId,
+    once: Once,
+    answer: String,
+) -> Outcome<()> {
+    sqlx::query(
+        "UPDATE idempotency_keys SET answer = $4
+         WHERE id = $1 AND account_id = $2 AND holder = $3 AND answer IS NULL",
+    )
+    .bind(once.key)
+    .bind(account)
+    .bind(holder(once))
+    .bind(answer)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn release(
+    connection: &mut Connection,
+    account: AccountId,
+    once: Once,
+) -> Outcome<()> {
+    sqlx::query(
+        "DELETE FROM idempotency_keys
+         WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL
+           AND answer IS NULL",
+    )
+    .bind(once.key)
+    .bind(account)
+    .bind(holder(once))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn prune(
+    connection: &mut Connection,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let pruned = sqlx::query(PRUNE).bind(before).bind(i64::from(limit)).execute(connection).await?;
+    Ok(pruned.rows_affected())
+}
+
+fn holder(once: Once) -> Vec<u8> {
+    once.holder.to_be_bytes().to_vec()
+}

@@ -1,0 +1,14 @@
+//! Writes take turns, so whoever changes accounts has nobody to wait for.
+
+use super::Connection;
+use super::error::Outcome;
+use crate::domain::AccountId;
+
+/// `false` if there is no such account.
+pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<bool> {
+    let known = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM accounts WHERE id = ?1)");
+    Ok(known.bind(id).fetch_one(connection).await?)
+}
+
+/// What leaders have read before does not fire.
+pub(super) const SUSPENSIONS: &str = "UPDATE shards SET suspensions = suspensions + 1";
