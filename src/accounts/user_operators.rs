@@ -64,30 +64,35 @@ impl Accounts {
     /// Disables a user: all sessions end, and there will be none. Or enables one.
     pub async fn disable_user(
         &self,
+        author: Author,
         email: &EmailAddress,
         disabled: bool,
     ) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
-        self.store.disable_user(user.id, disabled.then(|| self.clock.now())).await?;
+        let act = self.act(author, self.clock.now());
+        self.store.disable_user(&act, user.id, disabled).await?;
         Ok(())
     }
 
     /// Sets a user's password. All sessions end.
     pub async fn set_password(
         &self,
+        author: Author,
         email: &EmailAddress,
         password: &Password,
     ) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
         let hash = self.passwords.hash(password).await?;
-        self.store.set_password(user.id, None, &hash, None).await?;
+        let act = self.act(author, self.clock.now());
+        self.store.set_password(&act, user.id, None, &hash, None).await?;
         Ok(())
     }
 
     /// Ends all sessions of a user.
-    pub async fn sign_out(&self, email: &EmailAddress) -> Result<(), AccountError> {
+    pub async fn sign_out(&self, author: Author, email: &EmailAddress) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
-        Ok(self.store.end_sessions(user.id, Ending::All).await?)
+        let act = self.act(author, self.clock.now());
+        Ok(self.store.end_sessions(&act, user.id, Ending::All).await?)
     }
 
     /// Who belongs to an account, by address.

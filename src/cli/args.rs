@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use super::accounts::{AccountCommand, KeyCommand};
+use super::audit_log::AuditLogArgs;
 use super::cluster::ClusterArgs;
 use super::copy::CopyArgs;
 use super::cron::CronArgs;
@@ -85,6 +86,8 @@ pub enum Command {
     /// Make a key for secrets, or encrypt them all with another one
     #[command(subcommand)]
     Secrets(SecretsCommand),
+    /// List who changed what, newest first: of an account, or of what belongs to none
+    AuditLog(AuditLogArgs),
     /// Explain a cron expression and list its next runs
     Cron(CronArgs),
     /// Print the OpenAPI document of the API

@@ -8,6 +8,7 @@
 mod accounts;
 mod address;
 mod args;
+mod audit_log;
 mod cluster;
 mod config;
 mod copy;
@@ -70,6 +71,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Key(command) => accounts::run_key(&command).await,
         Command::Signing(command) => signing::run(&command).await,
         Command::Secrets(command) => secrets::run(&command).await,
+        Command::AuditLog(args) => audit_log::run(&args).await,
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,

@@ -3,12 +3,14 @@
 use clap::Subcommand;
 
 use super::meter::Meter;
+use super::operator::operator;
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output, store};
 use crate::app::new_key;
 use crate::config::Sources;
+use crate::domain::AuditId;
 use crate::runtime::{Clock, Random};
-use crate::store::{SealedTable, SharedStore};
+use crate::store::{Act, SealedTable, SharedStore};
 
 /// How many rows are encrypted anew in one transaction: each can have a body of 256 KiB.
 const ROWS: u32 = 50;
@@ -42,10 +44,18 @@ struct Done {
 }
 
 async fn rotate(sources: &Sources) -> Result<(), CliError> {
-    let open = store::open(sources).await?;
+    let (open, clock) = (store::open(sources).await?, Clock::system());
+    open.set_clock(&clock).await.map_err(CliError::failed)?;
     let store = open.shared();
-    let mut meter = Meter::new(Clock::system());
-    let done = reseal(&store, &mut meter).await;
+    let total = store.stale_secrets().await.map_err(CliError::failed)?;
+    let known = store.key_proofs().await.map_err(CliError::failed)?;
+    if total > 0 || known.len() > 1 {
+        let (now, bits) = (clock.now(), Random::system().bits());
+        let act = Act { now, author: operator(), entry: AuditId::new(now, bits) };
+        store.enter_rotation(&act).await.map_err(CliError::failed)?;
+    }
+    let mut meter = Meter::new(clock);
+    let done = reseal(&store, total, &mut meter).await;
     meter.clear();
     let Done { sealed, unreadable } = done?;
     let forgotten = store.forget_keys().await.map_err(CliError::failed)?;
@@ -71,8 +81,7 @@ async fn rotate(sources: &Sources) -> Result<(), CliError> {
     output::print(&said)
 }
 
-async fn reseal(store: &SharedStore, meter: &mut Meter) -> Result<Done, CliError> {
-    let total = store.stale_secrets().await.map_err(CliError::failed)?;
+async fn reseal(store: &SharedStore, total: u64, meter: &mut Meter) -> Result<Done, CliError> {
     let mut done = Done::default();
     for table in SealedTable::ALL {
         let mut after = [0; 16];

@@ -118,13 +118,13 @@ pub(super) async fn run_user(command: &UserCommand) -> Result<(), CliError> {
         UserCommand::ResetPassword(args) => {
             let accounts = accounts(&args.user.settings).await?;
             let password = args.password(&accounts)?;
-            let set = accounts.set_password(&args.user.email, &password).await;
+            let set = accounts.set_password(operator(), &args.user.email, &password).await;
             set.map_err(refused)?;
             args.print(&password)
         }
         UserCommand::SignOut(args) => {
             let accounts = accounts(&args.settings).await?;
-            accounts.sign_out(&args.email).await.map_err(refused)?;
+            accounts.sign_out(operator(), &args.email).await.map_err(refused)?;
             output::print(&format!("all sessions of {} have ended\n", args.email))
         }
     }
@@ -145,7 +145,7 @@ async fn create(args: &NewUserArgs) -> Result<(), CliError> {
 
 async fn disable(args: &UserArgs, disabled: bool) -> Result<(), CliError> {
     let accounts = accounts(&args.settings).await?;
-    accounts.disable_user(&args.email, disabled).await.map_err(refused)?;
+    accounts.disable_user(operator(), &args.email, disabled).await.map_err(refused)?;
     let now = if disabled { "is disabled; all sessions have ended" } else { "can sign in again" };
     output::print(&format!("{} {now}\n", args.email))
 }

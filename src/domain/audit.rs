@@ -23,6 +23,16 @@ names! {
         MemberRoleSet = "member.role_set",
         /// A user belongs to an account no more.
         MemberRemoved = "member.removed",
+        /// A user was made who belongs to no account yet.
+        UserCreated = "user.created",
+        /// A user was disabled.
+        UserDisabled = "user.disabled",
+        /// A disabled user was let sign in again.
+        UserEnabled = "user.enabled",
+        /// A user's password was set.
+        UserPasswordSet = "user.password_set",
+        /// All sessions of a user were ended, or all but one.
+        UserSignedOut = "user.signed_out",
         /// Somebody was invited into an account.
         InvitationCreated = "invitation.created",
         /// An invitation was taken back.
@@ -37,6 +47,8 @@ names! {
         KeyRevoked = "key.revoked",
         /// The secret that an account's requests are signed with was replaced by a new one.
         SigningSecretRotated = "signing_secret.rotated",
+        /// The encryption of all stored secrets with the first key was begun.
+        SecretsRotated = "secrets.rotated",
         /// A schedule was made.
         ScheduleCreated = "schedule.created",
         /// Fields of a schedule were changed.

@@ -1,16 +1,20 @@
 //! The audit log: who did what to which object, from where, for every change that somebody made.
 //!
-//! Entries are written by the changing methods themselves, each in the transaction of its change,
-//! and by nobody else; none is ever changed. What the stages do (firing, claiming, committing,
+//! Entries are written by the changing methods themselves, each in the transaction of its change;
+//! none is ever changed. A change of a user is entered for each account that the user belongs to. What the stages do (firing, claiming, committing,
 //! pruning) is no change that somebody made: the jobs and skips are its record.
 //!
 //! An entry holds names and ids, never a value that was written: there are no secrets in it.
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{Act, Result};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
+
+/// Of whom what is done to no account's data is: of no account, so that nobody but an operator reads
+/// it.
+pub const INSTALLATION: AccountId = AccountId::from_bytes([0; 16]);
 
 /// A change, as the log keeps it. When it was made is in its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +60,11 @@ pub struct AuditPage {
 /// The audit log, to be read and, when its time is over, cleared.
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Lists the changes of an account's data.
+    /// Enters, for [`INSTALLATION`], that somebody begins to seal all secrets with the first key: many
+    /// transactions follow, and no account sees its data change.
+    async fn enter_rotation(&self, act: &Act) -> Result<()>;
+
+    /// Lists the changes of an account's data, or those of [`INSTALLATION`].
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;
 
     /// Removes entries made before `before`, oldest first, at most `limit`. Returns how many.

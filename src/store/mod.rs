@@ -66,7 +66,7 @@ mod version;
 pub use accounts::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
 };
-pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore};
+pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
 pub use claims::{
     Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
     Locked, Renewed, Unreadable,

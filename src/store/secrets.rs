@@ -2,11 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::{OpenError, Result, Sealer};
+use super::{INSTALLATION, OpenError, Result, Sealer};
 use crate::domain::AccountId;
 
-/// Of whom the proofs of keys are: of no account.
-const NOBODY: AccountId = AccountId::from_bytes([0; 16]);
 const PROOF_COLUMN: &str = "secret_keys.proof";
 const PROOF_TEXT: &str = "punctual";
 
@@ -23,7 +21,7 @@ impl Sealer {
     /// The proof of the key that seals.
     pub(in crate::store) fn prove(&self) -> KeyProof {
         let id = self.first().to_owned();
-        let proof = self.seal(NOBODY, id.as_bytes(), PROOF_COLUMN, PROOF_TEXT);
+        let proof = self.seal(INSTALLATION, id.as_bytes(), PROOF_COLUMN, PROOF_TEXT);
         KeyProof { id, proof }
     }
 
@@ -49,7 +47,7 @@ impl Sealer {
                 "it has secrets sealed with the key {id:?}, which is missing: {restore}"
             ));
         }
-        match self.open(NOBODY, id.as_bytes(), PROOF_COLUMN, proof) {
+        match self.open(INSTALLATION, id.as_bytes(), PROOF_COLUMN, proof) {
             Ok(text) if text == PROOF_TEXT => Ok(()),
             Ok(_) | Err(OpenError::Forged | OpenError::UnknownKey(_)) => {
                 Err(format!("its secrets are sealed with another key of the id {id:?}: {restore}"))

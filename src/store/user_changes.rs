@@ -14,14 +14,15 @@ use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
 use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
 use crate::store::user_rows::{
-    ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, END_OTHERS,
-    END_SESSION, END_SESSIONS, EXTEND_SESSION, INSERT_INVITATION, INSERT_RESET, INSERT_SESSION,
-    INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, PRUNE, REHASH_PASSWORD, REMOVE_MEMBER,
-    REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
+    ACCOUNTS_OF, ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER,
+    END_OTHERS, END_SESSION, END_SESSIONS, EXTEND_SESSION, HAS_USER, INSERT_INVITATION,
+    INSERT_RESET, INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, PRUNE,
+    REHASH_PASSWORD, REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE,
+    USE_INVITATION,
 };
 use crate::store::{
-    Act, Ending, Joins, MemberChange, MemberChanged, NewInvitation, NewReset, NewSession, NewUser,
-    PasswordHash, UserCreated, Write,
+    Act, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewReset,
+    NewSession, NewUser, PasswordHash, UserCreated, Write,
 };
 
 /// The user first, since most often it is the address that is taken; what cannot be joined takes
@@ -72,7 +73,11 @@ async fn join(
     joins: Joins,
 ) -> Outcome<UserCreated> {
     match joins {
-        Joins::Nothing => Ok(UserCreated::Created),
+        Joins::Nothing => {
+            let write = act.on(INSTALLATION);
+            audit::record(connection, write, Action::UserCreated, [user]).await?;
+            Ok(UserCreated::Created)
+        }
         Joins::New(account) => {
             let id = account.id;
             if !insert_account(connection, account).await? {
@@ -131,8 +136,24 @@ pub(super) async fn accept_invitation(
     Ok(Some(account))
 }
 
+/// Enters a change of a user for each account that the user belongs to; for the installation if there
+/// is none.
+async fn enter(connection: &mut Connection, act: Act, action: Action, user: UserId) -> Outcome<()> {
+    let query = sqlx::query_scalar(ACCOUNTS_OF).bind(user);
+    let mut accounts: Vec<AccountId> = query.fetch_all(&mut *connection).await?;
+    if accounts.is_empty() {
+        accounts.push(INSTALLATION);
+    }
+    for (nth, account) in accounts.into_iter().enumerate() {
+        let write = Write { entry: act.entry.nth(nth), ..act.on(account) };
+        audit::record(connection, write, action, [user]).await?;
+    }
+    Ok(())
+}
+
 pub(super) async fn set_password(
     connection: &mut Connection,
+    act: Act,
     (user, version): (UserId, Option<i64>),
     password: PasswordHash,
     keep: Option<SessionId>,
@@ -142,7 +163,8 @@ pub(super) async fn set_password(
         return Ok(false);
     }
     sqlx::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
-    end_sessions(connection, user, keep.map_or(Ending::All, Ending::AllBut)).await?;
+    end(connection, user, keep.map_or(Ending::All, Ending::AllBut)).await?;
+    enter(connection, act, Action::UserPasswordSet, user).await?;
     Ok(true)
 }
 
@@ -159,15 +181,21 @@ pub(super) async fn rehash_password(
 
 pub(super) async fn disable_user(
     connection: &mut Connection,
+    act: Act,
     user: UserId,
-    at: Option<Timestamp>,
+    disabled: bool,
 ) -> Outcome<bool> {
-    let set = sqlx::query(DISABLE_USER).bind(user).bind(at).execute(&mut *connection).await?;
-    if set.rows_affected() > 0 && at.is_some() {
-        sqlx::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
-        end_sessions(connection, user, Ending::All).await?;
+    let set = sqlx::query(DISABLE_USER).bind(user).bind(disabled.then_some(act.now));
+    if set.execute(&mut *connection).await?.rows_affected() == 0 {
+        return Ok(sqlx::query_scalar(HAS_USER).bind(user).fetch_one(connection).await?);
     }
-    Ok(set.rows_affected() > 0)
+    if disabled {
+        sqlx::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
+        end(connection, user, Ending::All).await?;
+    }
+    let action = if disabled { Action::UserDisabled } else { Action::UserEnabled };
+    enter(connection, act, action, user).await?;
+    Ok(true)
 }
 
 pub(super) async fn change_member(
@@ -300,16 +328,25 @@ pub(super) async fn extend_session(
 
 pub(super) async fn end_sessions(
     connection: &mut Connection,
+    act: Act,
     user: UserId,
     which: Ending,
 ) -> Outcome<()> {
+    let ended = end(connection, user, which).await?;
+    if ended > 0 && !matches!(which, Ending::One(_)) {
+        enter(connection, act, Action::UserSignedOut, user).await?;
+    }
+    Ok(())
+}
+
+/// Returns how many have ended.
+async fn end(connection: &mut Connection, user: UserId, which: Ending) -> Outcome<u64> {
     let query = match which {
         Ending::One(id) => sqlx::query(END_SESSION).bind(user).bind(id),
         Ending::AllBut(id) => sqlx::query(END_OTHERS).bind(user).bind(id),
         Ending::All => sqlx::query(END_SESSIONS).bind(user),
     };
-    query.execute(connection).await?;
-    Ok(())
+    Ok(query.execute(connection).await?.rows_affected())
 }
 
 pub(super) async fn create_reset(
@@ -332,23 +369,23 @@ pub(super) async fn create_reset(
 
 pub(super) async fn complete_reset(
     connection: &mut Connection,
-    now: Timestamp,
+    act: Act,
     digest: TokenDigest,
     password: PasswordHash,
 ) -> Outcome<Option<UserId>> {
     let user: Option<UserId> = sqlx::query_scalar(RESET)
         .bind(digest.0.to_vec())
-        .bind(now)
+        .bind(act.now)
         .fetch_optional(&mut *connection)
         .await?;
     let Some(user) = user else { return Ok(None) };
     lock_user(connection, user).await?;
     // It may have been used up, or taken back, while the user was waited for.
-    let query = sqlx::query(RESET).bind(digest.0.to_vec()).bind(now);
+    let query = sqlx::query(RESET).bind(digest.0.to_vec()).bind(act.now);
     if query.fetch_optional(&mut *connection).await?.is_none() {
         return Ok(None);
     }
-    Ok(set_password(connection, (user, None), password, None).await?.then_some(user))
+    Ok(set_password(connection, act, (user, None), password, None).await?.then_some(user))
 }
 
 pub(super) async fn prune(connection: &mut Connection, now: Timestamp, limit: u32) -> Outcome<u64> {

@@ -29,8 +29,9 @@ pub(in crate::store) const REHASH_PASSWORD: &str = "
     UPDATE users SET password = $3 WHERE id = $1 AND password_version = $2";
 /// User, instant or none.
 pub(in crate::store) const DISABLE_USER: &str = "
-    UPDATE users SET disabled_at = CASE WHEN $2 IS NULL THEN NULL ELSE coalesce(disabled_at, $2) END
-    WHERE id = $1";
+    UPDATE users SET disabled_at = $2 WHERE id = $1 AND (disabled_at IS NULL) <> ($2 IS NULL)";
+/// User.
+pub(in crate::store) const HAS_USER: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1)";
 /// User.
 pub(in crate::store) const DELETE_RESETS: &str = "DELETE FROM password_resets WHERE user_id = $1";
 /// User.
@@ -52,6 +53,10 @@ pub(in crate::store) const MEMBERSHIPS: &str = "
     SELECT m.account_id, a.name, m.role
     FROM memberships AS m JOIN accounts AS a ON a.id = m.account_id
     WHERE m.user_id = $1 ORDER BY a.name";
+/// User.
+pub(in crate::store) const ACCOUNTS_OF: &str = "
+    SELECT m.account_id FROM memberships AS m JOIN accounts AS a ON a.id = m.account_id
+    WHERE m.user_id = $1 ORDER BY m.account_id";
 /// Account, user.
 pub(in crate::store) const ROLE: &str = "
     SELECT m.role FROM memberships AS m JOIN users AS u ON u.id = m.user_id

@@ -223,7 +223,8 @@ pub struct NewReset {
 /// Users, what they belong to, and how they get in.
 #[async_trait]
 pub trait UserStore: Send + Sync {
-    /// Makes a user, and what the user joins: of that the account's audit log has one entry. That
+    /// Makes a user, and what the user joins: of that the account's audit log has one entry, or that of
+    /// the installation if the user joins nothing. That
     /// there is a user with the address is told to nobody whose invitation is not for it.
     async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
 
@@ -241,6 +242,7 @@ pub trait UserStore: Send + Sync {
     /// `version` any more.
     async fn set_password(
         &self,
+        act: &Act,
         user: UserId,
         version: Option<i64>,
         password: &PasswordHash,
@@ -255,10 +257,9 @@ pub trait UserStore: Send + Sync {
         password: &PasswordHash,
     ) -> Result<()>;
 
-    /// Disables a user since `at`, or enables one. Disabling ends all sessions and takes back what
-    /// was mailed to set the password anew; one who is disabled already stays so since then. `false`
-    /// if there is no such user.
-    async fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> Result<bool>;
+    /// Disables a user, or enables one. Disabling ends all sessions and takes back what was mailed to
+    /// set the password anew. Again: no effect. `false` if there is no such user.
+    async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool>;
 
     /// Who belongs to an account, by address.
     async fn members(&self, account: AccountId) -> Result<Vec<Member>>;
@@ -314,8 +315,8 @@ pub trait UserStore: Send + Sync {
         expires_at: Timestamp,
     ) -> Result<()>;
 
-    /// Ends sessions of a user.
-    async fn end_sessions(&self, user: UserId, which: Ending) -> Result<()>;
+    /// Ends sessions of a user. That one of them ends is no change that is entered.
+    async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()>;
 
     /// Notes that a user may set the password anew, in place of earlier notes. `false` if there is
     /// no such user or the user is disabled.
@@ -328,7 +329,7 @@ pub trait UserStore: Send + Sync {
     /// it is; `None`, and no change, if there is no such note.
     async fn complete_reset(
         &self,
-        now: Timestamp,
+        act: &Act,
         digest: TokenDigest,
         password: &PasswordHash,
     ) -> Result<Option<UserId>>;

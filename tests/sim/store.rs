@@ -157,10 +157,10 @@ gated! { UserStore:
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, user: UserId, version: Option<i64>, password: &PasswordHash,
+    fn set_password(&self, act: &Act, user: UserId, version: Option<i64>, password: &PasswordHash,
         keep: Option<SessionId>) -> bool;
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
-    fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> bool;
+    fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> bool;
     fn members(&self, account: AccountId) -> Vec<Member>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
@@ -173,14 +173,15 @@ gated! { UserStore:
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
-    fn end_sessions(&self, user: UserId, which: Ending) -> ();
+    fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> ();
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
-    fn complete_reset(&self, now: Timestamp, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
+    fn complete_reset(&self, act: &Act, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64;
 }
 
 gated! { AuditStore:
+    fn enter_rotation(&self, act: &Act) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
 }

@@ -39,7 +39,7 @@ const BATCHES: [&str; 17] = [
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
 /// Single statements that name no account: the file, and how it is told from others there.
-const OTHERS: [(&str, &str); 20] = [
+const OTHERS: [(&str, &str); 21] = [
     // The rows of a page, by the ids that were found for the account.
     ("job_list", "WHERE j.id = unhex(e.value)"),
     ("job_list", "WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3"),
@@ -56,6 +56,7 @@ const OTHERS: [(&str, &str); 20] = [
     // Authentication asks whose the key is, what a user belongs to, and what an invitation is for.
     ("accounts", "FROM api_keys AS k"),
     ("user_rows", "WHERE m.user_id = $1 ORDER BY a.name"),
+    ("user_rows", "WHERE m.user_id = $1 ORDER BY m.account_id"),
     ("user_rows", "WHERE digest = $1 AND expires_at > $2 AND email ="),
     // Of the keys that were used, with the accounts that authentication has found.
     ("accounts", "UPDATE api_keys SET last_used_at"),

@@ -5,13 +5,10 @@ use std::net::IpAddr;
 use super::{SignUpMode, UserError, Users, Visit};
 use crate::accounts::operators::checked_name;
 use crate::accounts::passwords::{Password, Verdict};
-use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
-use crate::domain::{AccountId, AuditId, SessionId, Timestamp, UserId};
-use crate::store::{
-    Account, Act, Ending, Joins, NewSession, NewUser, PasswordHash, User, UserCreated,
-};
+use crate::domain::{AccountId, SessionId, Timestamp, UserId};
+use crate::store::{Account, Ending, Joins, NewSession, NewUser, PasswordHash, User, UserCreated};
 
 /// What somebody types to become a user.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +83,7 @@ impl Users {
         let password = self.0.passwords.hash(sign_up.password).await?;
         let user = NewUser { id, email, password };
         // The user who is made signs up, nobody else.
-        let author = Author { actor: Actor::User(id), origin: Origin::Client(sign_up.address) };
-        let act = Act { now, author, entry: AuditId::new(now, context.random.bits()) };
+        let act = self.act_of(id, sign_up.address, now);
         match context.store.create_user(&act, &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(UserError::EmailTaken),
@@ -114,7 +110,7 @@ impl Users {
         let user = user.ok_or(UserError::WrongCredentials)?;
         let signed_in = self.begin_session(&user, now).await?;
         if let Some(previous) = sign_in.previous {
-            self.sign_out(previous).await?;
+            self.sign_out(previous, sign_in.address).await?;
         }
         Ok(signed_in)
     }
@@ -170,11 +166,12 @@ impl Users {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sign_out(&self, token: &Token) -> Result<(), UserError> {
+    pub async fn sign_out(&self, token: &Token, address: IpAddr) -> Result<(), UserError> {
         let context = &self.0.context;
-        let found = context.store.session(token.digest(), context.clock.now()).await?;
-        if let Some(session) = found {
-            context.store.end_sessions(session.user, Ending::One(session.id)).await?;
+        let now = context.clock.now();
+        if let Some(session) = context.store.session(token.digest(), now).await? {
+            let act = self.act_of(session.user, address, now);
+            context.store.end_sessions(&act, session.user, Ending::One(session.id)).await?;
         }
         Ok(())
     }
@@ -184,6 +181,8 @@ impl Users {
     /// # Errors
     /// If the store fails.
     pub async fn sign_out_everywhere(&self, visit: &Visit) -> Result<(), UserError> {
-        Ok(self.0.context.store.end_sessions(visit.session.user, Ending::All).await?)
+        let context = &self.0.context;
+        let act = self.act(visit, context.clock.now());
+        Ok(context.store.end_sessions(&act, visit.session.user, Ending::All).await?)
     }
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::{UserError, Users, Visit, invitation_mail, link};
-use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
-use crate::domain::{AccountId, AuditId, InvitationId, Timestamp, UserId};
+use crate::domain::{AccountId, InvitationId, Timestamp, UserId};
 use crate::store::{Act, Invitation, Member, MemberChange, MemberChanged, NewInvitation, Write};
 
 /// How long an invitation can be accepted.
@@ -163,11 +162,5 @@ impl Users {
     fn write(&self, visit: &Visit, account: AccountId, now: Timestamp) -> Write {
         let Act { now, author, entry } = self.act(visit, now);
         Write { account, now, author, entry, once: None }
-    }
-
-    fn act(&self, visit: &Visit, now: Timestamp) -> Act {
-        let actor = Actor::User(visit.session.user);
-        let author = Author { actor, origin: Origin::Client(visit.address) };
-        Act { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
     }
 }

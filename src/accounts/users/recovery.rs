@@ -37,7 +37,8 @@ impl Users {
         let hash = self.0.passwords.hash(new).await?;
         // Only the password that was verified: another change may have come first.
         let (version, keep) = (Some(user.password_version), Some(session.id));
-        let set = context.store.set_password(user.id, version, &hash, keep).await?;
+        let act = self.act(visit, now);
+        let set = context.store.set_password(&act, user.id, version, &hash, keep).await?;
         if set { Ok(()) } else { Err(UserError::WrongCredentials) }
     }
 
@@ -96,9 +97,10 @@ impl Users {
         self.0.throttle.open(address, now).await?;
         let token: Token = token.parse().map_err(|_| UserError::InvalidLink)?;
         let digest = token.digest();
-        context.store.reset(digest, now).await?.ok_or(UserError::InvalidLink)?;
+        let user = context.store.reset(digest, now).await?.ok_or(UserError::InvalidLink)?;
         let hash = self.0.passwords.hash(new).await?;
-        let user = context.store.complete_reset(now, digest, &hash).await?;
+        let act = self.act_of(user, address, now);
+        let user = context.store.complete_reset(&act, digest, &hash).await?;
         user.map(|_| ()).ok_or(UserError::InvalidLink)
     }
 }

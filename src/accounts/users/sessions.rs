@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{UserError, Users};
-use crate::domain::AccountId;
+use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::Role;
-use crate::store::{Membership, Session};
+use crate::domain::{AccountId, AuditId, Timestamp, UserId};
+use crate::store::{Act, Membership, Session};
 
 /// How much longer a session has to live by a use for the store to be told.
 const WORTHWHILE: Duration = Duration::from_secs(60);
@@ -38,6 +39,17 @@ impl Users {
         }
         context.store.extend_session(now, session.id, expires_at).await?;
         Ok(Visit { session: Session { expires_at, ..session }, address })
+    }
+
+    /// A change that is made by who has signed in.
+    pub(super) fn act(&self, visit: &Visit, now: Timestamp) -> Act {
+        self.act_of(visit.session.user, visit.address, now)
+    }
+
+    /// A change that a user makes from this address.
+    pub(super) fn act_of(&self, user: UserId, address: IpAddr, now: Timestamp) -> Act {
+        let author = Author { actor: Actor::User(user), origin: Origin::Client(address) };
+        Act { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
     }
 
     /// The sessions of the user of this one, newest first.

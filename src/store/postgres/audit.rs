@@ -8,7 +8,7 @@ use super::{PostgresStore, Within, audit_entries};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::store::audit::page;
-use crate::store::{AuditPage, AuditQuery, AuditStore, Result, Write};
+use crate::store::{Act, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, Write};
 
 pub(super) use super::audit_entries::{record, record_making};
 
@@ -38,6 +38,15 @@ pub(super) async fn enter(
 
 #[async_trait]
 impl AuditStore for PostgresStore {
+    async fn enter_rotation(&self, act: &Act) -> Result<()> {
+        let (write, key) = (act.on(INSTALLATION), self.vault.sealer.first().to_owned());
+        self.api
+            .run("enter_rotation", Within::Statement, move |connection| {
+                Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
+            })
+            .await
+    }
+
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
         let (asked, limit) = (query.clone(), query.limit);
         let entries = self.api.run("audit_log", Within::Statement, move |connection| {

@@ -69,16 +69,18 @@ impl UserStore for PostgresStore {
 
     async fn set_password(
         &self,
+        act: &Act,
         user: UserId,
         version: Option<i64>,
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool> {
-        let password = password.clone();
+        let (act, password) = (*act, password.clone());
         self.api
             .run("set_password", Within::Transaction, move |connection| {
                 Box::pin(user_changes::set_password(
                     connection,
+                    act,
                     (user, version),
                     password.clone(),
                     keep,
@@ -101,10 +103,11 @@ impl UserStore for PostgresStore {
             .await
     }
 
-    async fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> Result<bool> {
+    async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool> {
+        let act = *act;
         self.api
             .run("disable_user", Within::Transaction, move |connection| {
-                Box::pin(user_changes::disable_user(connection, user, at))
+                Box::pin(user_changes::disable_user(connection, act, user, disabled))
             })
             .await
     }
@@ -243,10 +246,11 @@ impl UserStore for PostgresStore {
             .await
     }
 
-    async fn end_sessions(&self, user: UserId, which: Ending) -> Result<()> {
+    async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()> {
+        let act = *act;
         self.api
             .run("end_sessions", Within::Transaction, move |connection| {
-                Box::pin(user_changes::end_sessions(connection, user, which))
+                Box::pin(user_changes::end_sessions(connection, act, user, which))
             })
             .await
     }
@@ -273,14 +277,14 @@ impl UserStore for PostgresStore {
 
     async fn complete_reset(
         &self,
-        now: Timestamp,
+        act: &Act,
         digest: TokenDigest,
         password: &PasswordHash,
     ) -> Result<Option<UserId>> {
-        let password = password.clone();
+        let (act, password) = (*act, password.clone());
         self.api
             .run("complete_reset", Within::Transaction, move |connection| {
-                Box::pin(user_changes::complete_reset(connection, now, digest, password.clone()))
+                Box::pin(user_changes::complete_reset(connection, act, digest, password.clone()))
             })
             .await
     }

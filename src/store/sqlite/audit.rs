@@ -9,7 +9,7 @@ use super::{SqliteStore, audit_entries, failed_in};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::audit::page;
-use crate::store::{AuditPage, AuditQuery, AuditStore, Result, Write};
+use crate::store::{Act, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, Write};
 
 pub(super) use super::audit_entries::{record, record_making};
 
@@ -38,6 +38,14 @@ pub(super) async fn enter(
 
 #[async_trait]
 impl AuditStore for SqliteStore {
+    async fn enter_rotation(&self, act: &Act) -> Result<()> {
+        let (write, key) = (act.on(INSTALLATION), self.vault.sealer.first().to_owned());
+        self.write("enter_rotation", move |connection| {
+            Box::pin(record(connection, write, Action::SecretsRotated, [key]))
+        })
+        .await
+    }
+
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
         let entries = self.readers.all(audit_entries::listed(account, query)).await;
         Ok(page(entries.map_err(failed_in("audit_log"))?, query.limit))

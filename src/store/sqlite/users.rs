@@ -49,14 +49,15 @@ impl UserStore for SqliteStore {
 
     async fn set_password(
         &self,
+        act: &Act,
         user: UserId,
         version: Option<i64>,
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool> {
-        let password = password.clone();
+        let (act, password) = (*act, password.clone());
         self.write("set_password", move |connection| {
-            Box::pin(user_changes::set_password(connection, (user, version), password, keep))
+            Box::pin(user_changes::set_password(connection, act, (user, version), password, keep))
         })
         .await
     }
@@ -74,9 +75,10 @@ impl UserStore for SqliteStore {
         .await
     }
 
-    async fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> Result<bool> {
+    async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool> {
+        let act = *act;
         self.write("disable_user", move |connection| {
-            Box::pin(user_changes::disable_user(connection, user, at))
+            Box::pin(user_changes::disable_user(connection, act, user, disabled))
         })
         .await
     }
@@ -174,9 +176,10 @@ impl UserStore for SqliteStore {
         .await
     }
 
-    async fn end_sessions(&self, user: UserId, which: Ending) -> Result<()> {
+    async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()> {
+        let act = *act;
         self.write("end_sessions", move |connection| {
-            Box::pin(user_changes::end_sessions(connection, user, which))
+            Box::pin(user_changes::end_sessions(connection, act, user, which))
         })
         .await
     }
@@ -197,13 +200,13 @@ impl UserStore for SqliteStore {
 
     async fn complete_reset(
         &self,
-        now: Timestamp,
+        act: &Act,
         digest: TokenDigest,
         password: &PasswordHash,
     ) -> Result<Option<UserId>> {
-        let password = password.clone();
+        let (act, password) = (*act, password.clone());
         self.write("complete_reset", move |connection| {
-            Box::pin(user_changes::complete_reset(connection, now, digest, password))
+            Box::pin(user_changes::complete_reset(connection, act, digest, password))
         })
         .await
     }

@@ -82,8 +82,8 @@ async fn each_sign_in_is_a_new_session_and_ends_the_one_before() {
     let second = w.users.sign_in(again).await.expect("signed in");
     assert!(!w.is_signed_in(&first.token).await);
     assert!(w.is_signed_in(&second.token).await && w.is_signed_in(&other.token).await);
-    w.users.sign_out(&second.token).await.expect("signed out");
-    w.users.sign_out(&second.token).await.expect("signed out");
+    w.users.sign_out(&second.token, HOME).await.expect("signed out");
+    w.users.sign_out(&second.token, HOME).await.expect("signed out");
     assert!(!w.is_signed_in(&second.token).await);
     let third = w.sign_in("ann", PASSWORD).await.expect("signed in");
     let session = w.users.visit(&other.token, HOME).await.expect("a session");
@@ -114,7 +114,7 @@ async fn whatever_is_wrong_the_answer_is_the_same() {
     let w = World::new().await;
     let bob = w.user("bob").await;
     w.user("ann").await;
-    w.context.store.disable_user(bob, Some(w.context.clock.now())).await.expect("disabled");
+    w.disable(bob).await;
     for (name, typed) in [
         ("ann", "incorrect horse"),
         ("nobody", PASSWORD),

@@ -63,7 +63,7 @@ async fn nobody_learns_who_has_a_password() {
     let w = world(&server).await;
     let bob = w.user("bob").await;
     w.user("ann").await;
-    w.context.store.disable_user(bob, Some(w.context.clock.now())).await.expect("disabled");
+    w.disable(bob).await;
     for name in ["nobody", "bob", "ann"] {
         w.users.request_reset(&format!("{name}@example.com"), HOME).await.expect("asked");
     }

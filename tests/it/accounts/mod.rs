@@ -1,5 +1,6 @@
 //! What people do who sign in, over a real store, and a real mail server where mails are sent.
 
+mod changes;
 mod entry;
 mod guesses;
 mod key_uses;

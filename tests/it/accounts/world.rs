@@ -9,11 +9,13 @@ use punctual::accounts::{
     Users, Visit,
 };
 use punctual::channels::email::{Mailer, Security, Settings};
-use punctual::domain::UserId;
+use punctual::domain::audit::Author;
 use punctual::domain::token::Token;
+use punctual::domain::{AuditId, UserId};
 use punctual::queue::SharedQueue;
 use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
+use punctual::store::Act;
 
 use crate::conformance::store::sqlite;
 
@@ -102,6 +104,14 @@ impl World {
         let id = self.users.sign_up(sign_up).await.expect("signed up");
         self.context.clock.advance(HOUR);
         id
+    }
+
+    /// Lets a user not sign in any more.
+    pub async fn disable(&self, user: UserId) {
+        let now = self.context.clock.now();
+        let entry = AuditId::new(now, self.context.random.bits());
+        let act = Act { now, author: Author::SERVICE, entry };
+        assert!(self.context.store.disable_user(&act, user, true).await.expect("disabled"));
     }
 
     pub async fn sign_in(&self, name: &str, password: &str) -> Result<SignedIn, UserError> {

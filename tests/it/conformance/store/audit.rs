@@ -3,11 +3,13 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    Account, Act, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected, Joins,
-    MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, Triggered, UserCreated, Write,
+    Account, Act, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Ending, Expected,
+    INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, Triggered,
+    UserCreated, Write,
 };
 
 use super::accounts::new_key;
+use super::sessions::{new_reset, new_session};
 use super::signing::new_secret;
 use super::users::{act, address, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
@@ -165,6 +167,75 @@ pub async fn who_joins_is_entered_once(w: &World) {
     let told: Vec<_> =
         page.entries.iter().map(|one| (one.action.clone(), one.object.clone())).collect();
     assert_eq!(told, [(Action::AccountCreated.as_str().to_owned(), id.to_string())]);
+}
+
+/// What the log of an account says of a user, or that of the installation: oldest first.
+async fn told_of(w: &World, account: AccountId, user: UserId) -> Vec<String> {
+    let page = w.store.audit_log(account, &everything()).await.expect("list");
+    let of = page.entries.into_iter().rev().filter(|one| one.object == user.to_string());
+    of.map(|one| one.action).collect()
+}
+
+/// Changes a user in every way that there is; twice, where the second time changes nothing.
+async fn change_in_every_way(w: &World, user: UserId) {
+    let (one, two) = (new_session(1, user), new_session(2, user));
+    for session in [&one, &two] {
+        assert!(w.store.create_session(minute(2), session).await.expect("create"));
+    }
+    let end = async |at, which| w.store.end_sessions(&act(w, at), user, which).await.expect("end");
+    end(minute(2), Ending::One(one.id)).await;
+    for _ in 0..2 {
+        end(minute(2), Ending::All).await;
+    }
+    assert!(w.store.create_reset(minute(3), &new_reset(1, user)).await.expect("create"));
+    for text in ["second", "third"] {
+        let hash = hash(text);
+        w.store.complete_reset(&act(w, minute(3)), digest(1), &hash).await.expect("complete");
+    }
+    w.store.set_password(&act(w, minute(4)), user, None, &hash("fourth"), None).await.expect("set");
+    let old = w.store.set_password(&act(w, minute(4)), user, Some(1), &hash("fifth"), None).await;
+    assert!(!old.expect("set"), "it is another version by now");
+    for (at, disabled) in [(5, true), (6, true), (7, false), (8, false)] {
+        let act = act(w, minute(at));
+        assert!(w.store.disable_user(&act, user, disabled).await.expect("disable"));
+    }
+}
+
+const EVERY_WAY: [Action; 5] = [
+    Action::UserSignedOut,
+    Action::UserPasswordSet,
+    Action::UserPasswordSet,
+    Action::UserDisabled,
+    Action::UserEnabled,
+];
+
+pub async fn what_changes_a_user_is_entered_in_every_account_of_the_user(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    let bob = user(w, "bob").await;
+    let other = w.write_for(w.foreign, minute(1));
+    let added = w.store.change_member(&other, ann, MemberChange::Add(Role::Viewer)).await;
+    assert_eq!(added.expect("change"), MemberChanged::Done);
+    change_in_every_way(w, ann).await;
+    let expected = [&[Action::MemberAdded], &EVERY_WAY[..]].concat();
+    let expected: Vec<_> = expected.iter().map(|action| action.as_str()).collect();
+    for account in [w.account, w.foreign] {
+        assert_eq!(told_of(w, account, ann).await, expected);
+    }
+    assert_eq!(told_of(w, INSTALLATION, ann).await, [""; 0]);
+    assert_eq!(told_of(w, INSTALLATION, bob).await, [Action::UserCreated.as_str()]);
+}
+
+pub async fn what_belongs_to_no_account_is_entered_for_the_installation(w: &World) {
+    let ann = user(w, "ann").await;
+    change_in_every_way(w, ann).await;
+    let expected = [&[Action::UserCreated], &EVERY_WAY[..]].concat();
+    let expected: Vec<_> = expected.iter().map(|action| action.as_str()).collect();
+    assert_eq!(told_of(w, INSTALLATION, ann).await, expected);
+    assert_eq!(entries(w).await.len(), 1, "no account is told of it");
+    w.store.enter_rotation(&act(w, minute(9))).await.expect("enter");
+    let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
+    assert_eq!(page.entries[0].action, Action::SecretsRotated.as_str());
+    assert_eq!(page.entries[0].object, "test", "the key that seals");
 }
 
 pub async fn what_changes_nothing_is_not_entered(w: &World) {

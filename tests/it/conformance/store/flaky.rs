@@ -295,14 +295,14 @@ flaky! { UserStore:
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, user: UserId, version: Option<i64>, password: &PasswordHash,
+    fn set_password(&self, act: &Act, user: UserId, version: Option<i64>, password: &PasswordHash,
         keep: Option<SessionId>) -> bool
         => |lost, again| {
-            let done = |set: &bool| version.is_some() && *set;
-            done_once(lost, again, done, |_, again| matches!(again, Ok(false)))
+            let gone = |again: &_| version.is_some() && matches!(again, Ok(false));
+            done_once(lost, again, |set| *set, |_, again| is_refused(again) || gone(again))
         };
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
-    fn disable_user(&self, user: UserId, at: Option<Timestamp>) -> bool;
+    fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> bool;
     fn members(&self, account: AccountId) -> Vec<Member>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
@@ -325,11 +325,11 @@ flaky! { UserStore:
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
-    fn end_sessions(&self, user: UserId, which: Ending) -> ();
+    fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> ();
     // The first one is replaced by itself.
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
-    fn complete_reset(&self, now: Timestamp, digest: TokenDigest, password: &PasswordHash)
+    fn complete_reset(&self, act: &Act, digest: TokenDigest, password: &PasswordHash)
         -> Option<UserId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64
@@ -337,6 +337,8 @@ flaky! { UserStore:
 }
 
 flaky! { AuditStore:
+    fn enter_rotation(&self, act: &Act) -> ()
+        => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
         // The next round, as it would have come anyway.

@@ -98,6 +98,8 @@ macro_rules! every_case {
                 every_change_is_entered_once,
                 who_belongs_to_an_account_is_entered,
                 who_joins_is_entered_once,
+                what_changes_a_user_is_entered_in_every_account_of_the_user,
+                what_belongs_to_no_account_is_entered_for_the_installation,
                 what_changes_nothing_is_not_entered,
                 what_fails_is_not_entered,
                 of_many_at_once_each_is_entered,

@@ -1,7 +1,7 @@
 use punctual::domain::{ResetId, SessionId, Timestamp, UserId};
 use punctual::store::{Ending, NewReset, NewSession, Session};
 
-use super::users::{address, digest, hash, new_invitation, user};
+use super::users::{act, address, digest, hash, new_invitation, user};
 use super::world::{World, minute};
 
 /// A session that expires after 10 minutes and ends after 30.
@@ -70,7 +70,12 @@ pub async fn use_extends_one_up_to_its_end(w: &World) {
 
 pub async fn none_is_made_by_an_old_password(w: &World) {
     let ann = user(w, "ann").await;
-    assert!(w.store.set_password(ann, None, &hash("second"), None).await.expect("set"));
+    assert!(
+        w.store
+            .set_password(&act(w, minute(1)), ann, None, &hash("second"), None)
+            .await
+            .expect("set")
+    );
     let session = new_session(1, ann);
     assert!(!w.store.create_session(minute(1), &session).await.expect("create"));
     let version = w.store.user(ann).await.expect("read").expect("a user").password_version;
@@ -89,7 +94,9 @@ pub async fn they_end_one_or_all(w: &World) {
         sessions.iter().map(|session| session.id).collect::<Vec<_>>()
     };
     let id = |number| SessionId::new(minute(0), number);
-    let end = async |user, which| w.store.end_sessions(user, which).await.expect("end");
+    let end = async |user, which| {
+        w.store.end_sessions(&act(w, minute(2)), user, which).await.expect("end");
+    };
     assert_eq!(left().await, [4, 3, 2, 1].map(id));
     end(ann, Ending::One(id(3))).await;
     assert_eq!(left().await, [4, 2, 1].map(id));
@@ -108,7 +115,7 @@ pub async fn a_reset_sets_the_password_once(w: &World) {
     assert!(w.store.create_reset(minute(1), &new_reset(7, ann)).await.expect("create"));
     assert_eq!(w.store.reset(digest(7), minute(2)).await.expect("read"), Some(ann));
     let complete = async |text: &str| {
-        w.store.complete_reset(minute(2), digest(7), &hash(text)).await.expect("complete")
+        w.store.complete_reset(&act(w, minute(2)), digest(7), &hash(text)).await.expect("complete")
     };
     assert_eq!(complete("second").await, Some(ann));
     assert_eq!(complete("third").await, None);
@@ -126,7 +133,7 @@ pub async fn a_reset_expires_and_is_replaced(w: &World) {
     assert_eq!(read(1, minute(2)).await, None);
     assert_eq!(read(2, minute(9)).await, Some(ann));
     assert_eq!(read(2, minute(10)).await, None);
-    let late = w.store.complete_reset(minute(10), digest(2), &hash("second")).await;
+    let late = w.store.complete_reset(&act(w, minute(10)), digest(2), &hash("second")).await;
     assert_eq!(late.expect("complete"), None);
     let none = new_reset(3, UserId::new(minute(0), 99));
     assert!(!w.store.create_reset(minute(1), &none).await.expect("create"));

@@ -118,14 +118,21 @@ pub async fn a_changed_password_ends_sessions_and_resets(w: &World) {
     }
     assert!(w.store.create_reset(minute(0), &new_reset(1, ann)).await.expect("create"));
     let keep = Some(new_session(2, ann).id);
-    assert!(w.store.set_password(ann, None, &hash("second"), keep).await.expect("set"));
+    assert!(
+        w.store
+            .set_password(&act(w, minute(1)), ann, None, &hash("second"), keep)
+            .await
+            .expect("set")
+    );
     let read = w.steady.user(ann).await.expect("read").expect("a user");
     assert_eq!(read.password, hash("second"));
     let found = async |number| w.store.session(digest(number), minute(1)).await.expect("read");
     assert!(found(1).await.is_none() && found(2).await.is_some() && found(3).await.is_some());
     assert_eq!(w.store.reset(digest(1), minute(1)).await.expect("read"), None);
     let none = UserId::new(minute(0), 99);
-    assert!(!w.store.set_password(none, None, &hash("x"), None).await.expect("set"));
+    assert!(
+        !w.store.set_password(&act(w, minute(1)), none, None, &hash("x"), None).await.expect("set")
+    );
 }
 
 pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
@@ -134,15 +141,21 @@ pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
     let first = read().await.password_version;
     w.store.rehash_password(ann, first, &hash("stronger")).await.expect("hash");
     assert_eq!((read().await.password, read().await.password_version), (hash("stronger"), first));
-    w.store.set_password(ann, None, &hash("second"), None).await.expect("set");
+    w.store.set_password(&act(w, minute(1)), ann, None, &hash("second"), None).await.expect("set");
     assert!(read().await.password_version > first);
     w.store.rehash_password(ann, first, &hash("late")).await.expect("hash");
     assert_eq!(read().await.password, hash("second"));
-    let late = w.store.set_password(ann, Some(first), &hash("late"), None).await;
+    let late =
+        w.store.set_password(&act(w, minute(1)), ann, Some(first), &hash("late"), None).await;
     assert!(!late.expect("set"), "what was verified is not the password any more");
     assert_eq!(read().await.password, hash("second"));
     let present = Some(read().await.password_version);
-    assert!(w.store.set_password(ann, present, &hash("third"), None).await.expect("set"));
+    assert!(
+        w.store
+            .set_password(&act(w, minute(1)), ann, present, &hash("third"), None)
+            .await
+            .expect("set")
+    );
     assert_eq!(read().await.password, hash("third"));
 }
 
@@ -150,8 +163,8 @@ pub async fn a_disabled_user_is_out_at_once(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     w.store.create_session(minute(0), &new_session(1, ann)).await.expect("create");
     w.store.create_reset(minute(0), &new_reset(1, ann)).await.expect("create");
-    assert!(w.store.disable_user(ann, Some(minute(1))).await.expect("disable"));
-    assert!(w.store.disable_user(ann, Some(minute(2))).await.expect("disable"));
+    assert!(w.store.disable_user(&act(w, minute(1)), ann, true).await.expect("disable"));
+    assert!(w.store.disable_user(&act(w, minute(2)), ann, true).await.expect("disable"));
     let read = w.store.user(ann).await.expect("read").expect("a user");
     assert_eq!(read.disabled_at, Some(minute(1)));
     assert!(w.store.session(digest(1), minute(1)).await.expect("read").is_none());
@@ -159,10 +172,15 @@ pub async fn a_disabled_user_is_out_at_once(w: &World) {
     assert_eq!(w.store.role(w.account, ann).await.expect("read"), None);
     assert!(!w.store.create_session(minute(2), &new_session(2, ann)).await.expect("create"));
     assert!(!w.store.create_reset(minute(2), &new_reset(2, ann)).await.expect("create"));
-    assert!(w.store.disable_user(ann, None).await.expect("enable"));
+    assert!(w.store.disable_user(&act(w, minute(3)), ann, false).await.expect("enable"));
     assert_eq!(w.store.role(w.account, ann).await.expect("read"), Some(Role::Owner));
     assert!(w.store.create_session(minute(3), &new_session(3, ann)).await.expect("create"));
-    assert!(!w.store.disable_user(UserId::new(minute(0), 9), None).await.expect("enable"));
+    assert!(
+        !w.store
+            .disable_user(&act(w, minute(3)), UserId::new(minute(0), 9), false)
+            .await
+            .expect("enable")
+    );
 }
 
 pub async fn members_and_their_roles(w: &World) {
@@ -203,10 +221,10 @@ pub async fn an_account_keeps_an_owner(w: &World) {
     assert_eq!(change(w, ann, MemberChange::Set(Role::Viewer)).await, MemberChanged::Done);
     assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::LastOwner);
     assert_eq!(change(w, ann, MemberChange::Set(Role::Owner)).await, MemberChanged::Done);
-    assert!(w.store.disable_user(ann, Some(minute(1))).await.expect("disable"));
+    assert!(w.store.disable_user(&act(w, minute(1)), ann, true).await.expect("disable"));
     let left = change(w, bob, MemberChange::Remove).await;
     assert_eq!(left, MemberChanged::LastOwner, "who is disabled can do nothing as an owner");
-    assert!(w.store.disable_user(ann, None).await.expect("enable"));
+    assert!(w.store.disable_user(&act(w, minute(3)), ann, false).await.expect("enable"));
     assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::Done);
 }
 
