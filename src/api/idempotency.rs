@@ -1,7 +1,8 @@
 //! `Idempotency-Key` on any POST: the first answer is kept and given again.
 //!
 //! Refusals that depend on the moment (401, 429, 5xx) are not kept: the call can be made again. All
-//! others are, what the key or the plan does not allow (403) among them.
+//! others are, what the plan does not allow (403) among them. What the API key may do comes before:
+//! one that can only read has no part in the answers to changes, neither to keep nor to get them.
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::accounts::Caller;
 use crate::domain::AccountId;
 use crate::domain::audit::Action;
 use crate::domain::call::{Once, OnceKey};
+use crate::domain::key::Scope;
 use crate::runtime::TaskKind;
 use crate::store::{Receipt, Reserved};
 
@@ -36,12 +38,14 @@ pub(super) async fn answer(
     caller: Caller,
     limit: usize,
 ) -> Response {
-    if request.method() != Method::POST {
+    let path = request.uri().path();
+    let is_refused = caller.scope == Scope::Read && path != api.preview_path;
+    if request.method() != Method::POST || is_refused {
         return next.run(request).await;
     }
     let key = match key(request.headers()) {
         Ok(None) => return next.run(request).await,
-        Ok(Some(key)) => OnceKey::new(caller.account, "POST", request.uri().path(), key),
+        Ok(Some(key)) => OnceKey::new(caller.account, "POST", path, key),
         Err(error) => return error.into_response(),
     };
     match begin(api, request.extensions_mut(), caller.account, key, limit).await {
@@ -63,12 +67,12 @@ pub(super) async fn answer(
 fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut given = headers.get_all(HEADER).into_iter();
     let Some(first) = given.next() else { return Ok(None) };
-    let key = first.to_str().ok().filter(|key| (1..=LONGEST).contains(&key.len()));
-    match key.filter(|_| given.next().is_none()) {
-        Some(key) => Ok(Some(key)),
-        None => {
-            Err(ApiError::invalid(json!({ "Idempotency-Key": ["Must be 1 to 255 characters"] })))
-        }
+    let refuse = |why| Err(ApiError::invalid(json!({ "Idempotency-Key": [why] })));
+    match first.to_str() {
+        _ if given.next().is_some() => refuse("Must be given once"),
+        Err(_) => refuse("Must be ASCII characters"),
+        Ok(key) if !(1..=LONGEST).contains(&key.len()) => refuse("Must be 1 to 255 characters"),
+        Ok(key) => Ok(Some(key)),
     }
 }
 

@@ -92,6 +92,7 @@ struct Api {
     base_path: BasePath,
     trusted_proxies: Vec<IpNet>,
     bulk_path: String,
+    preview_path: String,
     document: Bytes,
 }
 
@@ -103,6 +104,7 @@ pub fn router(parts: Parts) -> Router {
     let document = document(base).to_json().expect("a document is made of texts");
     let api = Arc::new(Api {
         bulk_path: format!("{base}/v1/schedules/bulk"),
+        preview_path: format!("{base}/v1/schedules/preview"),
         document: document.into(),
         schedules: parts.schedules,
         accounts: parts.accounts,

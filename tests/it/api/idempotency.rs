@@ -101,13 +101,17 @@ async fn a_key_belongs_to_its_body_path_and_account_for_a_day() {
 #[tokio::test]
 async fn keys_have_1_to_255_characters_and_come_once() {
     let service = Service::start().await;
-    let wrong = json!({ "Idempotency-Key": ["Must be 1 to 255 characters"] });
+    let wrong = |why: &str| json!({ "Idempotency-Key": [why] });
     let new = schedule_with(json!({}));
     for key in ["", &"k".repeat(256)] {
-        post(&service, "/v1/schedules", key, &new).await.invalid(wrong.clone());
+        let refused = post(&service, "/v1/schedules", key, &new).await;
+        refused.invalid(wrong("Must be 1 to 255 characters"));
     }
+    let refused = post(&service, "/v1/schedules", "schlüssel", &new).await;
+    refused.invalid(wrong("Must be ASCII characters"));
     let twice = service.call("POST", "/v1/schedules").header("idempotency-key", "a");
-    twice.header("idempotency-key", "b").json(&new).send().await.invalid(wrong);
+    let refused = twice.header("idempotency-key", "b").json(&new).send().await;
+    refused.invalid(wrong("Must be given once"));
     let longest = post(&service, "/v1/schedules", &"k".repeat(255), &new).await;
     assert_eq!(longest.status, 201, "{}", longest.text);
 }
@@ -208,11 +212,6 @@ async fn a_call_that_died_before_its_effect_is_made_again_after_a_minute() {
 async fn what_is_not_allowed_is_kept() {
     let service = Service::start().await;
     let new = schedule_with(json!({}));
-    let read_key = service.read_key().await;
-    let call = service.call("POST", "/v1/schedules").key(&read_key);
-    let refused = call.header("idempotency-key", "r").json(&new).send().await;
-    assert_eq!(refused.status, 403);
-    same(&refused, &post(&service, "/v1/schedules", "r", &new).await);
     let suspend = async |suspended| {
         let set = service.accounts.set_suspended(Author::SERVICE, &service.account, suspended);
         set.await.expect("set");
@@ -223,6 +222,32 @@ async fn what_is_not_allowed_is_kept() {
     suspend(false).await;
     same(&refused, &post(&service, "/v1/schedules", "s", &new).await);
     assert_eq!(post(&service, "/v1/schedules", "t", &new).await.status, 201);
+}
+
+/// What a key may do is decided first, as what it is: a key that can only read takes no idempotency
+/// keys from those that can write, and gets no answers of theirs.
+#[tokio::test]
+async fn a_key_that_can_only_read_has_no_part_in_changes() {
+    let service = Service::start().await;
+    let new = schedule_with(json!({}));
+    let read_key = service.read_key().await;
+    let read = async |path: &str, key: &str| {
+        let call = service.call("POST", path).key(&read_key).header("idempotency-key", key);
+        call.json(&new).send().await
+    };
+    let refused = read("/v1/schedules", "k").await;
+    assert_eq!(refused.status, 403);
+    let made = post(&service, "/v1/schedules", "k", &new).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    same(&refused, &read("/v1/schedules", "k").await);
+    same(&made, &post(&service, "/v1/schedules", "k", &new).await);
+    assert_eq!(read("/v1/schedules", &"k".repeat(256)).await.status, 403);
+    assert_eq!(read("/v1/nothing", "k").await.status, 404);
+    // A question is answered the same again, whoever asks.
+    let asked = read("/v1/schedules/preview", "k").await;
+    service.advance(3_600);
+    same(&asked, &read("/v1/schedules/preview", "k").await);
+    same(&asked, &post(&service, "/v1/schedules/preview", "k", &new).await);
 }
 
 #[tokio::test]
