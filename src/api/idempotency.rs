@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -48,18 +48,21 @@ pub(super) async fn answer(
         Ok(Some(key)) => OnceKey::new(caller.account, "POST", path, key),
         Err(error) => return error.into_response(),
     };
-    match begin(api, request.extensions_mut(), caller.account, key, limit).await {
-        Ok((once, Reserved::Yours)) => {
-            request.extensions_mut().insert(once);
-            run(api, request, next, caller.account, once).await
+    let body = match body::look(request.extensions_mut(), limit).await {
+        Ok(body) => body,
+        Err(error) => return error.into_response(),
+    };
+    let (runs, account) = (api.clone(), caller.account);
+    let answered = api.tasks.spawn(TaskKind::Command, async move {
+        let answered = reserve(&runs, request, next, account, key, &body).await;
+        answered.unwrap_or_else(|error| error.into_response())
+    });
+    match answered.await {
+        Ok(Some(response)) => response,
+        _ if api.tasks.aborting().is_cancelled() => {
+            ApiError::unavailable("the process stops").into_response()
         }
-        Ok((_, reserved)) => {
-            let is_bulk = request.uri().path() == api.bulk_path;
-            again(api, caller.account, reserved, is_bulk)
-                .await
-                .unwrap_or_else(|error| error.into_response())
-        }
-        Err(error) => error.into_response(),
+        _ => ApiError::internal("the request's handler panicked").into_response(),
     }
 }
 
@@ -76,37 +79,35 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     }
 }
 
-async fn begin(
+/// Runs the call if the key is its own, and keeps its answer; all to the end: a client that goes
+/// away, or that has waited for too long, comes back for the answer.
+async fn reserve(
     api: &Api,
-    extensions: &mut Extensions,
-    account: AccountId,
-    key: OnceKey,
-    limit: usize,
-) -> Result<(Once, Reserved), ApiError> {
-    let body = body::look(extensions, limit).await?;
-    Ok(api.accounts.reserve(account, key, Sha256::digest(&body).into()).await?)
-}
-
-/// Runs the call and keeps its answer, both to the end: a client that goes away, or that has waited
-/// for too long, comes back for the answer.
-async fn run(
-    api: &Arc<Api>,
-    request: Request,
+    mut request: Request,
     next: Next,
     account: AccountId,
-    once: Once,
-) -> Response {
-    let runs = api.clone();
-    let answered = api.tasks.spawn(TaskKind::Command, async move {
-        let response = next.run(request).await;
-        finish(&runs, account, once, response).await
-    });
-    match answered.await {
-        Ok(Some(response)) => response,
-        _ if api.tasks.aborting().is_cancelled() => {
-            ApiError::unavailable("the process stops").into_response()
+    key: OnceKey,
+    body: &[u8],
+) -> Result<Response, ApiError> {
+    let (once, reserved) = api.accounts.reserve(account, key, Sha256::digest(body).into()).await?;
+    match reserved {
+        Reserved::Yours => {
+            request.extensions_mut().insert(once);
+            let response = next.run(request).await;
+            Ok(finish(api, account, once, response).await)
         }
-        _ => ApiError::internal("the request's handler panicked").into_response(),
+        Reserved::Answered(kept) => given_again(&kept),
+        Reserved::Unanswered(receipt) => {
+            let bulk = (request.uri().path() == api.bulk_path).then_some(body);
+            let rebuilt = rebuilt(api, account, receipt, bulk).await;
+            let response = rebuilt.unwrap_or_else(|error| error.into_response());
+            Ok(finish(api, account, once, response).await)
+        }
+        Reserved::Running => Err(ApiError::in_progress()),
+        Reserved::Reused => Err(ApiError::conflict(
+            "IDEMPOTENCY_KEY_REUSED",
+            "The idempotency key was used for another request",
+        )),
     }
 }
 
@@ -149,24 +150,6 @@ async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -
     Response::from_parts(parts, body.into())
 }
 
-/// The answer to a call whose key is in use.
-async fn again(
-    api: &Api,
-    account: AccountId,
-    reserved: Reserved,
-    is_bulk: bool,
-) -> Result<Response, ApiError> {
-    match reserved {
-        Reserved::Answered(kept) => given_again(&kept),
-        Reserved::Unanswered(receipt) => rebuilt(api, account, receipt, is_bulk).await,
-        Reserved::Reused => Err(ApiError::conflict(
-            "IDEMPOTENCY_KEY_REUSED",
-            "The idempotency key was used for another request",
-        )),
-        Reserved::Running | Reserved::Yours => Err(ApiError::in_progress()),
-    }
-}
-
 fn given_again(kept: &str) -> Result<Response, ApiError> {
     let damaged = || ApiError::internal("a kept answer cannot be read back");
     let kept: Kept = serde_json::from_str(kept).map_err(|_| damaged())?;
@@ -180,21 +163,22 @@ fn given_again(kept: &str) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The answer to a call that took effect and has none, from what it took effect on.
+/// The answer to a call that took effect and has none, from what it took effect on; of bulk creation
+/// also from its body, which is the same again.
 async fn rebuilt(
     api: &Api,
     account: AccountId,
     receipt: Receipt,
-    is_bulk: bool,
+    bulk: Option<&[u8]>,
 ) -> Result<Response, ApiError> {
     let Receipt { action, objects } = receipt;
     let one = || objects.first().map_or("", String::as_str);
-    match action {
-        Action::ScheduleCreated if is_bulk => schedules::created_bulk(api, account, &objects).await,
-        Action::ScheduleCreated => schedules::created(api, account, one()).await,
-        Action::ScheduleTriggered => schedules::triggered(one()),
-        Action::JobRetried => jobs::retried(one()),
-        Action::JobCancelled => jobs::cancelled(api, account, one()).await,
+    match (action, bulk) {
+        (Action::ScheduleCreated, Some(body)) => schedules::created_bulk(&objects, body),
+        (Action::ScheduleCreated, None) => schedules::created(api, account, one()).await,
+        (Action::ScheduleTriggered, _) => schedules::triggered(one()),
+        (Action::JobRetried, _) => jobs::retried(one()),
+        (Action::JobCancelled, _) => jobs::cancelled(api, account, one()).await,
         _ => Err(ApiError::answer_lost()),
     }
 }

@@ -26,6 +26,17 @@ impl Batch {
         json::parse(bytes, SCHEDULE_FIELDS, LARGEST_BATCH).map(Self)
     }
 
+    /// The names of the schedules, as they are kept; `None` if one is missing.
+    pub fn names(self) -> Option<Vec<String>> {
+        let items = self.items().ok()?;
+        let name = |item| match item {
+            Json::Object(mut fields) => fields.take("name"),
+            _ => None,
+        };
+        let text = |name| if let Json::Text(text) = name { Some(text) } else { None };
+        items.into_iter().map(|item| name(item).and_then(text)).collect()
+    }
+
     /// The items, if there are as many as there may be.
     fn items(self) -> Result<Vec<Json>, FieldErrors> {
         let refuse = |message: String| Err(FieldErrors::of("schedules", message));

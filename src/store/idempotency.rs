@@ -52,7 +52,8 @@ pub enum Reserved {
     Reused,
     /// It was answered like this.
     Answered(String),
-    /// It took effect, and whoever ran it died or failed before there was an answer.
+    /// It took effect, and whoever ran it died or failed before there was an answer. It is this
+    /// call's now, to be answered from the receipt.
     Unanswered(Receipt),
 }
 

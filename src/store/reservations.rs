@@ -67,8 +67,13 @@ pub(super) async fn reserve(
     // next try.
     let Some(mut stored) = stored else { return Ok(Reserved::Running) };
     vault.open_answer(account, once.key, &mut stored);
-    if let Some(said) = stored.judge(now, &new) {
-        return Ok(said);
+    match stored.judge(now, &new) {
+        Some(said @ Reserved::Unanswered(_)) => {
+            take_over(connection, account, once).await?;
+            return Ok(said);
+        }
+        Some(said) => return Ok(said),
+        None => {}
     }
     sqlx::query(
         "UPDATE idempotency_keys SET request = $3, holder = $4, reserved_at = $5,
@@ -83,6 +88,17 @@ pub(super) async fn reserve(
     .execute(connection)
     .await?;
     Ok(Reserved::Yours)
+}
+
+/// Lets a call answer what another one has done.
+async fn take_over(connection: &mut Connection, account: AccountId, once: Once) -> Outcome<()> {
+    sqlx::query("UPDATE idempotency_keys SET holder = $3 WHERE id = $1 AND account_id = $2")
+        .bind(once.key)
+        .bind(account)
+        .bind(holder(once))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 pub(super) async fn keep(

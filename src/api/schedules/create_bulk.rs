@@ -13,7 +13,6 @@ use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
-use crate::domain::schedule::Schedule;
 use crate::schedules::Batch;
 
 /// What was created.
@@ -54,14 +53,12 @@ pub(super) async fn create_schedules(
     BulkBody(body): BulkBody,
 ) -> Result<Response, ApiError> {
     let created = api.schedules.create_bulk(account, call, Batch::parse(&body)?).await?;
-    Ok(answer(created))
+    Ok(answer(created.into_iter().map(|schedule| (schedule.id, schedule.name))))
 }
 
-/// The answer about schedules that were created.
-pub(super) fn answer(created: Vec<Schedule>) -> Response {
-    let created = created.into_iter();
-    let schedules: Vec<_> =
-        created.map(|schedule| CreatedSchedule { id: schedule.id, name: schedule.name }).collect();
+/// The answer about schedules that were created, by their ids and names.
+pub(super) fn answer(created: impl Iterator<Item = (ScheduleId, String)>) -> Response {
+    let schedules: Vec<_> = created.map(|(id, name)| CreatedSchedule { id, name }).collect();
     let data = CreatedSchedules { count: schedules.len(), schedules };
     reply::json(StatusCode::CREATED, &Data::of(data))
 }

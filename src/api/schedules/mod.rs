@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
-use crate::domain::schedule::Schedule;
+use crate::schedules::{Batch, CommandError};
 
 /// Their routes.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
@@ -40,30 +40,31 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(skips::list_skips))
 }
 
-/// The answer to the creation of a schedule, from its id.
+/// The answer to the creation of a schedule, from its id; of one that was deleted meanwhile it is
+/// lost.
 pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<Response, ApiError> {
-    Ok(create::answer(api, find(api, account, id).await?))
+    let id = id.parse().map_err(|_| ApiError::answer_lost())?;
+    match api.schedules.get(account, id).await {
+        Ok(schedule) => Ok(create::answer(api, schedule)),
+        Err(CommandError::NoSuchSchedule) => Err(ApiError::answer_lost()),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// The answer to the creation of several schedules, from their ids.
-pub(super) async fn created_bulk(
-    api: &Api,
-    account: AccountId,
-    ids: &[String],
-) -> Result<Response, ApiError> {
-    let mut schedules = Vec::with_capacity(ids.len());
-    for id in ids {
-        schedules.push(find(api, account, id).await?);
+/// The answer to the creation of several schedules, from their ids and what was asked for: the same
+/// as the first time, whatever has become of them.
+pub(super) fn created_bulk(ids: &[String], body: &[u8]) -> Result<Response, ApiError> {
+    let ids = ids.iter().map(|id| id.parse()).collect::<Result<Vec<_>, _>>();
+    let names = Batch::parse(body)?.names();
+    match (ids, names) {
+        (Ok(ids), Some(names)) if ids.len() == names.len() => {
+            Ok(create_bulk::answer(ids.into_iter().zip(names)))
+        }
+        _ => Err(ApiError::answer_lost()),
     }
-    Ok(create_bulk::answer(schedules))
 }
 
 /// The answer to a trigger, from the job's id.
 pub(super) fn triggered(id: &str) -> Result<Response, ApiError> {
     Ok(trigger::answer(id.parse().map_err(|_| ApiError::answer_lost())?))
-}
-
-async fn find(api: &Api, account: AccountId, id: &str) -> Result<Schedule, ApiError> {
-    let id = id.parse().map_err(|_| ApiError::answer_lost())?;
-    Ok(api.schedules.get(account, id).await?)
 }

@@ -14,6 +14,8 @@ const IN_PROGRESS: (&str, &str) =
 const REUSED: (&str, &str) =
     ("IDEMPOTENCY_KEY_REUSED", "The idempotency key was used for another request");
 
+const LOST: &str = "The call took effect, but its answer was lost and cannot be given again";
+
 async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
     service.call("POST", path).header("idempotency-key", key).json(body).send().await
 }
@@ -191,6 +193,39 @@ async fn what_took_effect_before_its_process_died_is_answered_from_its_receipt()
         same(first, &post(&service, path, "k", body).await);
     }
     assert_eq!(entries(&service).await, before, "nothing is done again");
+}
+
+#[tokio::test]
+async fn a_rebuilt_answer_is_kept_and_does_not_depend_on_what_has_become_of_it() {
+    let service = Service::start().await;
+    let (one, two) = (schedule_with(json!({})), schedule_with(json!({ "name": "two" })));
+    let both = json!([one, two]);
+    let single = post(&service, "/v1/schedules", "s", &one).await;
+    let bulk = post(&service, "/v1/schedules/bulk", "b", &both).await;
+    assert_eq!((single.status, bulk.status), (201, 201));
+    let forget = async || {
+        let mut store = service.beside().await;
+        store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
+        store.close().await.expect("closed");
+        service.advance(60);
+    };
+    forget().await;
+    let path = |answer: &Value| format!("/v1/schedules/{}", id(answer));
+    let renamed = path(&bulk.body["data"]["schedules"][0]);
+    service.call("PATCH", &renamed).json(&json!({ "name": "x" })).send().await.ok();
+    let deleted = path(&bulk.body["data"]["schedules"][1]);
+    for gone in [&deleted, &path(&single.body["data"])] {
+        service.call("DELETE", gone).send().await.ok();
+    }
+    same(&bulk, &post(&service, "/v1/schedules/bulk", "b", &both).await);
+    let lost = post(&service, "/v1/schedules", "s", &one).await;
+    lost.refused(409, "CONFLICT", LOST);
+    let kept = "SELECT count(*) FROM idempotency_keys WHERE answer IS NOT NULL";
+    let mut store = service.beside().await;
+    let kept: i64 = sqlx::query_scalar(kept).fetch_one(&mut store).await.expect("counted");
+    assert_eq!(kept, 2, "they are kept like any answer");
+    same(&bulk, &post(&service, "/v1/schedules/bulk", "b", &both).await);
+    same(&lost, &post(&service, "/v1/schedules", "s", &one).await);
 }
 
 #[tokio::test]

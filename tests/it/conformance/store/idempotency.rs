@@ -71,9 +71,15 @@ pub async fn the_effect_leaves_a_receipt_in_its_transaction(w: &World) {
     w.store.release(w.account, once(1)).await.expect("release");
     assert_eq!(reserve(w, 59, &asks(2)).await, Reserved::Running);
     let receipt = Receipt { action: Action::ScheduleTriggered, objects: vec![job.id.to_string()] };
-    assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Unanswered(receipt));
+    let unanswered = || Reserved::Unanswered(receipt.clone());
+    assert_eq!(reserve(w, 60, &asks(2)).await, unanswered());
     w.store.keep_answer(w.account, once(1), "late").await.expect("keep");
-    assert_eq!(reserve(w, 61, &asks(2)).await, Reserved::Answered("late".to_owned()));
+    assert_eq!(reserve(w, 61, &asks(2)).await, unanswered(), "another one answers now");
+    w.store.release(w.account, once(2)).await.expect("release");
+    w.store.keep_answer(w.account, once(2), "rebuilt").await.expect("keep");
+    assert_eq!(reserve(w, 62, &asks(3)).await, Reserved::Answered("rebuilt".to_owned()));
+    let day = 24 * 3_600;
+    assert_eq!(reserve(w, day, &asks(4)).await, Reserved::Yours, "counted from the first call");
 }
 
 pub async fn a_receipt_names_what_was_made_in_order(w: &World) {
