@@ -199,9 +199,10 @@ impl Authenticator {
         }
     }
 
-    /// A key that has not worked here, or not lately. It is looked up at once if its address is not
-    /// known here for keys that did not work; else it is taken for another one of these first, and
-    /// looked up while there have not been too many.
+    /// A key that has not worked here, or not lately. It is looked up only while its address has not
+    /// shown too many keys, on all replicas, that did not work. At an address that is known here for
+    /// these it is taken for another one until it is found; at others it is only asked whether there
+    /// is room, so that who starts to use many keys at once is not held up by them.
     async fn first_seen(
         &self,
         text: &str,
@@ -216,16 +217,16 @@ impl Authenticator {
         }
         let address = subject(address);
         let failed_at = self.failing.get(&address);
-        let counted = match failed_at {
-            Some(at) if now.since(at) < REMEMBERED_FOR => {
-                let counted = self.limiter.count_subject(&address, now).await;
-                if !counted.allowed {
-                    return Err(Refused { why: Refusal::TooMany, counted: Some(counted) });
-                }
-                Some(counted)
-            }
-            _ => None,
+        let is_failing = failed_at.is_some_and(|at| now.since(at) < REMEMBERED_FOR);
+        let asked = if is_failing {
+            self.limiter.count_subject(&address, now).await
+        } else {
+            self.limiter.peek_subject(&address, now).await
         };
+        if !asked.allowed {
+            return Err(Refused { why: Refusal::TooMany, counted: Some(asked) });
+        }
+        let counted = is_failing.then_some(asked);
         let found = self.look_up(key.id(), digest, now).await;
         if matches!(found, Err(Refusal::Invalid)) {
             self.unknown.insert(digest.0, now);

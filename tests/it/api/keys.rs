@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use punctual::accounts::{Authenticator, Presented, RateLimiter};
+use punctual::accounts::{Authenticator, Presented, RateLimiter, Refusal};
 use punctual::domain::KeyId;
 use punctual::domain::audit::Author;
 use punctual::domain::key::ApiKey;
@@ -183,9 +183,38 @@ async fn an_address_that_shows_many_wrong_keys_is_stopped_before_any_look_up() {
     assert_eq!(elsewhere.status, 503, "another address still reaches the store");
 }
 
+/// Whichever replica it has shown them to.
+#[tokio::test]
+async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
+    let service = Service::start().await;
+    let limits = RateLimits { per_minute: 3, per_hour: 100 };
+    let replica = || {
+        let limiter = RateLimiter::new(service.queue.clone(), limits);
+        let (store, clock) = (service.store.clone(), service.clock.clone());
+        Authenticator::new(store, limiter, clock, Arc::default())
+    };
+    let (one, two) = (replica(), replica());
+    let address = IpAddr::from([192, 0, 2, 7]);
+    for _ in 0..3 {
+        let decision = one.admit(Presented::Text("wrong"), address).await;
+        assert!(matches!(decision.outcome, Err(Refusal::Invalid)), "{:?}", decision.outcome);
+    }
+    let known = one.admit(Presented::Text(&service.key), IpAddr::from([192, 0, 2, 8])).await;
+    assert!(known.outcome.is_ok(), "{:?}", known.outcome);
+    service.store.close().await;
+    let unknown = ApiKey::new(KeyId::new(super::harness::START, 1), |bytes| bytes.fill(1));
+    let admit = async |address| two.admit(Presented::Text(unknown.reveal()), address).await.outcome;
+    let refused = admit(address).await;
+    assert!(matches!(refused, Err(Refusal::TooMany)), "{refused:?}");
+    let elsewhere = admit(IpAddr::from([192, 0, 2, 9])).await;
+    assert!(matches!(elsewhere, Err(Refusal::Store(_))), "{elsewhere:?}");
+    let works = one.admit(Presented::Text(&service.key), address).await.outcome;
+    assert!(works.is_ok(), "a key that is known is not counted for its address: {works:?}");
+}
+
 /// One that is far away, as Redis can be.
 #[tokio::test]
-async fn a_call_asks_the_shared_counters_once() {
+async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
     let service = Service::start().await;
     let queue = Arc::new(AwayQueue::default());
     let limiter = RateLimiter::new(queue.clone(), RateLimits { per_minute: 4, per_hour: 100 });
@@ -194,13 +223,17 @@ async fn a_call_asks_the_shared_counters_once() {
     let unknown = ApiKey::new(KeyId::new(super::harness::START, 1), |bytes| bytes.fill(1));
     let mistaken = ApiKey::new(KeyId::new(super::harness::START, 2), |bytes| bytes.fill(2));
     let address = IpAddr::from([192, 0, 2, 1]);
-    // New, known, of nobody, of nobody as is known, of nobody at an address that is known.
-    for text in
-        [&service.key, &service.key, "x", unknown.reveal(), unknown.reveal(), mistaken.reveal()]
-    {
+    for (text, times, why) in [
+        (&*service.key, 2, "one that must be looked up needs its address's allowance first"),
+        (&service.key, 1, "it is known"),
+        ("x", 1, "it has not the form of a key"),
+        (unknown.reveal(), 1, "it counts for its address, which is known by now"),
+        (unknown.reveal(), 1, "it is known not to work"),
+        (mistaken.reveal(), 1, "as the first one"),
+    ] {
         queue.asked.store(0, Ordering::Relaxed);
         authenticator.admit(Presented::Text(text), address).await;
-        assert_eq!(queue.asked.load(Ordering::Relaxed), 1, "{text}");
+        assert_eq!(queue.asked.load(Ordering::Relaxed), times, "{why}");
     }
     // What a key at such an address has taken is given back.
     let other = service.stranger().await;
