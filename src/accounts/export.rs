@@ -8,8 +8,8 @@ use crate::domain::key::KeyRecord;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, JobId};
 use crate::store::{
-    Account, AuditEntry, AuditQuery, Invitation, JobQuery, Member, ScheduleQuery, ScheduleSort,
-    SortField, SortValue, StoredSkip, StoredVersion,
+    Account, AuditEntry, AuditQuery, Invitation, JobQuery, KnownSecret, Member, ScheduleQuery,
+    ScheduleSort, SortField, SortValue, StoredMonth, StoredSkip, StoredVersion,
 };
 
 /// How many rows are read at once that are small, or that a page of texts bounds.
@@ -22,7 +22,7 @@ const PAGE_BYTES: usize = 4 << 20;
 const JOBS_AT_ONCE: usize = 8;
 
 /// One thing that an account has. There is no secret in it but what the account's own requests
-/// carry: of keys and invitations no digest.
+/// carry or are signed with: of keys and invitations no digest.
 #[derive(Clone, Debug)]
 pub enum Exported {
     /// The account itself.
@@ -33,6 +33,10 @@ pub enum Exported {
     Invitation(Invitation),
     /// A key.
     Key(KeyRecord),
+    /// A secret that requests are signed with.
+    SigningSecret(KnownSecret),
+    /// How many jobs were counted in a month.
+    Month(StoredMonth),
     /// A schedule as it stands.
     Schedule(Box<Schedule>),
     /// How a schedule was defined, for a time.
@@ -67,6 +71,9 @@ impl Accounts {
         let invitations = store.invitations(id, self.clock.now()).await?;
         invitations.into_iter().map(Exported::Invitation).try_for_each(&mut *sink)?;
         store.keys(id).await?.into_iter().map(Exported::Key).try_for_each(&mut *sink)?;
+        let secrets = store.signing_secrets(id).await?;
+        secrets.into_iter().map(Exported::SigningSecret).try_for_each(&mut *sink)?;
+        store.months(id).await?.into_iter().map(Exported::Month).try_for_each(&mut *sink)?;
         self.export_schedules(id, sink).await?;
         self.export_versions(id, sink).await?;
         self.export_jobs(id, sink).await?;

@@ -7,8 +7,9 @@ use super::jobs::JobWithAttempts;
 use super::schedules::{ScheduleRecord, SkipRecord};
 use crate::accounts::Exported;
 use crate::domain::key::KeyRecord;
+use crate::domain::schedule::UnreadableFields;
 use crate::domain::{ScheduleId, Timestamp, VersionId};
-use crate::store::{Account, Invitation, Member, StoredVersion};
+use crate::store::{Account, Invitation, KnownSecret, Member, StoredMonth, StoredVersion};
 
 /// A line: what it is about, and that.
 #[derive(Serialize)]
@@ -16,6 +17,9 @@ struct Line<T> {
     kind: &'static str,
     #[serde(flatten)]
     record: T,
+    /// What of it is there and cannot be decrypted, and is `null` therefore.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<&'static str>,
 }
 
 /// One line of JSON, without its end: an object whose `kind` says what it is about.
@@ -25,9 +29,20 @@ pub fn line(exported: Exported) -> String {
         Exported::Member(member) => text("member", MemberLine::from(member)),
         Exported::Invitation(invitation) => text("invitation", InvitationLine::from(invitation)),
         Exported::Key(key) => text("key", KeyLine::from(key)),
-        Exported::Schedule(schedule) => text("schedule", ScheduleRecord::from(*schedule)),
-        Exported::Version(version) => text("version", VersionLine::from(*version)),
-        Exported::Job(job, attempts) => text("job", JobWithAttempts::new(*job, attempts)),
+        Exported::SigningSecret(secret) => {
+            let lost = secret.secret.is_none().then_some("secret");
+            partly("signing_secret", lost.into_iter().collect(), SecretLine::from(secret))
+        }
+        Exported::Month(month) => text("month", MonthLine::from(month)),
+        Exported::Schedule(schedule) => {
+            partly("schedule", fields(schedule.unreadable), ScheduleRecord::from(*schedule))
+        }
+        Exported::Version(version) => {
+            partly("version", fields(version.unreadable), VersionLine::from(*version))
+        }
+        Exported::Job(job, attempts) => {
+            partly("job", fields(job.unreadable), JobWithAttempts::new(*job, attempts))
+        }
         Exported::Skip(stored) => {
             text("skip", SkipLine { schedule_id: stored.schedule, skip: stored.skip.into() })
         }
@@ -36,7 +51,16 @@ pub fn line(exported: Exported) -> String {
 }
 
 fn text(kind: &'static str, record: impl Serialize) -> String {
-    serde_json::to_string(&Line { kind, record }).expect("a record is made of texts and numbers")
+    partly(kind, Vec::new(), record)
+}
+
+fn partly(kind: &'static str, unreadable: Vec<&'static str>, record: impl Serialize) -> String {
+    let line = Line { kind, record, unreadable };
+    serde_json::to_string(&line).expect("a record is made of texts and numbers")
+}
+
+fn fields(UnreadableFields { body, headers }: UnreadableFields) -> Vec<&'static str> {
+    [(body, "body"), (headers, "headers")].iter().filter(|one| one.0).map(|one| one.1).collect()
 }
 
 #[derive(Serialize)]
@@ -120,6 +144,40 @@ impl From<KeyRecord> for KeyLine {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+struct SecretLine {
+    id: String,
+    secret: Option<String>,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+}
+
+impl From<KnownSecret> for SecretLine {
+    fn from(known: KnownSecret) -> Self {
+        let KnownSecret { id, secret, created_at, expires_at } = known;
+        let secret = secret.map(|secret| secret.reveal().to_string());
+        Self { id: id.to_string(), secret, created_at, expires_at }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MonthLine {
+    /// As in 2026-11.
+    month: String,
+    jobs: u64,
+    quota_exhausted_at: Option<Timestamp>,
+}
+
+impl From<StoredMonth> for MonthLine {
+    fn from(stored: StoredMonth) -> Self {
+        let StoredMonth { month, reserved, exhausted_at } = stored;
+        let month = format!("{:04}-{:02}", month / 100, month % 100);
+        Self { month, jobs: reserved, quota_exhausted_at: exhausted_at }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct VersionLine {
     id: VersionId,
     schedule_id: ScheduleId,
@@ -139,7 +197,7 @@ struct VersionLine {
 
 impl From<StoredVersion> for VersionLine {
     fn from(version: StoredVersion) -> Self {
-        let StoredVersion { id, schedule, definition, created_at, retired_at } = version;
+        let StoredVersion { id, schedule, definition, created_at, retired_at, .. } = version;
         Self {
             id,
             schedule_id: schedule,

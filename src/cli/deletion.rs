@@ -15,6 +15,11 @@ use crate::store::{Account, DeletedAccount};
 
 /// How often it is counted what is left.
 const EVERY: Duration = Duration::from_secs(1);
+/// After how long without a change it is said that no server seems to remove anything: they look for
+/// deleted accounts every 5 seconds.
+const STILL: Duration = Duration::from_secs(8);
+/// What to do who does not wait.
+const LATER: &str = "`punctual account list --deleted` shows when nothing is left.";
 
 /// An account to delete.
 #[derive(Args, Debug)]
@@ -41,12 +46,20 @@ pub(super) async fn run(args: &DeletionArgs) -> Result<(), CliError> {
     let name = &account.name;
     if args.no_wait {
         return output::print(&format!(
-            "{name} is deleted; servers refuse its keys within 5 seconds and remove the rest\n"
+            "{name} is deleted; servers refuse its keys within 5 seconds and remove the rest. {LATER}\n"
         ));
     }
     output::complain(&format!("{name} is deleted; a server removes what it had"));
-    let rows = wait(&accounts, &account).await?;
-    output::print(&format!("{name} is deleted, and its {rows} rows are gone\n"))
+    tokio::select! {
+        waited = wait(&accounts, &account) => {
+            let rows = waited?;
+            output::print(&format!("{name} is deleted, and its {rows} rows are gone\n"))
+        }
+        // Only the waiting ends. That there are no signals here is no reason to end it.
+        Ok(()) = tokio::signal::ctrl_c() => {
+            output::print(&format!("{name} is deleted; servers remove the rest. {LATER}\n"))
+        }
+    }
 }
 
 /// Lets the name be typed again: there is no way back.
@@ -71,15 +84,34 @@ fn ask(account: &Account) -> Result<(), CliError> {
 async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
     let clock = Clock::system();
     let mut meter = Meter::new(clock.clone());
-    let left = async || accounts.rows_left(account).await.map_err(refused);
+    let left = async || {
+        accounts.rows_left(account).await.map_err(|error| {
+            let name = &account.name;
+            CliError::failed(format!(
+                "{name} is deleted and servers go on removing what it had, but how much is left \
+                 cannot be told: {error}. {LATER}"
+            ))
+        })
+    };
     let mut total = left().await?;
     let mut now = total;
+    let mut still_since = Some(clock.monotonic());
     while now > 0 {
         // Counting stops somewhere, and what was under way may still have been written.
         total = total.max(now);
         meter.show("removing", total - now, total);
+        if still_since.is_some_and(|since| clock.monotonic() - since >= STILL) {
+            output::complain(
+                "nothing is removed: no server seems to run. It goes on as soon as one does \
+                 (`punctual serve`); Ctrl-C ends the waiting only",
+            );
+            still_since = None;
+        }
         clock.sleep(EVERY).await;
-        now = left().await?;
+        let before = std::mem::replace(&mut now, left().await?);
+        if now < before {
+            still_since = Some(clock.monotonic());
+        }
     }
     meter.clear();
     Ok(total)

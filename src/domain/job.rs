@@ -10,6 +10,7 @@
 use super::method::HttpMethod;
 use super::names::names;
 use super::outcome::{ErrorCode, Timings};
+use super::unreadable::UnreadableFields;
 use super::{JobId, ScheduleId, Timestamp};
 
 names! {
@@ -74,6 +75,8 @@ pub struct Job {
     pub body: Option<String>,
     /// The request's headers.
     pub headers: Option<String>,
+    /// What of these is missing.
+    pub unreadable: UnreadableFields,
     /// The last response's status code.
     pub status_code: Option<u16>,
     /// The last response's body, as far as it is kept.

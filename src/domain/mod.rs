@@ -26,6 +26,7 @@ pub mod status_codes;
 pub mod ticket;
 pub mod time;
 pub mod token;
+mod unreadable;
 pub mod user;
 
 pub use id::{

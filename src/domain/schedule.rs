@@ -5,6 +5,7 @@ use super::names::names;
 use super::{ScheduleId, Timestamp, VersionId};
 
 pub use super::method::HttpMethod;
+pub use super::unreadable::UnreadableFields;
 
 names! {
     /// What a tick does while a job of an earlier tick has not finished.
@@ -69,15 +70,6 @@ pub struct Definition {
     pub expected_status_codes: Option<String>,
     /// Whether requests carry the account's signature.
     pub sign_requests: bool,
-}
-
-/// Which secrets of a schedule are stored in a way that cannot be read back, and are absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UnreadableFields {
-    /// The body.
-    pub body: bool,
-    /// The headers.
-    pub headers: bool,
 }
 
 /// A schedule as it stands.

@@ -107,7 +107,8 @@ impl Start {
         for claimed in taken {
             let Some(slot) = self.slots.remove(&claimed.job) else { continue };
             self.observe_lag(&claimed);
-            let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
+            let Claimed { job, attempt, account, .. } = claimed;
+            let (place, aborted) = shared.running.enter(job, attempt, Some(account));
             let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
@@ -130,7 +131,7 @@ impl Start {
 /// The end of an attempt that cannot be sent. No other would be different.
 fn fail(damaged: Unreadable, shared: &Shared) -> Ended {
     let Unreadable { job, attempt, failure } = damaged;
-    let (place, _) = shared.running.enter(job, attempt);
+    let (place, _) = shared.running.enter(job, attempt, None);
     let completion = Completion {
         job,
         attempt,

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use super::running::Abort;
 use crate::domain::JobId;
-use crate::store::Claim;
+use crate::store::{Aborts, Claim};
 
 /// How often cancellations are looked for; the contract gives 5 s for an abort.
 const EVERY: Duration = Duration::from_secs(2);
@@ -37,16 +37,17 @@ impl Renewer {
                 () = async { stopping.cancelled().await; self.shared.running.idle().await } => return,
             }
             if self.shared.running.len() > 0 {
-                self.abort_cancelled().await;
+                self.abort().await;
                 self.renew().await;
             }
         }
     }
 
-    async fn abort_cancelled(&self) {
-        match self.shared.store.cancelled().await {
-            Ok(jobs) => {
+    async fn abort(&self) {
+        match self.shared.store.aborts().await {
+            Ok(Aborts { jobs, accounts }) => {
                 self.shared.running.abort(&jobs, Abort::Cancelled);
+                self.shared.running.abort_of(&accounts, Abort::Cancelled);
             }
             Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
         }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::domain::JobId;
+use crate::domain::{AccountId, JobId};
 
 /// Why an attempt is ended before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abort {
-    /// A user cancelled the job.
+    /// A user cancelled the job, or its account was deleted.
     Cancelled,
     /// This replica stops.
     Released,
@@ -25,11 +25,24 @@ pub(super) struct Running {
 
 #[derive(Default)]
 struct Attempts {
-    /// How each can be aborted, unless it has been. After a claim was lost, the next attempt of the
-    /// same job may be here beside it.
-    entries: BTreeMap<(JobId, u8), Option<oneshot::Sender<Abort>>>,
+    /// After a claim was lost, the next attempt of the same job may be here beside it.
+    entries: BTreeMap<(JobId, u8), Entry>,
     /// Set when all were aborted: what enters after that is, too.
     closed: Option<Abort>,
+}
+
+struct Entry {
+    /// Absent of one that cannot be sent: it ends at once.
+    account: Option<AccountId>,
+    /// How it can be aborted, unless it has been.
+    abort: Option<oneshot::Sender<Abort>>,
+}
+
+impl Entry {
+    /// Whether it was sending.
+    fn abort(&mut self, why: Abort) -> bool {
+        self.abort.take().is_some_and(|abort| abort.send(why).is_ok())
+    }
 }
 
 /// An attempt's place among those under way; dropping it takes it out, however it ended.
@@ -45,6 +58,7 @@ impl Running {
         self: &Arc<Self>,
         job: JobId,
         attempt: u8,
+        account: Option<AccountId>,
     ) -> (Place, oneshot::Receiver<Abort>) {
         let (abort, aborted) = oneshot::channel();
         let mut attempts = self.lock();
@@ -52,7 +66,7 @@ impl Running {
             Some(why) => abort.send(why).map_or(None, |()| None),
             None => Some(abort),
         };
-        attempts.entries.insert((job, attempt), abort);
+        attempts.entries.insert((job, attempt), Entry { account, abort });
         (Place { running: self.clone(), job, attempt }, aborted)
     }
 
@@ -71,17 +85,28 @@ impl Running {
         let mut attempts = self.lock();
         let of_job = |job: &JobId| {
             let own = attempts.entries.range_mut((*job, u8::MIN)..=(*job, u8::MAX));
-            own.filter_map(|(_, abort)| abort.take()?.send(why).ok()).count()
+            own.map(|(_, entry)| usize::from(entry.abort(why))).sum::<usize>()
         };
         jobs.iter().map(of_job).sum()
+    }
+
+    /// Aborts the attempts of these accounts.
+    pub(super) fn abort_of(&self, accounts: &[AccountId], why: Abort) {
+        if accounts.is_empty() {
+            return;
+        }
+        for entry in self.lock().entries.values_mut() {
+            if entry.account.is_some_and(|account| accounts.contains(&account)) {
+                entry.abort(why);
+            }
+        }
     }
 
     /// Aborts all, those too that are yet to enter; says how many were sending.
     pub(super) fn abort_all(&self, why: Abort) -> usize {
         let mut attempts = self.lock();
         attempts.closed = Some(why);
-        let all = attempts.entries.values_mut();
-        all.filter_map(|abort| abort.take()?.send(why).ok()).count()
+        attempts.entries.values_mut().map(|entry| usize::from(entry.abort(why))).sum()
     }
 
     /// Waits until there are none.
@@ -122,8 +147,8 @@ mod tests {
     #[test]
     fn two_attempts_of_a_job_are_two() {
         let running = Arc::new(Running::default());
-        let (first, mut late) = running.enter(job(), 1);
-        let (second, mut aborted) = running.enter(job(), 2);
+        let (first, mut late) = running.enter(job(), 1, None);
+        let (second, mut aborted) = running.enter(job(), 2, None);
         assert_eq!(running.all(), [(job(), 1), (job(), 2)], "both are renewed");
         drop(second);
         assert_eq!(running.all(), [(job(), 1)], "the first one still is");
@@ -136,10 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn the_attempts_of_an_account_are_aborted() {
+        let running = Arc::new(Running::default());
+        let [one, two] = [1, 2].map(|byte| AccountId::from_bytes([byte; 16]));
+        let (_first, mut of_one) = running.enter(job(), 1, Some(one));
+        let (_second, mut of_two) = running.enter(job(), 2, Some(two));
+        running.abort_of(&[], Abort::Cancelled);
+        running.abort_of(&[two], Abort::Cancelled);
+        assert_eq!(of_two.try_recv(), Ok(Abort::Cancelled));
+        assert!(of_one.try_recv().is_err());
+    }
+
+    #[test]
     fn what_enters_after_all_were_aborted_is_aborted() {
         let running = Arc::new(Running::default());
         assert_eq!(running.abort_all(Abort::Released), 0);
-        let (_place, mut aborted) = running.enter(job(), 1);
+        let (_place, mut aborted) = running.enter(job(), 1, None);
         assert_eq!(aborted.try_recv(), Ok(Abort::Released));
     }
 }

@@ -83,6 +83,16 @@ pub struct Renewed {
     pub busy: Vec<JobId>,
 }
 
+/// What executors are to abort, whoever runs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aborts {
+    /// The running jobs that users have cancelled.
+    pub jobs: Vec<JobId>,
+    /// The accounts that were deleted and are not gone yet: their running jobs, of which the rows may
+    /// be removed already.
+    pub accounts: Vec<AccountId>,
+}
+
 /// How an attempt ends for its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -185,8 +195,8 @@ pub trait ClaimStore: Send + Sync {
     /// Extends the claims of this executor on running jobs, without waiting for anybody.
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed>;
 
-    /// The running jobs that users have cancelled, of all executors.
-    async fn cancelled(&self) -> Result<Vec<JobId>>;
+    /// What executors are to abort.
+    async fn aborts(&self) -> Result<Aborts>;
 
     /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
     /// status, streak, active and held job). A run that began before the last one known does not

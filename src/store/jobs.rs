@@ -57,7 +57,7 @@ pub enum Retried {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// A waiting job has ended; a running one will have no further attempt, and its executor
-    /// finds it in `ClaimStore::cancelled`. Tickets are of a held job that may start now.
+    /// finds it in `ClaimStore::aborts`. Tickets are of a held job that may start now.
     Done(Vec<Ticket>),
     /// The account has no such job.
     NotFound,

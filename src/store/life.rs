@@ -9,9 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::FromRow;
 
-use super::rows::StoreRow;
+use super::rows::{StoreRow, number};
 use super::{Result, Write};
-use crate::domain::schedule::{Definition, Skip};
+use crate::domain::schedule::{Definition, Skip, UnreadableFields};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 
@@ -70,8 +70,10 @@ pub struct StoredVersion {
     pub id: VersionId,
     /// Of which schedule it is, or was.
     pub schedule: ScheduleId,
-    /// What it says; a secret that cannot be read back is absent.
+    /// What it says.
     pub definition: Definition,
+    /// What of it is missing.
+    pub unreadable: UnreadableFields,
     /// When it was made.
     pub created_at: Timestamp,
     /// Since when no schedule uses it.
@@ -84,6 +86,7 @@ impl<R: StoreRow> FromRow<'_, R> for StoredVersion {
             id: row.read("id")?,
             schedule: row.read("schedule_id")?,
             definition: Definition::from_row(row)?,
+            unreadable: UnreadableFields::default(),
             created_at: row.read("created_at")?,
             retired_at: row.read("retired_at")?,
         })
@@ -113,6 +116,27 @@ impl<R: StoreRow> FromRow<'_, R> for StoredSkip {
     }
 }
 
+/// How many jobs an account has used up of a month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredMonth {
+    /// Its number (UTC): `year * 100 + month`.
+    pub month: i64,
+    /// How many jobs were reserved.
+    pub reserved: u64,
+    /// When they were found used up.
+    pub exhausted_at: Option<Timestamp>,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for StoredMonth {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            month: row.read("month")?,
+            reserved: number::<i64, _>(row, "reserved")?,
+            exhausted_at: row.read("exhausted_at")?,
+        })
+    }
+}
+
 /// What accounts have, whole, and their end.
 #[async_trait]
 pub trait LifeStore: Send + Sync {
@@ -131,6 +155,9 @@ pub trait LifeStore: Send + Sync {
         after: Option<SkipPlace>,
         limit: u32,
     ) -> Result<Vec<StoredSkip>>;
+
+    /// The months of an account of which the jobs were counted, in order.
+    async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>>;
 
     /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
     /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`].
@@ -204,6 +231,9 @@ pub(in crate::store) const VERSIONS: &str = "
 pub(in crate::store) const SKIPS: &str = "
     SELECT id, schedule_id, first_tick, last_tick, count, reason FROM skips
     WHERE account_id = $1 AND (first_tick, id) > ($2, $3) ORDER BY first_tick, id LIMIT $4";
+/// Account.
+pub(in crate::store) const MONTHS: &str = "
+    SELECT month, reserved, exhausted_at FROM account_months WHERE account_id = $1 ORDER BY month";
 /// Before all skips.
 pub(in crate::store) const FIRST_SKIP: SkipPlace = (Timestamp::from_millis(i64::MIN), i64::MIN);
 /// Before all versions.
@@ -212,6 +242,8 @@ pub(in crate::store) const FIRST_VERSION: VersionId = VersionId::from_bytes([0; 
 /// Account, present instant.
 pub(in crate::store) const GONE: &str =
     "UPDATE deleted_accounts SET gone_at = $2 WHERE id = $1 AND gone_at IS NULL";
+/// The accounts that are not gone yet.
+pub(in crate::store) const GOING: &str = "SELECT id FROM deleted_accounts WHERE gone_at IS NULL";
 /// Account.
 pub(in crate::store) const DELETED_AT: &str =
     "SELECT deleted_at FROM deleted_accounts WHERE id = $1 AND gone_at IS NULL";

@@ -68,15 +68,17 @@ pub use accounts::{
 };
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
 pub use claims::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, ExpiredClaim, Fate,
-    Locked, Renewed, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId,
+    ExpiredClaim, Fate, Locked, Renewed, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
-pub use life::{DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredSkip, StoredVersion};
+pub use life::{
+    DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+};
 pub use quotas::{Granted, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,

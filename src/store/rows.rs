@@ -269,6 +269,7 @@ impl<R: StoreRow> FromRow<'_, R> for Job {
             endpoint: row.read("endpoint")?,
             body: row.read("body")?,
             headers: row.read("headers")?,
+            unreadable: UnreadableFields::default(),
             status_code: some_number::<i32, _>(row, "status_code")?,
             response: row.read("response")?,
             response_headers: row.read("response_headers")?,

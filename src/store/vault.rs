@@ -57,15 +57,17 @@ impl Vault {
         schedule.unreadable = lost.unwrap_or_default();
     }
 
-    /// Opens what was read of a job. What does not open is absent.
+    /// Opens what was read of a job. What does not open is absent, and said to be so.
     pub(in crate::store) fn open_job(&self, account: AccountId, version: VersionId, job: &mut Job) {
-        _ = self.open(account, version, &mut job.body, &mut job.headers);
+        let lost = self.open(account, version, &mut job.body, &mut job.headers);
+        job.unreadable = lost.unwrap_or_default();
     }
 
-    /// Opens what was read of a version. What does not open is absent.
+    /// Opens what was read of a version. What does not open is absent, and said to be so.
     pub(in crate::store) fn open_version(&self, account: AccountId, version: &mut StoredVersion) {
         let Definition { body, headers, .. } = &mut version.definition;
-        _ = self.open(account, version.id, body, headers);
+        let lost = self.open(account, version.id, body, headers);
+        version.unreadable = lost.unwrap_or_default();
     }
 
     /// Opens what was claimed; a job whose request does not open, or what that is to be signed

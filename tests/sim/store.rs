@@ -15,15 +15,15 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
-    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount, DueEntry,
-    Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage,
-    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, LifeStore, Locked,
-    NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
-    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
-    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
-    StoreError, StoreErrorKind, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage,
-    Wanted, Write,
+    Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
+    Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
+    DueEntry, Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore,
+    JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, LifeStore,
+    Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation,
+    Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
+    SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace,
+    SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered,
+    Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -111,7 +111,7 @@ gated! { FiringStore:
 gated! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
-    fn cancelled(&self) -> Vec<JobId>;
+    fn aborts(&self) -> Aborts;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
     {
@@ -204,6 +204,7 @@ gated! { LifeStore:
         -> Vec<StoredVersion>;
     fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
         -> Vec<StoredSkip>;
+    fn months(&self, account: AccountId) -> Vec<StoredMonth>;
     fn delete_account(&self, write: &Write) -> bool;
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;

@@ -16,11 +16,12 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
+use crate::store::life::GOING;
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
-    Result, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked,
+    Renewed, Result, Unreadable,
 };
 
 impl FromRow<'_, PgRow> for ExpiredClaim {
@@ -175,12 +176,14 @@ impl ClaimStore for PostgresStore {
             .await
     }
 
-    async fn cancelled(&self) -> Result<Vec<JobId>> {
+    async fn aborts(&self) -> Result<Aborts> {
         self.executor
-            .run("cancelled", Within::AllDays, |connection| {
+            .run("aborts", Within::AllDays, |connection| {
                 Box::pin(async move {
                     let query = "SELECT id FROM jobs WHERE stop = 2 AND status = 1";
-                    Ok(sqlx::query_scalar(query).fetch_all(connection).await?)
+                    let jobs = sqlx::query_scalar(query).fetch_all(&mut *connection).await?;
+                    let accounts = sqlx::query_scalar(GOING).fetch_all(connection).await?;
+                    Ok(Aborts { jobs, accounts })
                 })
             })
             .await

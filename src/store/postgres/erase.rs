@@ -11,11 +11,12 @@ use super::{PostgresStore, Within};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
-    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, NOTE, ROWS_COUNTED,
-    SETTLED, SKIPS, VERSIONS, count_rows,
+    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, MONTHS, NOTE,
+    ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, count_rows,
 };
 use crate::store::{
-    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredSkip, StoredVersion, Write,
+    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+    Write,
 };
 
 #[async_trait]
@@ -51,6 +52,15 @@ impl LifeStore for PostgresStore {
                     let query = sqlx::query_as(SKIPS).bind(account).bind(first).bind(id);
                     Ok(query.bind(i64::from(limit)).fetch_all(connection).await?)
                 })
+            })
+            .await
+    }
+
+    async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>> {
+        self.api
+            .run("months", Within::Statement, move |connection| {
+                let query = sqlx::query_as(MONTHS).bind(account);
+                Box::pin(async move { Ok(query.fetch_all(connection).await?) })
             })
             .await
     }

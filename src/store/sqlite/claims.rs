@@ -18,10 +18,11 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::claims::FIRST;
 use crate::store::damage::{Damage, Kept, unreadable};
+use crate::store::life::GOING;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked, Renewed,
-    Result, StoreErrorKind, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked,
+    Renewed, Result, StoreErrorKind, Unreadable,
 };
 
 impl FromRow<'_, SqliteRow> for ExpiredClaim {
@@ -121,12 +122,17 @@ impl ClaimStore for SqliteStore {
         .await
     }
 
-    async fn cancelled(&self) -> Result<Vec<JobId>> {
+    async fn aborts(&self) -> Result<Aborts> {
         let query = sqlx::query_as(
             "SELECT id FROM jobs INDEXED BY jobs_cancelled WHERE stop = 2 AND status = 1",
         );
-        let jobs: Vec<(JobId,)> = self.readers.all(query).await.map_err(failed_in("cancelled"))?;
-        Ok(jobs.into_iter().map(|(job,)| job).collect())
+        let jobs: Vec<(JobId,)> = self.readers.all(query).await.map_err(failed_in("aborts"))?;
+        let going = self.readers.all(sqlx::query_as(GOING)).await;
+        let accounts: Vec<(AccountId,)> = going.map_err(failed_in("aborts"))?;
+        Ok(Aborts {
+            jobs: jobs.into_iter().map(|(job,)| job).collect(),
+            accounts: accounts.into_iter().map(|(account,)| account).collect(),
+        })
     }
 
     /// Writes take turns, so nobody else holds a row.

@@ -11,11 +11,12 @@ use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
-    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, NOTE, ROWS_COUNTED,
-    SETTLED, SKIPS, VERSIONS, count_rows,
+    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, MONTHS, NOTE,
+    ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, count_rows,
 };
 use crate::store::{
-    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredSkip, StoredVersion, Write,
+    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+    Write,
 };
 
 #[async_trait]
@@ -43,6 +44,11 @@ impl LifeStore for SqliteStore {
         let (first, id) = after.unwrap_or(FIRST_SKIP);
         let query = sqlx::query_as(SKIPS).bind(account).bind(first).bind(id).bind(limit);
         self.readers.all(query).await.map_err(failed_in("skips_of"))
+    }
+
+    async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>> {
+        let query = sqlx::query_as(MONTHS).bind(account);
+        self.readers.all(query).await.map_err(failed_in("months"))
     }
 
     async fn delete_account(&self, write: &Write) -> Result<bool> {

@@ -201,7 +201,7 @@ async fn a_waiting_job_is_cancelled_at_once_and_a_running_one_soon() {
     let (_, running) = service.job().await;
     begin(&service, &running).await;
     assert_eq!(cancel(&running).await.ok()["status"], "RUNNING");
-    let cancelled = service.store.cancelled().await.expect("read");
+    let cancelled = service.store.aborts().await.expect("read").jobs;
     assert_eq!(cancelled, [running.parse().expect("an id")]);
     cancel(&JobId::new(START, 3).to_string()).await.not_found("Job not found");
 }

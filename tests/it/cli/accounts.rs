@@ -1,6 +1,9 @@
 //! Accounts and keys.
 
-use super::{complaint, folder, result, run};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::{Done, complaint, folder, punctual, result, run};
 
 #[test]
 fn an_account_and_its_keys() {
@@ -139,6 +142,30 @@ fn an_account_has_ten_keys_at_most() {
     }
     let refused = complaint(path, &["key", "create", "--account", "alice"], 1);
     assert!(refused.contains("10 keys"), "{refused}");
+}
+
+/// Without a server that removes anything.
+#[test]
+fn waiting_for_an_account_to_be_gone_can_be_ended() {
+    let folder = folder();
+    let path = folder.path();
+    result(path, &["account", "create", "alice"]);
+    let mut command = punctual(path, &["account", "delete", "alice", "--yes"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut lines = lines.map(|line| line.expect("UTF-8"));
+    let said = lines.next().expect("a line");
+    assert_eq!(said, "alice is deleted; a server removes what it had");
+    let said = lines.find(|line| !line.starts_with("removing")).expect("a line");
+    assert!(said.contains("no server seems to run"), "{said}");
+    let mut kill = Command::new("kill");
+    let killed = kill.args(["-s", "INT", &child.id().to_string()]).status();
+    assert!(killed.expect("there is kill").success());
+    let done = Done::from(child.wait_with_output().expect("ended"));
+    assert_eq!(done.status, Some(0), "the account is deleted: {}", done.err);
+    assert!(done.out.starts_with("alice is deleted; servers remove the rest."), "{}", done.out);
+    let deleted = result(path, &["account", "list", "--deleted"]);
+    assert!(deleted.contains("alice"), "{deleted}");
 }
 
 #[test]

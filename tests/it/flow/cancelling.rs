@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::end;
 use crate::harness::app::Service;
+use crate::harness::recorder::Hit;
 use crate::harness::wait::until;
 
 /// Within this time the contract wants a running attempt to be aborted.
@@ -45,6 +46,29 @@ async fn a_running_attempt_is_aborted() {
     let schedule = service.api.get(&format!("/v1/schedules/{schedule}")).await;
     let data = schedule.data();
     assert_eq!((&data["consecutiveFailures"], &data["lastJobStatus"]), (&json!(0), &Value::Null));
+}
+
+/// Its rows may be removed before its attempts are aborted: nothing is left to cancel then.
+#[tokio::test]
+async fn the_attempts_of_a_deleted_account_are_aborted() {
+    let service = Service::start().await;
+    let stranger = service.stranger("second").await;
+    let others = stranger.run(&service.target.url("/hang"), json!({})).await;
+    service.api.run(&service.target.url("/hang"), json!({ "maxRetries": 3 })).await;
+    until("both are under way", async || (service.target.count() == 2).then_some(())).await;
+    let asked = Instant::now();
+    service.delete_account().await;
+    let ended = async || {
+        let of_others = |hit: &Hit| hit.job == others;
+        service.target.hits().into_iter().find(|hit| !of_others(hit))?.ended
+    };
+    let left = until("the target is left", ended).await;
+    assert!(left - asked < ABORTED_WITHIN, "{:?}", left - asked);
+    assert_eq!(service.target.hits_of(&others)[0].ended, None, "it goes on");
+    service.target.release();
+    let job = stranger.finished(&others).await;
+    assert_eq!(end(&job), ("SUCCESS", None, 1));
+    assert_eq!(service.target.count(), 2, "no further attempt");
 }
 
 #[tokio::test]

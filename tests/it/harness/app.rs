@@ -73,6 +73,13 @@ impl Service {
         self.api.with_key(&new_key(self.app(), name, UNLIMITED).await)
     }
 
+    /// Deletes the usual account.
+    pub async fn delete_account(&self) {
+        let accounts = self.app().accounts();
+        let account = accounts.named("first").await.expect("the usual one");
+        accounts.delete(Author::SERVICE, &account).await.expect("deleted");
+    }
+
     /// Another key of the same account.
     pub async fn second_key(&self) -> String {
         let accounts = self.app().accounts();

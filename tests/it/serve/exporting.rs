@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
 
 use crate::harness::client::ApiClient;
 use crate::harness::process::{Installation, complaint};
@@ -82,10 +84,29 @@ async fn an_export_says_what_the_api_says() {
     assert_eq!(kinds["account"].len(), 1);
     assert_eq!(kinds["member"][0]["email"], "ann@example.com");
     assert_eq!(kinds["key"].len(), 1);
+    let shown = one.run(&["signing", "show", "--account", "first"]);
+    let secrets = &kinds["signing_secret"];
+    assert_eq!((secrets.len(), &secrets[0]["secret"]), (1, &json!(shown)), "in clear");
+    assert!(kinds.values().flatten().all(|record| record.get("unreadable").is_none()));
     let secret = one.key.rsplit('_').next().expect("a part");
     for absent in ["argon2", "digest", secret] {
         assert!(!text.contains(absent), "{absent}");
     }
+
+    // What was spoiled is said to be so; its own place is all that it opens at.
+    let options = SqliteConnectOptions::new().filename(one.file());
+    let mut beside: SqliteConnection = options.connect().await.expect("opened");
+    let spoil = "UPDATE schedule_versions SET body = headers WHERE retired_at IS NULL";
+    sqlx::query(spoil).execute(&mut beside).await.expect("spoiled");
+    let spoiled = by_kind(&one.run(&["account", "export", "first"]));
+    let is_marked = |record: &&Value| record["unreadable"] == json!(["body"]);
+    let marked = |kind: &str| spoiled[kind].iter().filter(is_marked).count();
+    assert_eq!((marked("schedule"), marked("version"), marked("job")), (3, 3, 0));
+    let marked = spoiled["schedule"].iter().find(is_marked).expect("one");
+    assert_eq!(
+        (&marked["body"], &marked["headers"]),
+        (&Value::Null, &kinds["version"][0]["headers"])
+    );
 
     // Printed, it is the same but for what it is about.
     let printed = one.run(&["account", "export", "first"]);

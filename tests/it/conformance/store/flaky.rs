@@ -20,16 +20,18 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
-    Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
-    Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
-    JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey,
-    NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried,
-    Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
-    ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind,
-    Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
+    Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
+    ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage,
+    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob,
+    NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result,
+    Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError,
+    StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
-use punctual::store::{DeletedAccount, Erased, LifeStore, SkipPlace, StoredSkip, StoredVersion};
+use punctual::store::{
+    DeletedAccount, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+};
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
@@ -236,7 +238,7 @@ flaky! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims
         => |lost, again| both(lost, again, claimed);
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
-    fn cancelled(&self) -> Vec<JobId>;
+    fn aborts(&self) -> Aborts;
     fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
@@ -359,6 +361,7 @@ flaky! { LifeStore:
         -> Vec<StoredVersion>;
     fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
         -> Vec<StoredSkip>;
+    fn months(&self, account: AccountId) -> Vec<StoredMonth>;
     fn delete_account(&self, write: &Write) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;

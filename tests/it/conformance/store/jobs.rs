@@ -115,20 +115,20 @@ pub async fn cancelling_a_running_one_lets_no_attempt_follow(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
     let claimed = w.claim(minute(1), &[job]).await.remove(0);
-    assert!(w.store.cancelled().await.expect("read").is_empty());
+    assert!(w.store.aborts().await.expect("read").jobs.is_empty());
     for _ in 0..2 {
         let cancelled = w.store.cancel_job(&w.write(soon(minute(1))), job).await.expect("cancel");
         assert_eq!(cancelled, Cancelled::Done(vec![]));
     }
     assert_eq!(w.status(job).await, JobStatus::Running);
-    assert_eq!(w.store.cancelled().await.expect("read"), [job]);
+    assert_eq!(w.store.aborts().await.expect("read").jobs, [job]);
     let end = w.completion(&claimed, Some(answered(503, b"")), End::Retry(failure(), minute(2)));
     assert!(w.commit(minute(2), &[end]).await.tickets.is_empty());
     let (job, attempts) = w.job_and_attempts(job).await;
     assert_eq!((job.status, job.error_code), (JobStatus::Failed, Some(ErrorCode::Cancelled)));
     assert_eq!((job.status_code, attempts[0].status_code), (Some(503), Some(503)));
     assert_eq!(attempts[0].error_code, Some(ErrorCode::HttpStatus));
-    assert!(w.store.cancelled().await.expect("read").is_empty());
+    assert!(w.store.aborts().await.expect("read").jobs.is_empty());
     let cancelled = w.store.cancel_job(&w.write(minute(3)), job.id).await.expect("cancel");
     assert_eq!(cancelled, Cancelled::Finished);
 }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use punctual::domain::call::{Once, OnceKey};
-use punctual::domain::schedule::SkipReason;
+use punctual::domain::plan::month_of;
+use punctual::domain::schedule::{SkipReason, UnreadableFields};
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
@@ -117,6 +118,19 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
 }
 
+pub async fn its_attempts_are_to_be_aborted_until_it_is_gone(w: &World) {
+    let (running, _) = fill(w).await;
+    let to_abort = async || w.store.aborts().await.expect("read").accounts;
+    assert_eq!(to_abort().await, []);
+    assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
+    assert_eq!(to_abort().await, [running.account]);
+    erase_all(w, w.account).await;
+    assert_eq!(to_abort().await, [running.account], "its rows are removed before");
+    let settled = minute(4).plus(SETTLED);
+    assert!(w.steady.erase(w.account, settled, 2).await.expect("erase").gone);
+    assert_eq!(to_abort().await, []);
+}
+
 pub async fn what_it_had_goes_in_small_batches(w: &World) {
     let (running, _) = fill(w).await;
     assert_eq!(w.store.erase(w.account, minute(4), 9).await.expect("erase"), Erased::default());
@@ -200,6 +214,7 @@ pub async fn versions_and_skips_are_read_in_pages(w: &World) {
     assert!(versions.is_sorted_by(|a, b| a.id < b.id));
     assert_eq!(versions.len(), 3);
     assert!(versions.iter().all(|version| version.definition == definition()), "opened");
+    assert!(versions.iter().all(|version| version.unreadable == UnreadableFields::default()));
     let retired = versions.iter().filter_map(|version| version.retired_at).collect::<Vec<_>>();
     assert_eq!(retired.len(), 2, "{retired:?}");
     let skips = w.store.skips_of(w.account, None, 9).await.expect("read");
@@ -208,4 +223,12 @@ pub async fn versions_and_skips_are_read_in_pages(w: &World) {
     let more = w.store.skips_of(w.account, Some(stored.place), 9).await.expect("read");
     assert_eq!(more, []);
     assert_eq!(w.store.skips_of(w.foreign, None, 9).await.expect("read"), []);
+    let months = w.store.months(w.account).await.expect("read");
+    let [month] = &months[..] else { panic!("{months:?}") };
+    assert_eq!((month.month, month.exhausted_at), (month_of(minute(3)), None));
+    assert_eq!(
+        month.reserved,
+        w.store.usage(w.account, minute(3)).await.expect("read").jobs_reserved.expect("counted")
+    );
+    assert_eq!(w.store.months(w.foreign).await.expect("read"), []);
 }

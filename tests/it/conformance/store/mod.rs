@@ -269,6 +269,7 @@ macro_rules! every_case {
             }
             life {
                 a_deleted_account_is_unusable_at_once,
+                its_attempts_are_to_be_aborted_until_it_is_gone,
                 what_it_had_goes_in_small_batches,
                 it_is_gone_when_nothing_can_follow,
                 accounts_of_others_stay_whole,

@@ -75,7 +75,7 @@ pub async fn a_cancel_and_an_end_agree(w: &World) {
         assert!(matches!(cancelled, Cancelled::Done(_) | Cancelled::Finished));
         assert_eq!(w.status(job).await, JobStatus::Success, "final");
     }
-    assert!(w.store.cancelled().await.expect("read").is_empty());
+    assert!(w.store.aborts().await.expect("read").jobs.is_empty());
 }
 
 pub async fn a_cancel_and_a_claim_agree(w: &World) {
@@ -90,7 +90,7 @@ pub async fn a_cancel_and_a_claim_agree(w: &World) {
             assert_eq!(w.status(job).await, JobStatus::Failed);
         } else {
             assert_eq!(w.status(job).await, JobStatus::Running);
-            assert_eq!(w.store.cancelled().await.expect("read"), [job]);
+            assert_eq!(w.store.aborts().await.expect("read").jobs, [job]);
             w.commit(minute(2), &[w.completion(&claimed[0], None, End::Succeeded)]).await;
         }
     }

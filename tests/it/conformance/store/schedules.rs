@@ -108,7 +108,7 @@ pub async fn deleting_lets_the_attempt_under_way_end(w: &World) {
     let claimed = w.claim(soon(minute(2)), &[first, second]).await;
     assert!(w.store.delete_schedule(&w.write(minute(3)), id).await.expect("delete"));
     assert_eq!(w.status(first).await, JobStatus::Running);
-    assert!(w.store.cancelled().await.expect("read").is_empty(), "no user has cancelled it");
+    assert!(w.store.aborts().await.expect("read").jobs.is_empty(), "no user has cancelled it");
     let ends = [End::Succeeded, End::Retry(failure(), minute(4))];
     let completions: Vec<_> =
         claimed.iter().zip(ends).map(|(claimed, end)| w.completion(claimed, None, end)).collect();

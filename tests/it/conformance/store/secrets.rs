@@ -69,6 +69,7 @@ pub async fn a_secret_opens_at_its_own_place_only(w: &World, spoil: impl AsyncFn
         assert_eq!((failure.code, failure.retryable), (ErrorCode::SecretUnreadable, false));
         let job = w.job(unreadable.job).await;
         assert_eq!(job.body, None);
+        assert!(job.unreadable.body, "it says so");
     }
     let schedule = w.read(moved).await;
     assert_eq!(schedule.unreadable, UnreadableFields { body: true, headers: false });
@@ -77,6 +78,9 @@ pub async fn a_secret_opens_at_its_own_place_only(w: &World, spoil: impl AsyncFn
         (None, definition().headers)
     );
     assert_eq!(w.read(swapped).await.unreadable, BOTH);
+    let versions = w.store.versions(w.account, None, 9).await.expect("read");
+    let lost = versions.iter().filter(|version| version.unreadable == BOTH);
+    assert_eq!(lost.map(|version| version.schedule).collect::<Vec<_>>(), [swapped]);
     let page = w.store.schedules(w.account, &every_schedule()).await.expect("list");
     assert_eq!(page.schedules.len(), 4);
     let readable = |id| page.schedules.iter().any(|one| one.id == id && one.unreadable != BOTH);
