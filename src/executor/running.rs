@@ -27,6 +27,8 @@ pub(super) struct Running {
 struct Attempts {
     /// After a claim was lost, the next attempt of the same job may be here beside it.
     entries: BTreeMap<(JobId, u8), Entry>,
+    /// How many batches are being fired whose attempts enter afterwards.
+    coming: usize,
     /// Set when all were aborted: what enters after that is, too.
     closed: Option<Abort>,
 }
@@ -52,22 +54,35 @@ pub(super) struct Place {
     attempt: u8,
 }
 
+/// Attempts that are yet to enter.
+pub(super) struct Coming(Arc<Running>);
+
 impl Running {
-    /// Puts an attempt in. The receiver is told when it shall be aborted.
+    /// Puts an attempt in; `None` if it is there already. The receiver is told when it shall be
+    /// aborted.
     pub(super) fn enter(
         self: &Arc<Self>,
         job: JobId,
         attempt: u8,
         account: Option<AccountId>,
-    ) -> (Place, oneshot::Receiver<Abort>) {
+    ) -> Option<(Place, oneshot::Receiver<Abort>)> {
         let (abort, aborted) = oneshot::channel();
         let mut attempts = self.lock();
+        if attempts.entries.contains_key(&(job, attempt)) {
+            return None;
+        }
         let abort = match attempts.closed {
             Some(why) => abort.send(why).map_or(None, |()| None),
             None => Some(abort),
         };
         attempts.entries.insert((job, attempt), Entry { account, abort });
-        (Place { running: self.clone(), job, attempt }, aborted)
+        Some((Place { running: self.clone(), job, attempt }, aborted))
+    }
+
+    /// Announces attempts that enter before what is returned is dropped.
+    pub(super) fn announce(self: &Arc<Self>) -> Coming {
+        self.lock().coming += 1;
+        Coming(self.clone())
     }
 
     /// How many there are.
@@ -113,7 +128,7 @@ impl Running {
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
-            if self.lock().entries.is_empty() {
+            if self.lock().is_idle() {
                 return;
             }
             notified.await;
@@ -125,12 +140,28 @@ impl Running {
     }
 }
 
+impl Attempts {
+    fn is_idle(&self) -> bool {
+        self.entries.is_empty() && self.coming == 0
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut attempts = self.running.lock();
         attempts.entries.remove(&(self.job, self.attempt));
-        if attempts.entries.is_empty() {
+        if attempts.is_idle() {
             self.running.idle.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let mut attempts = self.0.lock();
+        attempts.coming -= 1;
+        if attempts.is_idle() {
+            self.0.idle.notify_waiters();
         }
     }
 }
@@ -147,8 +178,9 @@ mod tests {
     #[test]
     fn two_attempts_of_a_job_are_two() {
         let running = Arc::new(Running::default());
-        let (first, mut late) = running.enter(job(), 1, None);
-        let (second, mut aborted) = running.enter(job(), 2, None);
+        let (first, mut late) = running.enter(job(), 1, None).expect("new");
+        let (second, mut aborted) = running.enter(job(), 2, None).expect("new");
+        assert!(running.enter(job(), 2, None).is_none(), "it runs already");
         assert_eq!(running.all(), [(job(), 1), (job(), 2)], "both are renewed");
         drop(second);
         assert_eq!(running.all(), [(job(), 1)], "the first one still is");
@@ -164,8 +196,8 @@ mod tests {
     fn the_attempts_of_an_account_are_aborted() {
         let running = Arc::new(Running::default());
         let [one, two] = [1, 2].map(|byte| AccountId::from_bytes([byte; 16]));
-        let (_first, mut of_one) = running.enter(job(), 1, Some(one));
-        let (_second, mut of_two) = running.enter(job(), 2, Some(two));
+        let (_first, mut of_one) = running.enter(job(), 1, Some(one)).expect("new");
+        let (_second, mut of_two) = running.enter(job(), 2, Some(two)).expect("new");
         running.abort_of(&[], Abort::Cancelled);
         running.abort_of(&[two], Abort::Cancelled);
         assert_eq!(of_two.try_recv(), Ok(Abort::Cancelled));
@@ -176,7 +208,7 @@ mod tests {
     fn what_enters_after_all_were_aborted_is_aborted() {
         let running = Arc::new(Running::default());
         assert_eq!(running.abort_all(Abort::Released), 0);
-        let (_place, mut aborted) = running.enter(job(), 1, None);
+        let (_place, mut aborted) = running.enter(job(), 1, None).expect("new");
         assert_eq!(aborted.try_recv(), Ok(Abort::Released));
     }
 }
