@@ -1,8 +1,10 @@
 //! Upkeep: health and the end of history.
 
 use async_trait::async_trait;
+use sqlx::FromRow;
 
 use super::Result;
+use super::rows::StoreRow;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
 
@@ -39,6 +41,20 @@ pub struct LedBy {
     pub epoch: Epoch,
     /// When it did.
     pub at: Timestamp,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ShardRecord {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let (replica, epoch): (Option<String>, Option<i64>) =
+            (row.read("replica")?, row.read("epoch")?);
+        let led = replica.zip(epoch).zip(row.read("led_at")?);
+        Ok(Self {
+            shard: row.read("shard")?,
+            led: led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at }),
+            due_since: row.read("due_since")?,
+            waiting_since: row.read("waiting_since")?,
+        })
+    }
 }
 
 /// Upkeep: health and the end of history.

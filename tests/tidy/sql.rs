@@ -15,7 +15,7 @@ const STORES: [&str; 2] = ["sqlite", "postgres"];
 
 /// The files whose statements work on batches of all accounts: the stages', pruning, copying a
 /// whole store, and sealing all its secrets anew.
-const BATCHES: [&str; 17] = [
+const BATCHES: [&str; 18] = [
     "batch",
     "claims",
     "commit",
@@ -29,6 +29,7 @@ const BATCHES: [&str; 17] = [
     "prune",
     "quotas",
     "runs",
+    "secret_rows",
     "secrets",
     "statements",
     "tickets",

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::PgConnection;
 
 use super::error::Outcome;
-use super::keys::{create_key, revoke_key, rotate_key};
+use super::key_changes::{create_key, revoke_key, rotate_key};
 use super::values::{count, key_from};
 use super::{PostgresStore, Within, account_changes, signing};
 use crate::domain::key::KeyRecord;

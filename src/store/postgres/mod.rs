@@ -72,7 +72,9 @@ mod firing;
 mod idempotency;
 mod job_list;
 mod jobs;
-mod keys;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../key_changes.rs"]
+mod key_changes;
 mod open;
 mod options;
 mod overlap;
@@ -82,11 +84,17 @@ mod pool;
 mod prune;
 mod quotas;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../removing.rs"]
+mod removing;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../reservations.rs"]
 mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../secret_rows.rs"]
+mod secret_rows;
 mod secrets;
 mod signing;
 mod skips;

@@ -44,19 +44,29 @@ mod halves;
 mod idempotency;
 mod job_list;
 mod jobs;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../key_changes.rs"]
+mod key_changes;
 mod lock;
 mod open;
 mod overlap;
 #[cfg(test)]
 mod plans;
+mod prune;
 mod quotas;
 mod readers;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../removing.rs"]
+mod removing;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../reservations.rs"]
 mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../secret_rows.rs"]
+mod secret_rows;
 mod secrets;
 mod signing;
 mod skips;

@@ -5,8 +5,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
 use super::{
-    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, quotas, runs,
-    schedule_list, tickets, upkeep,
+    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, prune, quotas,
+    runs, schedule_list, tickets,
 };
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
@@ -88,10 +88,10 @@ async fn sweeps_read_what_they_need_from_an_index() {
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
         (claims::EXPIRED, "jobs_unfinished (status=? AND wake_at<?)"),
-        (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
-        (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
-        (upkeep::OLD_JOBS, "_1 (id<?)"),
-        (upkeep::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
+        (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
+        (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
+        (prune::OLD_JOBS, "_1 (id<?)"),
+        (prune::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
         (
             crate::store::upkeep::PRUNE_ACCOUNT_SKIPS,
             "skips_account (account_id=? AND first_tick<?)",
