@@ -45,6 +45,7 @@ mod form;
 mod idempotency;
 mod jobs;
 mod life;
+mod months;
 mod paging;
 pub mod postgres;
 mod quotas;
@@ -77,7 +78,7 @@ pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use life::{DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredSkip, StoredVersion};
-pub use quotas::{Granted, QuotaStore, UsedUp, Wanted};
+pub use quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,

@@ -119,6 +119,7 @@ use sqlx::query::QueryAs;
 use sqlx::{PgConnection, Postgres};
 
 use super::damage::Damage;
+use super::months::Months;
 use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::Fault;
@@ -176,12 +177,13 @@ impl fmt::Debug for Settings {
 pub struct PostgresStore {
     settings: Arc<Settings>,
     api: Connections,
-    scheduler: Connections,
+    scheduler: Arc<Connections>,
     executor: Connections,
     /// The last instant that `prepare` was told, in milliseconds: how old a day is.
     present: AtomicI64,
     damage: Arc<Damage>,
     vault: Vault,
+    months: Months,
     tasks: Tasks,
 }
 
@@ -189,7 +191,7 @@ impl PostgresStore {
     /// Ends the work that was handed over and closes the connections. Later calls fail.
     pub async fn close(&self) {
         self.tasks.finish(CLOSE_GRACE).await;
-        for connections in [&self.api, &self.scheduler, &self.executor] {
+        for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.close().await;
         }
     }

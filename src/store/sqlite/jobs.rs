@@ -79,8 +79,8 @@ async fn create(
         if !query.fetch_one(&mut *connection).await? {
             return Ok(Triggered::NoSuchSchedule);
         }
-        if let Some(used_up) = quotas::take_one(connection, write, quota).await? {
-            return Ok(Triggered::UsedUp(used_up));
+        if let Some(refused) = quotas::take_one(connection, write, quota).await? {
+            return Ok(refused);
         }
     }
     let made = sqlx::query(
@@ -142,6 +142,7 @@ async fn retry(
         Triggered::Created(ticket) => ticket,
         Triggered::NoSuchSchedule => return Ok(Retried::ScheduleGone),
         Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
+        Triggered::Uncounted => return Ok(Retried::Uncounted),
     };
     audit::record_making(connection, write, Action::JobRetried, of, id).await?;
     Ok(Retried::Created(ticket))

@@ -95,6 +95,7 @@ pub use lock::ServerLock;
 
 use super::Result;
 use super::damage::Damage;
+use super::months::Months;
 use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::{Fault, Outcome};
@@ -134,10 +135,11 @@ pub struct SqliteStore {
     /// Whether this is the server that uses the file.
     locked: AtomicBool,
     writer: Writer,
-    readers: Readers,
+    readers: Arc<Readers>,
     tasks: Tasks,
     damage: Arc<Damage>,
     vault: Vault,
+    months: Months,
 }
 
 impl SqliteStore {

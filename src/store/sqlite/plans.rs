@@ -100,7 +100,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (crate::store::upkeep::PRUNE_KEYS, "api_keys_over (<expr><?)"),
         (audit::PRUNE, "(id<?)"),
         (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
-        (quotas::MADE, "jobs_account (account_id=? AND id>?)"),
+        (quotas::MADE, "jobs_account (account_id=? AND id>? AND id<?)"),
     ] {
         planner.expect(sql, index).await;
     }

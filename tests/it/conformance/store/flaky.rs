@@ -22,7 +22,7 @@ use punctual::domain::{
 use punctual::store::{
     Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate, Change,
     Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry, ExpiredClaim,
-    Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage, JobQuery,
+    Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, IdempotencyStore, JobPage, JobQuery,
     JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob, NewKey,
     NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result, Retried,
     Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
@@ -168,7 +168,8 @@ flaky! { AccountStore:
 
 flaky! { QuotaStore:
     // What was reserved by the call whose answer was lost is lost too.
-    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Grants;
+    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &Wanted) -> Option<Granted>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
     fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }

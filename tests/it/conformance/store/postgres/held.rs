@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Locked, Renewed, Reservation, Reserved, TickRange, Wanted,
+    Claimed, End, Fate, Fired, Firing, Grants, Locked, Renewed, Reservation, Reserved, TickRange,
+    Wanted,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -255,14 +257,74 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
     let hold = hold(&mut other, &format!("account_months WHERE account_id = '{account}'")).await;
     let wanted = both.map(|account| Wanted { account, quota: 9, jobs: 1 });
     let reserve = async || {
-        let granted = w.store.reserve_jobs(minute(1), 0, &wanted).await.expect("reserve");
-        granted.iter().map(|granted| granted.account).collect::<Vec<_>>()
+        let Grants { granted, held } =
+            w.store.reserve_jobs(minute(1), 0, &wanted).await.expect("ask");
+        (granted.iter().map(|granted| granted.account).collect::<Vec<_>>(), held)
     };
-    assert_eq!(timeout(AT_ONCE, reserve()).await.expect("at once"), [w.foreign]);
+    let expected = (vec![w.foreign], vec![w.account]);
+    assert_eq!(timeout(AT_ONCE, reserve()).await.expect("at once"), expected);
     let begun = timeout(AT_ONCE, w.store.begin_months(minute(1), &both)).await;
     begun.expect("at once").expect("there already");
+    let waited = timeout(MOMENT, w.store.await_jobs(minute(1), 0, &wanted[0])).await;
+    assert_eq!(waited.expect("not for long").expect("ask"), None);
+    let waits = w.store.await_jobs(minute(1), 0, &wanted[0]);
+    let lets_go = async {
+        live_for(AT_ONCE / 2).await;
+        hold.rollback().await.expect("roll back");
+    };
+    let (granted, ()) = tokio::join!(waits, lets_go);
+    assert_eq!(granted.expect("ask").expect("granted").jobs, 1, "as soon as it can be");
+    assert_eq!(reserve().await.0.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_busy_counter_gets_it() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
+    let account = uuid(w.account.to_bytes());
+    // Two take turns, so that it is never free.
+    let busy = (0..2).map(async |_| {
+        let mut other = database.beside().await;
+        loop {
+            let counter = format!("account_months WHERE account_id = '{account}'");
+            let held = hold(&mut other, &counter).await;
+            live_for(Duration::from_millis(30)).await;
+            held.commit().await.expect("commit");
+        }
+    });
+    let waits = async {
+        live_for(AT_ONCE).await;
+        let wanted = Wanted { account: w.account, quota: 99, jobs: 1 };
+        for _ in 0..5 {
+            let granted = w.store.await_jobs(minute(1), 0, &wanted).await.expect("ask");
+            assert_eq!(granted.map(|granted| granted.jobs), Some(1));
+        }
+    };
+    tokio::select! {
+        _ = join_all(busy) => {}
+        () = waits => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_takes_one_connection() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    run(&mut hold, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE").await;
+    let account = [w.account];
+    for _ in 0..20 {
+        let begun = w.store.begin_months(minute(1), &account);
+        assert!(timeout(Duration::from_millis(5), begun).await.is_err(), "it waits");
+    }
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let waiting: i64 = sqlx::query_scalar(waiting).fetch_one(&mut *hold).await.expect("read");
+    assert_eq!(waiting, 1, "not each of the calls");
     hold.rollback().await.expect("roll back");
-    assert_eq!(reserve().await.len(), 2);
+    w.store.begin_months(minute(1), &[w.account]).await.expect("count");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
