@@ -5,10 +5,13 @@ use sqlx::AssertSqlSafe;
 
 use super::Connection;
 use super::error::{Fault, Outcome};
-use super::secrets::{hold_keys, row_id};
+use super::secrets::{hold_keys, row_id, sealed_row};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Resealed, SealedTable, StoreErrorKind};
+
+/// How many rows are looked at in one statement.
+const ROWS: i64 = 50;
 
 pub(super) async fn proofs(connection: &mut Connection) -> Outcome<Vec<KeyProof>> {
     let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
@@ -62,6 +65,48 @@ pub(super) async fn stale(connection: &mut Connection, vault: &Vault) -> Outcome
     Ok(rows)
 }
 
+/// Whether there are secrets that need another key than the first one: stale ones, but for those
+/// that are to be abandoned because they cannot be opened.
+pub(super) async fn need_others(
+    connection: &mut Connection,
+    vault: &Vault,
+    abandon: bool,
+) -> Outcome<bool> {
+    if !abandon {
+        return Ok(stale(connection, vault).await? > 0);
+    }
+    for table in SealedTable::ALL {
+        let mut after = [0; 16];
+        loop {
+            let rows = stale_rows(connection, vault, table, after).await?;
+            let Some(last) = rows.last() else { break };
+            after = last.id;
+            if rows.iter().any(|row| vault.sealer.reseal(table, row).is_ok()) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The next rows of a table that have a secret which the first key has not sealed, by their ids.
+async fn stale_rows(
+    connection: &mut Connection,
+    vault: &Vault,
+    table: SealedTable,
+    after: [u8; 16],
+) -> Outcome<Vec<SealedRow>> {
+    let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("$1"));
+    let select = format!(
+        "SELECT id, account_id, {} FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3",
+        columns.join(", ")
+    );
+    let query = sqlx::query(AssertSqlSafe(select)).bind(vault.sealer.prefix());
+    let query = query.bind(row_id(after)).bind(ROWS);
+    let rows = query.fetch_all(connection).await?;
+    rows.iter().map(|row| sealed_row(row, columns.len())).collect()
+}
+
 /// Seals rows anew that nobody else changes meanwhile.
 pub(super) async fn reseal_rows(
     connection: &mut Connection,
@@ -76,7 +121,7 @@ pub(super) async fn reseal_rows(
     for row in rows {
         done.last = Some(row.id);
         let Some(values) = vault.reseal(table, &row) else {
-            done.unreadable += 1;
+            done.unreadable.push(row.account);
             continue;
         };
         let mut query = sqlx::query(AssertSqlSafe(update.clone())).bind(row_id(row.id));

@@ -139,7 +139,7 @@ gated! { SecretStore:
     fn key_proofs(&self) -> Vec<KeyProof>;
     fn stale_secrets(&self) -> u64;
     fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Resealed;
-    fn forget_keys(&self) -> Vec<String>;
+    fn forget_keys(&self, abandon: bool) -> Vec<String>;
 }
 
 gated! { UpkeepStore:

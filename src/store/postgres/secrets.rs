@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::error::Outcome;
-use super::secret_rows::{new_keys, note, proofs, reseal_rows, stale};
+use super::secret_rows::{insert, need_others, new_keys, note, proofs, reseal_rows, stale};
 use super::{PostgresStore, Within, failed_in};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
@@ -44,7 +44,10 @@ impl SecretStore for PostgresStore {
         let vault = self.vault.clone();
         let counted = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
             let vault = vault.clone();
-            Box::pin(async move { stale_of_all(connection, &vault).await })
+            Box::pin(async move {
+                connection.execute(NO_TIMEOUT).await?;
+                stale(connection, &vault).await
+            })
         });
         counted.await.map_err(failed_in("stale_secrets"))
     }
@@ -57,12 +60,42 @@ impl SecretStore for PostgresStore {
         resealed.await.map_err(failed_in("reseal"))
     }
 
-    async fn forget_keys(&self) -> Result<Vec<String>> {
-        let vault = self.vault.clone();
-        let forgotten = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
-            Box::pin(forget(connection, vault.clone()))
+    /// Looks before and after: a server may write with an old key meanwhile.
+    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
+        if self.need_others(abandon).await? {
+            return Ok(Vec::new());
+        }
+        let first = self.vault.sealer.first().to_owned();
+        let gone = self.api.run("forget_keys", Within::Statement, move |connection| {
+            let query =
+                sqlx::query_as("DELETE FROM secret_keys WHERE id <> $1 RETURNING id, proof");
+            let query = query.bind(first.clone());
+            Box::pin(async move { Ok(query.fetch_all(connection).await?) })
         });
-        forgotten.await.map_err(failed_in("forget_keys"))
+        let gone: Vec<(String, String)> = gone.await?;
+        if gone.is_empty() || !self.need_others(abandon).await? {
+            return Ok(gone.into_iter().map(|(id, _)| id).collect());
+        }
+        let back: Vec<_> = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
+        let put_back = self.api.run("forget_keys", Within::Transaction, move |connection| {
+            Box::pin(insert(connection, back.clone()))
+        });
+        put_back.await?;
+        Ok(Vec::new())
+    }
+}
+
+impl PostgresStore {
+    async fn need_others(&self, abandon: bool) -> Result<bool> {
+        let vault = self.vault.clone();
+        let looked = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
+            let vault = vault.clone();
+            Box::pin(async move {
+                connection.execute(NO_TIMEOUT).await?;
+                need_others(connection, &vault, abandon).await
+            })
+        });
+        looked.await.map_err(failed_in("forget_keys"))
     }
 }
 
@@ -75,11 +108,6 @@ pub(super) async fn hold_keys(connection: &mut PgConnection) -> Outcome<()> {
 /// An id of any kind, as it is stored.
 pub(super) fn row_id(id: [u8; 16]) -> Uuid {
     Uuid::from_bytes(id)
-}
-
-async fn stale_of_all(connection: &mut PgConnection, vault: &Vault) -> Outcome<u64> {
-    connection.execute(NO_TIMEOUT).await?;
-    stale(connection, vault).await
 }
 
 async fn reseal(
@@ -106,17 +134,9 @@ async fn reseal(
     reseal_rows(connection, &vault, table, rows).await
 }
 
-fn sealed_row(row: &PgRow, columns: usize) -> Outcome<SealedRow> {
+pub(super) fn sealed_row(row: &PgRow, columns: usize) -> Outcome<SealedRow> {
     let id: Uuid = row.try_get(0)?;
     let values = (0..columns).map(|place| row.try_get(place + 2));
     let values = values.collect::<sqlx::Result<_>>()?;
     Ok(SealedRow { id: id.into_bytes(), account: row.try_get(1)?, values })
-}
-
-async fn forget(connection: &mut PgConnection, vault: Vault) -> Outcome<Vec<String>> {
-    if stale_of_all(connection, &vault).await? > 0 {
-        return Ok(Vec::new());
-    }
-    let query = sqlx::query_scalar("DELETE FROM secret_keys WHERE id <> $1 RETURNING id");
-    Ok(query.bind(vault.sealer.first()).fetch_all(connection).await?)
 }

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::error::{Fault, Outcome};
 use super::open::reading;
-use super::secret_rows::{insert, new_keys, note, proofs, reseal_rows, stale};
+use super::secret_rows::{insert, need_others, new_keys, note, proofs, reseal_rows, stale};
 use super::{Settings, SqliteStore, failed_in};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
@@ -78,8 +78,8 @@ impl SecretStore for SqliteStore {
     }
 
     /// Looks before and after, and not meanwhile: others wait for the writer.
-    async fn forget_keys(&self) -> Result<Vec<String>> {
-        if self.stale_secrets().await? > 0 {
+    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
+        if self.need_others(abandon).await? {
             return Ok(Vec::new());
         }
         let first = self.vault.sealer.first().to_owned();
@@ -90,12 +90,20 @@ impl SecretStore for SqliteStore {
             })
         });
         let gone: Vec<(String, String)> = gone.await?;
-        if gone.is_empty() || self.stale_secrets().await? == 0 {
+        if gone.is_empty() || !self.need_others(abandon).await? {
             return Ok(gone.into_iter().map(|(id, _)| id).collect());
         }
         let back = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
         self.write("forget_keys", |connection| Box::pin(insert(connection, back))).await?;
         Ok(Vec::new())
+    }
+}
+
+impl SqliteStore {
+    async fn need_others(&self, abandon: bool) -> Result<bool> {
+        let mut reader = self.readers.take().await.map_err(failed_in("forget_keys"))?;
+        let looked = need_others(&mut reader, &self.vault, abandon).await;
+        reader.done(looked).map_err(failed_in("forget_keys"))
     }
 }
 
@@ -150,7 +158,7 @@ fn id_of(bytes: Vec<u8>) -> Outcome<[u8; 16]> {
     bytes.try_into().map_err(not_one)
 }
 
-fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
+pub(super) fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
     let id = id_of(row.try_get(0)?)?;
     let values = (0..columns).map(|place| row.try_get(place + 2));
     Ok(SealedRow { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })

@@ -255,7 +255,7 @@ flaky! { SecretStore:
             unreadable: lost.unreadable.max(again.unreadable),
             last: lost.last.max(again.last),
         });
-    fn forget_keys(&self) -> Vec<String>
+    fn forget_keys(&self, abandon: bool) -> Vec<String>
         => |lost, again| both(lost, again, |lost, again| [lost, again].concat());
 }
 
