@@ -1,7 +1,7 @@
 //! Accounts, within a transaction, of both adapters: each has this file as a module of its own, and
 //! beside it says in `account_lock` how others are kept from them meanwhile.
 
-use super::account_lock::{SUSPENSIONS, lock};
+use super::account_lock::{fence_suspension, lock};
 use super::error::Outcome;
 use super::{Connection, Read, audit};
 use crate::domain::audit::Action;
@@ -103,7 +103,7 @@ pub(super) async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
-        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
+        fence_suspension(connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

@@ -143,7 +143,8 @@ pub trait LifeStore: Send + Sync {
     async fn rows_left(&self, account: AccountId) -> Result<u64>;
 
     /// Removes rows of one kind of a deleted account, at most `limit` and what belongs to them;
-    /// schedules first, then jobs, whatever state they are in. What somebody holds is passed over.
+    /// schedules first, then jobs, whatever state they are in. What somebody holds is passed over, and
+    /// no other kind follows before it is gone.
     /// Nothing happens to an account that is not deleted. Of several callers at once one removes.
     async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased>;
 }
@@ -162,12 +163,18 @@ pub(in crate::store) const CLEARED: [(&str, &str); 9] = [
     ("audit_log", "id"),
 ];
 
-/// Removes some rows of one of these tables that an account has. Account, number of rows.
-pub(in crate::store) fn clear((table, key): (&str, &str)) -> String {
+/// Removes some rows of one of these tables that an account has; `passing` says what to do with
+/// those that somebody holds. Account, number of rows.
+pub(in crate::store) fn clear((table, key): (&str, &str), passing: &str) -> String {
     format!(
         "DELETE FROM {table} WHERE account_id = $1 AND {key} IN
-             (SELECT {key} FROM {table} WHERE account_id = $1 LIMIT $2)"
+             (SELECT {key} FROM {table} WHERE account_id = $1 LIMIT $2 {passing})"
     )
+}
+
+/// Whether an account has rows in a table. Account.
+pub(in crate::store) fn has_rows(table: &str) -> String {
+    format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE account_id = $1)")
 }
 
 /// Counts what an account has, in each table up to a number. Account, number.

@@ -42,8 +42,14 @@ pub(in crate::store) trait Counter: Send + Sync {
     ) -> Result<Vec<i64>>;
 
     /// Makes the counters that are not there yet, of accounts that have made so many jobs: with as
-    /// many, or with what the counter had before it was forgotten.
+    /// many, or with what the counter had before it was forgotten. Those of months before
+    /// [`oldest_kept`] go, so that an account has a few at most.
     async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()>;
+}
+
+/// The oldest month whose counters stay when that of `month` is made: the same one a year before.
+pub(in crate::store) fn oldest_kept(month: i64) -> i64 {
+    month - 100
 }
 
 /// How a count ends, for all who wait for it.

@@ -4,15 +4,15 @@
 use sqlx::AssertSqlSafe;
 
 use super::Connection;
-use super::account_lock::SUSPENSIONS;
+use super::account_lock::{PASSING, fence_suspension};
 use super::erase::{JOBS, is_alone, remove_schedules};
 use super::error::Outcome;
 use super::prune::{OLD_JOBS_OF, remove_jobs};
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::life::{
-    CLEARED, DELETE, DELETED_AT, GONE, NOTE, ROWS_COUNTED, SETTLED, clear, count_rows,
+    self, CLEARED, DELETE, DELETED_AT, GONE, NOTE, ROWS_COUNTED, SETTLED, clear, count_rows,
 };
-use crate::store::upkeep::{PRUNE_ACCOUNT_LOG, PRUNE_ACCOUNT_SKIPS};
+use crate::store::upkeep::{prune_account_log, prune_account_skips};
 use crate::store::{Erased, Write};
 
 /// Deletes an account and notes that it was.
@@ -20,7 +20,7 @@ pub(super) async fn delete_account(connection: &mut Connection, write: Write) ->
     let query = sqlx::query_scalar(DELETE).bind(write.account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
     let Some(name) = name else { return Ok(false) };
-    sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
+    fence_suspension(connection).await?;
     sqlx::query(NOTE)
         .bind(write.account)
         .bind(name)
@@ -34,13 +34,15 @@ pub(super) async fn delete_account(connection: &mut Connection, write: Write) ->
 
 /// How many rows an account has, counted to a number in each table.
 pub(super) async fn rows_left(connection: &mut Connection, account: AccountId) -> Outcome<u64> {
-    count_to(connection, account, ROWS_COUNTED).await
-}
-
-async fn count_to(connection: &mut Connection, account: AccountId, most: i64) -> Outcome<u64> {
-    let query = sqlx::query_scalar(AssertSqlSafe(count_rows())).bind(account).bind(most);
+    let query = sqlx::query_scalar(AssertSqlSafe(count_rows())).bind(account).bind(ROWS_COUNTED);
     let rows: i64 = query.fetch_one(connection).await?;
     Ok(rows.unsigned_abs())
+}
+
+/// Whether there are rows that were passed over because somebody holds them.
+async fn has_rows(connection: &mut Connection, account: AccountId, table: &str) -> Outcome<bool> {
+    let query = sqlx::query_scalar(AssertSqlSafe(life::has_rows(table))).bind(account);
+    Ok(query.fetch_one(connection).await?)
 }
 
 /// Removes rows of one kind of a deleted account.
@@ -58,6 +60,9 @@ pub(super) async fn erase(
     if !schedules.is_empty() {
         return Ok(Erased { rows: schedules.len() as u64, schedules, gone: false });
     }
+    if has_rows(connection, account, "schedules").await? {
+        return Ok(Erased::default());
+    }
     let limit = i64::from(limit);
     let query = sqlx::query_scalar(JOBS).bind(account).bind(limit);
     let jobs: Vec<JobId> = query.fetch_all(&mut *connection).await?;
@@ -65,15 +70,18 @@ pub(super) async fn erase(
         let rows = remove_jobs(connection, &jobs).await?;
         return Ok(Erased { rows, ..Erased::default() });
     }
+    if has_rows(connection, account, "jobs").await? {
+        return Ok(Erased::default());
+    }
     for table in CLEARED {
-        let query = sqlx::query(AssertSqlSafe(clear(table))).bind(account).bind(limit);
+        let statement = AssertSqlSafe(clear(table, PASSING));
+        let query = sqlx::query(statement).bind(account).bind(limit);
         let rows = query.execute(&mut *connection).await?.rows_affected();
-        if rows > 0 {
+        if rows > 0 || has_rows(connection, account, table.0).await? {
             return Ok(Erased { rows, ..Erased::default() });
         }
     }
-    // What somebody holds was passed over.
-    let gone = now >= deleted_at.plus(SETTLED) && count_to(connection, account, 1).await? == 0;
+    let gone = now >= deleted_at.plus(SETTLED);
     if gone {
         sqlx::query(GONE).bind(account).bind(now).execute(connection).await?;
     }
@@ -96,10 +104,16 @@ pub(super) async fn prune_account(
         .fetch_all(&mut *connection)
         .await?;
     remove_jobs(connection, &jobs).await?;
-    let skips = sqlx::query(PRUNE_ACCOUNT_SKIPS).bind(account).bind(before).bind(limit);
+    let skips = sqlx::query(AssertSqlSafe(prune_account_skips(PASSING)))
+        .bind(account)
+        .bind(before)
+        .bind(limit);
     let skips = skips.execute(&mut *connection).await?.rows_affected();
     let oldest_kept = AuditId::new(before, 0);
-    let log = sqlx::query(PRUNE_ACCOUNT_LOG).bind(account).bind(oldest_kept).bind(limit);
+    let log = sqlx::query(AssertSqlSafe(prune_account_log(PASSING)))
+        .bind(account)
+        .bind(oldest_kept)
+        .bind(limit);
     let log = log.execute(connection).await?.rows_affected();
     Ok(skips.max(log).max(jobs.len() as u64))
 }

@@ -52,11 +52,14 @@ impl LifeStore for PostgresStore {
 
     async fn delete_account(&self, write: &Write) -> Result<bool> {
         let write = *write;
-        self.api
-            .run("delete_account", Within::Transaction, move |connection| {
-                Box::pin(delete_account(connection, write))
-            })
-            .await
+        let deleted = self.api.run("delete_account", Within::Transaction, move |connection| {
+            Box::pin(delete_account(connection, write))
+        });
+        let deleted = deleted.await?;
+        if deleted {
+            self.fence_shards("delete_account").await?;
+        }
+        Ok(deleted)
     }
 
     async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>> {

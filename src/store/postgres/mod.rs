@@ -14,7 +14,8 @@
 //!
 //! 1. `accounts`: who makes what a plan limits takes the account's row, to count alone.
 //! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
-//!    them, and they for him (LEAD-1). Who suspends or resumes an account takes all of these rows.
+//!    them, and they for him (LEAD-1). Who suspends or resumes an account takes these rows one
+//!    after the other, each by itself, after the account's: leaders read anew what they fire.
 //! 3. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
 //! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
 //!    what serializes them (overlap, skips), and holds all that firing must know. A statement that

@@ -11,7 +11,7 @@ use super::values::{count, key_from};
 use super::{PostgresStore, Within};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::months::Counter;
+use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
 use crate::store::{Granted, Grants, QuotaStore, Result, StoreErrorKind, Triggered, Wanted, Write};
 
@@ -34,6 +34,8 @@ const BEGIN: &str = "
     LEFT JOIN account_months AS f ON f.account_id = w.account_id AND f.month = -$1::bigint
     ORDER BY w.account_id
     ON CONFLICT DO NOTHING";
+
+const PRUNE: &str = "DELETE FROM account_months WHERE account_id = ANY ($1) AND abs(month) < $2";
 
 /// The rows are locked in the order of their accounts, and read as they are then.
 macro_rules! reserve {
@@ -210,11 +212,13 @@ impl Counter for Counts {
     async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()> {
         let (accounts, made): (Vec<AccountId>, Vec<i64>) = made.into_iter().unzip();
         self.0
-            .run("begin_months", Within::Statement, move |connection| {
-                let query = sqlx::query(BEGIN).bind(month);
-                let query = query.bind(accounts.clone()).bind(made.clone());
+            .run("begin_months", Within::Transaction, move |connection| {
+                let prune = sqlx::query(PRUNE).bind(accounts.clone()).bind(oldest_kept(month));
+                let begin = sqlx::query(BEGIN).bind(month);
+                let begin = begin.bind(accounts.clone()).bind(made.clone());
                 Box::pin(async move {
-                    query.execute(connection).await?;
+                    prune.execute(&mut *connection).await?;
+                    begin.execute(connection).await?;
                     Ok(())
                 })
             })

@@ -3,14 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
 
+use super::account_lock::PASSING;
 use super::error::Fault;
 use super::partitions::days_around;
 use super::removing::prune_account;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::upkeep::PRUNE_KEYS;
+use crate::store::upkeep::prune_keys;
 use crate::store::{Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore};
 
 const SHARD_RECORDS: &str = "
@@ -83,7 +85,9 @@ impl UpkeepStore for PostgresStore {
         self.scheduler
             .run("prune_keys", Within::Statement, move |connection| {
                 Box::pin(async move {
-                    let query = sqlx::query(PRUNE_KEYS).bind(before).bind(i64::from(limit));
+                    let query = sqlx::query(AssertSqlSafe(prune_keys(PASSING)))
+                        .bind(before)
+                        .bind(i64::from(limit));
                     Ok(query.execute(connection).await?.rows_affected())
                 })
             })

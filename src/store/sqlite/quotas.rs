@@ -12,7 +12,7 @@ use super::writer::Writer;
 use super::{SqliteStore, failed_in};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::months::Counter;
+use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
 use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, Write};
 
@@ -32,6 +32,8 @@ const BEGIN: &str = "
     VALUES (?1, ?2, max(?3, coalesce((SELECT reserved FROM account_months
                                       WHERE account_id = ?1 AND month = -?2), 0)))
     ON CONFLICT DO NOTHING";
+
+const PRUNE: &str = "DELETE FROM account_months WHERE account_id = ?1 AND abs(month) < ?2";
 
 #[async_trait]
 impl QuotaStore for SqliteStore {
@@ -108,6 +110,8 @@ impl Counter for Counts {
             .write("begin_months", made.len(), move |connection| {
                 Box::pin(async move {
                     for (account, made) in made {
+                        let query = sqlx::query(PRUNE).bind(account).bind(oldest_kept(month));
+                        query.execute(&mut *connection).await?;
                         let query = sqlx::query(BEGIN).bind(account).bind(month).bind(made);
                         query.execute(&mut *connection).await?;
                     }

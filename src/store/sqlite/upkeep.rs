@@ -1,12 +1,14 @@
 //! Health.
 
 use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
 
+use super::account_lock::PASSING;
 use super::prune::prune;
 use super::removing::prune_account;
 use super::{SqliteStore, failed_in};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::upkeep::PRUNE_KEYS;
+use crate::store::upkeep::prune_keys;
 use crate::store::{Result, ShardRecord, Upkeep, UpkeepStore};
 
 const SHARD_RECORDS: &str = "
@@ -62,7 +64,8 @@ impl UpkeepStore for SqliteStore {
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {
         self.write_rows("prune_keys", limit as usize, move |connection| {
             Box::pin(async move {
-                let query = sqlx::query(PRUNE_KEYS).bind(before).bind(limit);
+                let query =
+                    sqlx::query(AssertSqlSafe(prune_keys(PASSING))).bind(before).bind(limit);
                 Ok(query.execute(connection).await?.rows_affected())
             })
         })

@@ -322,7 +322,7 @@ async fn multiply(service: &Service, count: u32) {
         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)
         INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
                           max_attempts, wake_at, completed_at, created_at, updated_at)
-        SELECT substr(id, 1, 6) || randomblob(10), account_id, schedule_id, version_id, shard, 3,
+        SELECT unhex(hex(substr(id, 1, 6)) || hex(randomblob(10))), account_id, schedule_id, version_id, shard, 3,
                trigger, max_attempts, wake_at, wake_at, created_at, updated_at
         FROM (SELECT * FROM jobs LIMIT 1) CROSS JOIN n";
     sqlx::query(sql).bind(count).execute(&mut beside).await.expect("done");

@@ -118,7 +118,7 @@ impl Queue for CountingQueue {
 /// Gives each account a schedule of the target, and has it run twice.
 async fn make_jobs(accounts: &Accounts, schedules: &Schedules, target: &Recorder) {
     let fields = json!({
-        "name": "slow", "cronExpression": "0 0 1 1 *", "endpoint": target.url("/hang"),
+        "name": "slow", "cronExpression": "0 0 1 1 *", "timezone": "UTC", "endpoint": target.url("/hang"),
         "httpMethod": "GET", "maxRetries": 1,
     });
     for number in 0..ACCOUNTS {

@@ -99,6 +99,7 @@ macro_rules! every_case {
                 who_does_not_wait_ends_no_count,
                 a_job_by_hand_comes_after_the_count,
                 another_plan_gives_nothing_back,
+                counters_of_old_months_go,
             }
             audit {
                 an_entry_says_who_did_what_from_where,

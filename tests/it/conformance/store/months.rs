@@ -1,5 +1,7 @@
 //! The counters of months: how they begin, and what becomes of them.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 
@@ -81,4 +83,17 @@ pub async fn another_plan_gives_nothing_back(w: &World) {
     }
     assert_eq!(reserved(w, minute(3)).await, None);
     assert_eq!(reserve(minute(3)).await, Some((4, 10)), "six were reserved before");
+}
+
+pub async fn counters_of_old_months_go(w: &World) {
+    let (long_ago, year_ago) = (minute(0), minute(0).plus(Duration::from_secs(31 * 86_400)));
+    let now = minute(0).plus(Duration::from_secs(396 * 86_400));
+    for at in [long_ago, year_ago] {
+        w.store.begin_months(at, &[w.account, w.foreign]).await.expect("begin");
+    }
+    w.store.begin_months(now, &[w.account]).await.expect("begin");
+    assert_eq!(reserved(w, long_ago).await, None);
+    assert_eq!((reserved(w, year_ago).await, reserved(w, now).await), (Some(0), Some(0)));
+    let others = w.store.usage(w.foreign, long_ago).await.expect("count");
+    assert_eq!(others.jobs_reserved, Some(0), "each account's go with a new one of its own");
 }

@@ -8,13 +8,15 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Grants, Locked, Renewed, Reservation, Reserved, TickRange,
-    Wanted,
+    Claimed, End, Fate, Fired, Firing, Grants, Locked, NewKey, Renewed, Reservation, Reserved,
+    SETTLED, TickRange, Wanted,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::time::timeout;
 
+use super::super::accounts::new_key;
+use super::super::life::{erase_all, fill};
 use super::super::world::{World, failure, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
@@ -341,4 +343,44 @@ async fn the_jobs_of_all_days_of_the_month_are_counted() {
     w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
     let usage = w.store.usage(w.account, minute(1)).await.expect("count");
     assert_eq!(usage.jobs_reserved, Some(made - 1), "but for April's");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_goes_but_for_what_is_held() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    for n in 1..=3 {
+        let key = NewKey { expires_at: Some(minute(n)), ..new_key(n.cast_unsigned().into()) };
+        w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
+    }
+    let mut other = database.beside().await;
+    let first = uuid(new_key(1).id.to_bytes());
+    let hold = hold(&mut other, &format!("api_keys WHERE id = '{first}'")).await;
+    let prune = async || {
+        let pruned = timeout(AT_ONCE, w.store.prune_keys(minute(9), 9)).await;
+        pruned.expect("at once").expect("prune")
+    };
+    assert_eq!(prune().await, 2);
+    hold.rollback().await.expect("roll back");
+    assert_eq!(prune().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_account_is_erased_in_order_around_what_is_held() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    fill(&w).await;
+    assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
+    let mut other = database.beside().await;
+    let held = hold(&mut other, "api_keys").await;
+    let rounds = timeout(MOMENT * 4, erase_all(&w, w.account)).await.expect("it waits for nobody");
+    assert!(!rounds.is_empty());
+    let left = w.store.rows_left(w.account).await.expect("count");
+    assert!(left > 1, "what comes after it is there too: {left}");
+    let settled = minute(4).plus(SETTLED);
+    assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
+    held.rollback().await.expect("roll back");
+    erase_all(&w, w.account).await;
+    assert_eq!(w.store.rows_left(w.account).await.expect("count"), 0);
+    assert!(w.store.erase(w.account, settled, 9).await.expect("erase").gone);
 }
