@@ -33,6 +33,7 @@ mod leader;
 mod led;
 mod prune;
 mod quotas;
+mod reserving;
 mod round;
 mod sweep;
 

@@ -9,17 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Context;
+use super::reserving::Answers;
 use crate::domain::plan::{Plans, month_of};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::{Candidate, Granted, Grants, StoreError, Wanted};
+use crate::store::{Candidate, Granted, Wanted};
 
-/// The most jobs of an account that are reserved ahead.
-const AHEAD: u32 = 1_000;
 /// How long an account is not asked for again that has used up its month.
 const REST: Duration = Duration::from_secs(5);
-/// How long one is not asked for again whose jobs are being counted, or whose counter was waited for
-/// in vain.
-const WHILE: Duration = Duration::from_secs(1);
 /// How soon it is tried again to reserve for an account that was not waited for.
 const SOON: Duration = Duration::from_millis(100);
 /// How long the first one who finds an account's jobs not counted waits for that, before the others
@@ -27,8 +23,6 @@ const SOON: Duration = Duration::from_millis(100);
 const COUNTING: Duration = Duration::from_millis(100);
 /// How long the others wait: as long as it takes to see to it that somebody counts.
 const GLANCE: Duration = Duration::from_millis(5);
-/// How long all counters are waited for in a batch that others hold, before the others fire.
-const HELD: Duration = Duration::from_millis(250);
 
 /// What is reserved and not made yet.
 pub(super) struct Quotas {
@@ -224,84 +218,6 @@ impl Allowed {
     /// Whether the plan of the account limits its jobs.
     pub(super) fn limits(&self, account: AccountId) -> bool {
         self.shares.contains_key(&account)
-    }
-}
-
-/// What the store has answered for accounts.
-#[derive(Default)]
-struct Answers {
-    granted: HashMap<AccountId, Granted>,
-    /// When to ask again, for some of the others.
-    waits: HashMap<AccountId, Duration>,
-    /// Whether the store has failed.
-    failed: bool,
-}
-
-impl Answers {
-    /// Asks for all at once; returns those whose counter somebody else holds.
-    async fn ask(
-        &mut self,
-        context: &Context,
-        now: Timestamp,
-        wanted: &[Wanted],
-    ) -> Vec<AccountId> {
-        match context.store.reserve_jobs(now, AHEAD, wanted).await {
-            Ok(Grants { granted, held }) => {
-                self.granted.extend(granted.into_iter().map(|granted| (granted.account, granted)));
-                held
-            }
-            Err(error) => {
-                self.fail(&error);
-                Vec::new()
-            }
-        }
-    }
-
-    /// Has the accounts' jobs counted, and asks for those again that are counted soon.
-    async fn count(
-        &mut self,
-        context: &Context,
-        now: Timestamp,
-        wanted: &[Wanted],
-        patience: Duration,
-    ) {
-        let accounts: Vec<_> = wanted.iter().map(|wanted| wanted.account).collect();
-        self.waits.extend(accounts.iter().map(|account| (*account, WHILE)));
-        let counted = tokio::select! {
-            biased;
-            counted = context.store.begin_months(now, &accounts) => counted,
-            () = context.clock.sleep(patience) => Ok(()),
-        };
-        match counted {
-            // Those with few jobs are there before the others.
-            Ok(()) => drop(self.ask(context, now, wanted).await),
-            Err(error) => self.fail(&error),
-        }
-    }
-
-    /// Waits for counters one after the other: users who keep one busy take turns with who waits.
-    async fn wait_for(
-        &mut self,
-        context: &Context,
-        now: Timestamp,
-        held: impl Iterator<Item = &Wanted>,
-    ) {
-        let end = context.clock.monotonic() + HELD;
-        for wanted in held {
-            if self.failed || context.clock.monotonic() >= end {
-                return;
-            }
-            match context.store.await_jobs(now, AHEAD, wanted).await {
-                Ok(Some(granted)) => drop(self.granted.insert(granted.account, granted)),
-                Ok(None) => drop(self.waits.insert(wanted.account, WHILE)),
-                Err(error) => self.fail(&error),
-            }
-        }
-    }
-
-    fn fail(&mut self, error: &StoreError) {
-        tracing::warn!(%error, "jobs of limited accounts not reserved");
-        self.failed = true;
     }
 }
 

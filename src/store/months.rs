@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, join_all};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::accounts::start_of_month;
 use super::{Result, StoreError, StoreErrorKind};
@@ -115,24 +115,29 @@ impl Months {
         if accounts.is_empty() {
             return;
         }
-        let months = self.clone();
-        let entered = Entered { months: self.clone(), month, accounts: accounts.clone() };
-        let counting = count(self.clone(), now, accounts.clone());
-        let task = self.tasks.spawn(TaskKind::Command, async move {
-            let counted = counting.await;
-            drop(entered);
-            for account in counted? {
-                months
-                    .start(now, &[account], |months, now, one| months.count_many(now, one).boxed());
-            }
-            Ok(())
-        });
-        let ended = task.map(|ended| {
-            let lost = || StoreError::new(OPERATION, StoreErrorKind::Unavailable, "it was lost");
-            ended.ok().flatten().unwrap_or_else(|| Err(lost())).map_err(Arc::new)
+        let (tell, ended) = oneshot::channel();
+        let ended = ended.map(|ended| {
+            let lost = |_| StoreError::new(OPERATION, StoreErrorKind::Unavailable, "it was lost");
+            ended.map_err(lost).flatten().map_err(Arc::new)
         });
         let ended: Count = ended.boxed().shared();
-        under_way.extend(accounts.into_iter().map(|account| ((account, month), ended.clone())));
+        under_way.extend(accounts.iter().map(|account| ((*account, month), ended.clone())));
+        drop(under_way);
+        let (months, entered) =
+            (self.clone(), Entered { months: self.clone(), month, accounts: accounts.clone() });
+        self.tasks.spawn(TaskKind::Command, async move {
+            let counted = count(months.clone(), now, accounts).await;
+            drop(entered);
+            let ended = counted.map(|many| {
+                for account in many {
+                    months.start(now, &[account], |months, now, one| {
+                        months.count_many(now, one).boxed()
+                    });
+                }
+            });
+            // Nobody may wait any more.
+            let _ = tell.send(ended);
+        });
     }
 
     /// Counts the accounts that have few jobs, and returns those that have many.
