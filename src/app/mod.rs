@@ -18,6 +18,7 @@ mod overview;
 mod peers;
 mod signals;
 mod stages;
+mod start;
 mod stores;
 mod time;
 
@@ -118,11 +119,12 @@ impl App {
             peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;
 
-        let context = Context {
+        let mut context = Context {
             store: store.clone(),
             queue: queue.clone(),
             cluster: cluster.clone(),
             clock: clock.clone(),
+            starter: None,
             replica,
         };
         stages::keep_time(&context, tasks, keeper);
@@ -133,7 +135,7 @@ impl App {
         }
         let executor = config.roles.executor;
         let executor =
-            executor.then(|| stages::start_executor(config, &context, tasks, &client, &random));
+            executor.then(|| stages::start_executor(config, &mut context, tasks, &client, &random));
         if config.roles.scheduler {
             stages::start_scheduler(config, &context, tasks, &random);
         }

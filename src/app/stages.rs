@@ -36,28 +36,27 @@ pub(super) async fn sweep(
     Ok(())
 }
 
-/// Starts running jobs.
+/// Starts running jobs, those too that leaders of this replica fire.
 pub(super) fn start_executor(
     config: &Config,
-    context: &Context,
+    context: &mut Context,
     tasks: &Tasks,
     client: &Client,
     random: &Random,
 ) -> Executor {
-    Executor::start(
-        config.executor.clone(),
-        executor::Parts {
-            store: context.store.clone(),
-            queue: context.queue.clone(),
-            cluster: context.cluster.clone(),
-            replica: context.replica.clone(),
-            plans: config.plans.clone(),
-            client: client.clone(),
-            clock: context.clock.clone(),
-            random: random.clone(),
-        },
-        tasks,
-    )
+    let parts = executor::Parts {
+        store: context.store.clone(),
+        queue: context.queue.clone(),
+        cluster: context.cluster.clone(),
+        replica: context.replica.clone(),
+        plans: config.plans.clone(),
+        client: client.clone(),
+        clock: context.clock.clone(),
+        random: random.clone(),
+    };
+    let executor = Executor::start(config.executor.clone(), parts, tasks);
+    context.starter = Some(Arc::new(executor.starter()));
+    executor
 }
 
 /// Starts firing ticks, pruning history and removing what deleted accounts had.

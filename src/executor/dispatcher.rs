@@ -1,6 +1,5 @@
 //! The dispatcher's loop: takes tickets, claims their jobs and starts their attempts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +7,14 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::Shared;
-use super::attempt::Attempt;
 use super::ended::Ended;
-use super::slots::Slot;
-use crate::domain::job::Trigger;
+use super::start::Start;
+use super::{Divided, Shared};
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::{Claim, Claimed, Claims, Completion, End, StoreError, Unreadable};
-use crate::telemetry::metrics::START_LAG_SECONDS;
+use crate::store::StoreError;
 
 /// The most jobs claimed at once.
 const BATCH: usize = 500;
@@ -43,14 +39,6 @@ pub(super) struct Dispatcher {
     rest: Option<Duration>,
 }
 
-/// A claim of some tickets' jobs, and what their attempts need.
-struct Start {
-    shared: Arc<Shared>,
-    outcomes: mpsc::Sender<Ended>,
-    tasks: Tasks,
-    slots: HashMap<JobId, Slot>,
-}
-
 /// How a claim ended.
 type Claiming = Result<(), StoreError>;
 
@@ -62,27 +50,26 @@ impl Dispatcher {
     /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
     /// it is not known what they may, the sweep finds these jobs again.
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
-        let Shared { shares, slots, queue, clock, .. } = &*self.shared;
-        let shares = shares.of(&tickets, clock.monotonic()).await?;
-        let (tickets, beyond) = slots.within(&shares, tickets, clock.monotonic());
+        let Divided { within, beyond } = self.shared.divide(tickets).await?;
         if !beyond.is_empty()
-            && let Err(error) = queue.put_back(&beyond).await
+            && let Err(error) = self.shared.queue.put_back(&beyond).await
         {
             tracing::warn!(%error, "tickets not put back, leaving their jobs to the sweep");
         }
-        Ok(tickets)
+        Ok(within)
     }
 
     /// Starts what the tickets are for. Their slots are held from here on.
     fn start(&self, tickets: Vec<Ticket>) -> JoinHandle<Option<Claiming>> {
-        let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket)));
+        let now = self.shared.clock.monotonic();
+        let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket, now)));
         let start = Start {
             slots: slots.collect(),
             shared: self.shared.clone(),
             outcomes: self.outcomes.clone(),
             tasks: self.tasks.clone(),
         };
-        self.tasks.spawn(TaskKind::Claim, start.run(tickets))
+        self.tasks.spawn(TaskKind::Claim, claim(start, tickets))
     }
 
     /// Waits for the claim under way, if there is one.
@@ -95,54 +82,15 @@ impl Dispatcher {
     }
 }
 
-impl Start {
-    /// Claims the tickets' jobs and starts those that were claimed.
-    async fn run(mut self, tickets: Vec<Ticket>) -> Claiming {
-        let shared = &self.shared;
-        // As late as can be: a claim must not be half over when it begins.
-        let (now, asked) = (shared.clock.now(), shared.clock.monotonic());
-        let until = shared.clock.after(now, shared.settings.claim_time);
-        let claim = Claim { executor: shared.id, now, until };
-        let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
-        Point::AfterTake.reach();
-        let Claims { taken, unreadable } = shared.store.claim(&claim, &jobs).await?;
-        Point::AfterClaim.reach();
-        for claimed in taken {
-            let Some(slot) = self.slots.remove(&claimed.job) else { continue };
-            self.observe_lag(&claimed);
-            let (place, aborted) = shared.running.enter(claimed.job, claimed.attempt);
-            let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
-            // Boxed, so that a large future is not moved from wrapper to wrapper.
-            self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
-        }
-        for damaged in unreadable {
-            // If the committer is gone, the sweep takes over.
-            let _ = self.outcomes.send(fail(damaged, shared)).await;
-        }
-        Ok(())
-    }
-
-    /// Late ticks and further attempts say nothing about how prompt the service is.
-    fn observe_lag(&self, claimed: &Claimed) {
-        if claimed.attempt == 1 && claimed.trigger != Trigger::CatchUp {
-            START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
-        }
-    }
-}
-
-/// The end of an attempt that cannot be sent. No other would be different.
-fn fail(damaged: Unreadable, shared: &Shared) -> Ended {
-    let Unreadable { job, attempt, failure } = damaged;
-    let (place, _) = shared.running.enter(job, attempt);
-    let completion = Completion {
-        job,
-        attempt,
-        executor: shared.id,
-        completed_at: shared.clock.now(),
-        exchange: None,
-        end: End::Failed(failure),
-    };
-    Ended { completion, place }
+/// Claims the tickets' jobs and starts those that were claimed.
+async fn claim(start: Start, tickets: Vec<Ticket>) -> Claiming {
+    let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
+    let (claim, asked) = start.claim();
+    Point::AfterTake.reach();
+    let claims = start.claim_for_sure(&claim, &jobs).await?;
+    Point::AfterClaim.reach();
+    start.begin(claims, asked).await;
+    Ok(())
 }
 
 #[async_trait]
@@ -164,10 +112,12 @@ impl Worker for Dispatcher {
         room.total = room.total.min(BATCH);
         if room.total == 0 {
             self.rest = Some(GATHER);
+            self.shared.slots.set_queued(true);
             return Ok(Pause::For(LONGEST_REST));
         }
         let (tickets, next) = self.shared.queue.take(now, &room).await?;
         let taken = tickets.len();
+        self.shared.slots.set_queued(taken == room.total);
         let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
             self.rest = (taken > 0).then_some(FRUITLESS);

@@ -3,7 +3,8 @@
 //! Place in the flow: it takes no more tickets than it has free slots, claims their jobs in the
 //! store (which records the attempts before a byte is sent), sends the requests through the egress
 //! guard, and commits the outcomes in batches. The tickets of retries go back to the queue after
-//! the commit.
+//! the commit. Jobs that a leader of the same replica fires start without a ticket, as long as
+//! there are free slots and no ticket waits for one.
 //!
 //! Invariants: JOB-1 and JOB-2 by the store's conditional writes; JOB-3 with the sweep's help:
 //! a claim that is not renewed ends, and the sweep closes the attempt. STOP-1 by [`Executor::stop`].
@@ -25,6 +26,8 @@ mod request;
 mod running;
 mod shares;
 mod slots;
+mod start;
+mod starter;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +38,11 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::SharedCluster;
 use crate::domain::plan::Plans;
 use crate::domain::retry::RetryPolicy;
+use crate::domain::ticket::Ticket;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
-use crate::store::{ExecutorId, SharedStore};
+use crate::store::{ExecutorId, Result, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
 use committer::Committer;
@@ -48,6 +52,8 @@ use renewer::Renewer;
 use running::{Abort, Running};
 use shares::Shares;
 use slots::Slots;
+
+pub use starter::{Started, Starter};
 
 /// How much an executor does at once, and for how long it claims.
 #[derive(Clone, Debug)]
@@ -110,9 +116,26 @@ pub struct Parts {
     pub random: Random,
 }
 
+/// Tickets, divided by what their accounts' plans allow.
+struct Divided {
+    within: Vec<Ticket>,
+    beyond: Vec<Ticket>,
+}
+
+impl Shared {
+    /// Divides tickets into those whose accounts may have another attempt under way, and the rest.
+    async fn divide(&self, tickets: Vec<Ticket>) -> Result<Divided> {
+        let now = self.clock.monotonic();
+        let shares = self.shares.of(&tickets, now).await?;
+        let (within, beyond) = self.slots.within(&shares, tickets, now);
+        Ok(Divided { within, beyond })
+    }
+}
+
 /// A running executor.
 pub struct Executor {
     shared: Arc<Shared>,
+    starter: Starter,
     /// Set when no attempt can begin any more.
     drained: CancellationToken,
 }
@@ -140,12 +163,18 @@ impl Executor {
             running: Arc::new(Running::default()),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
+        let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone());
         let drained = start_dispatcher(&shared, outcomes, tasks);
         let committer = Committer::new(shared.clone(), waiting, tasks.clone());
         tasks.spawn(TaskKind::Committer, committer.run());
         let renewer = Renewer::new(shared.clone());
         tasks.spawn(TaskKind::Renewer, renewer.run(tasks.stopping().clone()));
-        Self { shared, drained }
+        Self { shared, starter, drained }
+    }
+
+    /// What starts jobs in the moment in which they are fired.
+    pub fn starter(&self) -> Starter {
+        self.starter.clone()
     }
 
     /// How many attempts are under way, or have ended and are not committed yet.

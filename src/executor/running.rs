@@ -28,6 +28,8 @@ struct Attempts {
     /// How each can be aborted, unless it has been. After a claim was lost, the next attempt of the
     /// same job may be here beside it.
     entries: BTreeMap<(JobId, u8), Option<oneshot::Sender<Abort>>>,
+    /// How many batches are being fired whose attempts enter afterwards.
+    coming: usize,
     /// Set when all were aborted: what enters after that is, too.
     closed: Option<Abort>,
 }
@@ -39,21 +41,34 @@ pub(super) struct Place {
     attempt: u8,
 }
 
+/// Attempts that are yet to enter.
+pub(super) struct Coming(Arc<Running>);
+
 impl Running {
-    /// Puts an attempt in. The receiver is told when it shall be aborted.
+    /// Puts an attempt in; `None` if it is there already. The receiver is told when it shall be
+    /// aborted.
     pub(super) fn enter(
         self: &Arc<Self>,
         job: JobId,
         attempt: u8,
-    ) -> (Place, oneshot::Receiver<Abort>) {
+    ) -> Option<(Place, oneshot::Receiver<Abort>)> {
         let (abort, aborted) = oneshot::channel();
         let mut attempts = self.lock();
+        if attempts.entries.contains_key(&(job, attempt)) {
+            return None;
+        }
         let abort = match attempts.closed {
             Some(why) => abort.send(why).map_or(None, |()| None),
             None => Some(abort),
         };
         attempts.entries.insert((job, attempt), abort);
-        (Place { running: self.clone(), job, attempt }, aborted)
+        Some((Place { running: self.clone(), job, attempt }, aborted))
+    }
+
+    /// Announces attempts that enter before what is returned is dropped.
+    pub(super) fn announce(self: &Arc<Self>) -> Coming {
+        self.lock().coming += 1;
+        Coming(self.clone())
     }
 
     /// How many there are.
@@ -88,7 +103,7 @@ impl Running {
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
-            if self.lock().entries.is_empty() {
+            if self.lock().is_idle() {
                 return;
             }
             notified.await;
@@ -100,12 +115,28 @@ impl Running {
     }
 }
 
+impl Attempts {
+    fn is_idle(&self) -> bool {
+        self.entries.is_empty() && self.coming == 0
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut attempts = self.running.lock();
         attempts.entries.remove(&(self.job, self.attempt));
-        if attempts.entries.is_empty() {
+        if attempts.is_idle() {
             self.running.idle.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let mut attempts = self.0.lock();
+        attempts.coming -= 1;
+        if attempts.is_idle() {
+            self.0.idle.notify_waiters();
         }
     }
 }
@@ -122,8 +153,9 @@ mod tests {
     #[test]
     fn two_attempts_of_a_job_are_two() {
         let running = Arc::new(Running::default());
-        let (first, mut late) = running.enter(job(), 1);
-        let (second, mut aborted) = running.enter(job(), 2);
+        let (first, mut late) = running.enter(job(), 1).expect("new");
+        let (second, mut aborted) = running.enter(job(), 2).expect("new");
+        assert!(running.enter(job(), 2).is_none(), "it runs already");
         assert_eq!(running.all(), [(job(), 1), (job(), 2)], "both are renewed");
         drop(second);
         assert_eq!(running.all(), [(job(), 1)], "the first one still is");
@@ -139,7 +171,7 @@ mod tests {
     fn what_enters_after_all_were_aborted_is_aborted() {
         let running = Arc::new(Running::default());
         assert_eq!(running.abort_all(Abort::Released), 0);
-        let (_place, mut aborted) = running.enter(job(), 1);
+        let (_place, mut aborted) = running.enter(job(), 1).expect("new");
         assert_eq!(aborted.try_recv(), Ok(Abort::Released));
     }
 }

@@ -94,6 +94,11 @@ impl Shares {
         unknown
     }
 
+    /// Whether no other executor is known.
+    pub(super) async fn is_alone(&self) -> bool {
+        self.place().await.1 == 1
+    }
+
     /// This executor's place among those that are alive, and how many they are. While the cluster
     /// cannot be seen it counts as the only one: nobody knows of another.
     async fn place(&self) -> (usize, usize) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::Settings;
-use crate::domain::AccountId;
 use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId};
 use crate::queue::Room;
 
 /// The slots of an executor.
@@ -24,6 +24,11 @@ pub(super) struct Slots {
 /// For how long it is known that an account wants more than its share: as long, the queue is not
 /// asked for tickets that would only be put back.
 const NARROW_FOR: Duration = Duration::from_secs(2);
+/// For how long tickets are assumed to wait of whom is at a cap: as long, the queue hands them out
+/// in their order, and nothing starts past it.
+const FULL_FOR: Duration = Duration::from_secs(1);
+/// One slot in so many is left to the queue's tickets.
+const FOR_TICKETS: usize = 8;
 /// Of how many accounts at most: the queue is told all of them each time.
 const MOST_NARROW: usize = 256;
 
@@ -36,6 +41,18 @@ struct State {
     narrow: HashMap<AccountId, Narrow>,
     /// Whether the dispatcher found less room than tickets and waits for more.
     wanted: bool,
+    /// Whether tickets may wait for room. As long, nothing starts past them.
+    queued: bool,
+    /// Accounts and hosts that have been at their caps, so that tickets of theirs may wait, and
+    /// until when that is assumed.
+    full: HashMap<Cap, Duration>,
+}
+
+/// Whose attempts are capped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Cap {
+    Account(AccountId),
+    Host(HostKey),
 }
 
 /// A share that is smaller than what is wanted.
@@ -68,6 +85,7 @@ impl Slots {
     pub(super) fn room(&self, now: Duration) -> Room {
         let mut state = self.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
+        state.full.retain(|_, until| *until > now);
         let mut accounts = left(&state.accounts, self.per_account);
         for (account, narrow) in &state.narrow {
             let used = state.accounts.get(account).copied().unwrap_or_default();
@@ -119,12 +137,58 @@ impl Slots {
 
     /// Takes the slot for a ticket. More than there is room for is the caller's fault only for a
     /// moment: the next room is smaller by as much.
-    pub(super) fn take(self: &Arc<Self>, ticket: &Ticket) -> Slot {
+    pub(super) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
         let mut state = self.lock();
         state.used += 1;
-        *state.accounts.entry(ticket.account).or_default() += 1;
-        *state.hosts.entry(ticket.host).or_default() += 1;
+        let of_account = state.accounts.entry(ticket.account).or_default();
+        *of_account += 1;
+        let account_full = *of_account >= self.per_account;
+        let of_host = state.hosts.entry(ticket.host).or_default();
+        *of_host += 1;
+        let host_full = *of_host >= self.per_host;
+        for (cap, is_full) in
+            [(Cap::Account(ticket.account), account_full), (Cap::Host(ticket.host), host_full)]
+        {
+            if is_full {
+                state.full.insert(cap, now + FULL_FOR);
+            }
+        }
         Slot { slots: self.clone(), account: ticket.account, host: ticket.host }
+    }
+
+    /// Takes slots for those of the tickets that may start past the queue: there is room for them,
+    /// and no ticket waits for it. A part of the slots is left, by which the queue is seen to be empty.
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        tickets: &[Ticket],
+        now: Duration,
+    ) -> HashMap<JobId, Slot> {
+        let mut slots = HashMap::with_capacity(tickets.len());
+        let mut free = self.free();
+        for ticket in tickets {
+            if free > 0 && self.lock().has_room(ticket, self, now) {
+                slots.insert(ticket.job, self.take(ticket, now));
+                free -= 1;
+            }
+        }
+        slots
+    }
+
+    /// How many slots there are for what may start past the queue.
+    pub(super) fn free(&self) -> usize {
+        let state = self.lock();
+        let most = self.total - self.total / FOR_TICKETS;
+        if state.queued { 0 } else { most.saturating_sub(state.used) }
+    }
+
+    /// Notes whether tickets may wait for room.
+    pub(super) fn set_queued(&self, queued: bool) {
+        self.lock().queued = queued;
+    }
+
+    /// Whether tickets may wait for room.
+    pub(super) fn is_queued(&self) -> bool {
+        self.lock().queued
     }
 
     /// Asks for a hint at the next freed slot.
@@ -134,6 +198,18 @@ impl Slots {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether a ticket's account and host have room that no other ticket of theirs waits for.
+    fn has_room(&self, ticket: &Ticket, slots: &Slots, now: Duration) -> bool {
+        let used = |used: Option<&usize>, cap| used.copied().unwrap_or_default() < cap;
+        let caps = [Cap::Account(ticket.account), Cap::Host(ticket.host)];
+        used(self.accounts.get(&ticket.account), slots.per_account)
+            && used(self.hosts.get(&ticket.host), slots.per_host)
+            && caps.iter().all(|cap| self.full.get(cap).is_none_or(|until| *until <= now))
+            && !self.narrow.contains_key(&ticket.account)
     }
 }
 
@@ -166,8 +242,8 @@ fn release<K: Eq + Hash>(used: &mut HashMap<K, usize>, key: K) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Timestamp;
     use crate::domain::shard::ShardId;
-    use crate::domain::{JobId, Timestamp};
 
     const NOW: Duration = Duration::from_secs(1);
 
@@ -190,7 +266,7 @@ mod tests {
     #[test]
     fn room_shrinks_with_use_and_grows_back() {
         let (slots, ticket) = (slots(), ticket(1, 1));
-        let slot = slots.take(&ticket);
+        let slot = slots.take(&ticket, NOW);
         let room = slots.room(NOW);
         assert_eq!(
             (room.total, room.accounts[&ticket.account], room.hosts[&HostKey(1)]),
@@ -202,13 +278,41 @@ mod tests {
     }
 
     #[test]
+    fn an_eighth_of_the_slots_is_left_to_the_queue() {
+        let settings = Settings { slots: 16, per_account: 99, per_host: 99, ..Settings::default() };
+        let slots = Arc::new(Slots::new(&settings, Arc::default()));
+        let wanted: Vec<Ticket> = (0..20).map(|job| ticket(job, 1)).collect();
+        let reserved = slots.reserve(&wanted, NOW);
+        assert_eq!((reserved.len(), slots.free(), slots.room(NOW).total), (14, 0, 2));
+        assert!(wanted[..14].iter().all(|ticket| reserved.contains_key(&ticket.job)), "in turn");
+        drop(reserved);
+        assert_eq!(slots.free(), 14);
+    }
+
+    #[test]
+    fn nothing_starts_past_waiting_tickets() {
+        let slots = slots();
+        slots.set_queued(true);
+        assert!(slots.reserve(&[ticket(1, 1)], NOW).is_empty(), "of this executor");
+        slots.set_queued(false);
+        // An account that has been at its cap may have tickets in the queue, and so may a host.
+        let full = [ticket(1, 1), ticket(2, 1)].map(|ticket| slots.take(&ticket, NOW));
+        drop(full);
+        let other = Ticket { host: HostKey(2), ..ticket(3, 2) };
+        let wanted = [Ticket { host: HostKey(2), ..ticket(4, 1) }, ticket(5, 2), other];
+        let reserved = slots.reserve(&wanted, NOW);
+        assert_eq!(reserved.into_keys().collect::<Vec<_>>(), [other.job]);
+        assert_eq!(slots.reserve(&wanted[..1], NOW + FULL_FOR).len(), 1, "for a while");
+    }
+
+    #[test]
     fn an_account_has_no_more_under_way_than_its_share() {
         let (slots, account) = (slots(), ticket(0, 1).account);
         let shares = HashMap::from([(account, 1)]);
         let wanted = vec![ticket(1, 1), ticket(2, 2), ticket(3, 1)];
         let (within, beyond) = slots.within(&shares, wanted, NOW);
         assert_eq!((within, beyond), (vec![ticket(1, 1), ticket(2, 2)], vec![ticket(3, 1)]));
-        let slot = slots.take(&ticket(1, 1));
+        let slot = slots.take(&ticket(1, 1), NOW);
         assert_eq!(slots.room(NOW).accounts[&account], 0);
         let (within, _) = slots.within(&shares, vec![ticket(3, 1)], NOW);
         assert_eq!(within, [], "the first one is under way");

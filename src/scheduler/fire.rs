@@ -1,25 +1,19 @@
 //! Firing a batch of due schedules.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Context;
+use super::batch::{Batch, Taken};
 use super::decide::{Cadences, Decision, decide};
 use super::quotas::{Allowed, Due, Quotas};
 use crate::domain::plan::Plans;
 use crate::domain::ticket::{HostKey, Ticket};
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
-use crate::store::{Candidate, Fence, Fired, Firing};
-use crate::telemetry::metrics::{
-    FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
-};
-
-/// How long a schedule whose row is not free rests in the index before it is tried again. A change
-/// by a user holds it for less.
-const REST: Duration = Duration::from_millis(100);
+use crate::store::{Fence, Firing};
 
 /// What is known to decide by.
 pub(super) struct Rules {
@@ -49,46 +43,18 @@ pub(super) async fn fire_batch(
     index.extend(waiting);
     let known: HashSet<_> = candidates.iter().map(|candidate| candidate.schedule).collect();
     index.extend(ids.iter().filter(|id| !known.contains(*id)).map(|id| (*id, None)));
-    let mut tickets = Vec::new();
+    let taken = Taken::of(&rules.quotas, &allowed, &candidates);
+    let mut batch = Batch { context, fence, now, taken, index, tickets: Vec::new() };
     if !firings.is_empty() {
         if Defect::EarlyTicket.is_there() {
             push_early(context, fence, &firings, now).await?;
         }
         Point::BeforeFire.reach();
-        let began = context.clock.monotonic();
-        let fired = context.store.fire(fence, now, &firings).await;
-        let taken = Taken::of(&rules.quotas, &allowed, &candidates);
-        let fired = match fired {
-            Ok(fired) => fired,
-            Err(error) => {
-                // They are fired again, and taken again, unless the answer alone was lost: that
-                // costs nobody more than this batch.
-                taken.give_back(&firings, []);
-                return Err(error.into());
-            }
-        };
-        FIRE_BATCH_SECONDS.record_span(context.clock.monotonic().saturating_sub(began));
-        FIRE_BATCH_SIZE.record_count(firings.len());
-        match fired {
-            Fired::Fenced => {
-                taken.give_back(&firings, []);
-                FENCED_WRITES.add(1);
-                return Ok(false);
-            }
-            Fired::Done { tickets: made, held, advanced, busy, .. } => {
-                count(&firings, &advanced, made.len());
-                let started = made.iter().map(|ticket| ticket.job);
-                taken.give_back(&firings, started.chain(held));
-                Point::AfterFire.reach();
-                if !Defect::EarlyTicket.is_there() {
-                    tickets = made;
-                }
-                index.extend(advanced);
-                let again = context.clock.after(now, REST);
-                index.extend(busy.into_iter().map(|schedule| (schedule, Some(again))));
-            }
+        if !batch.fire(firings, &candidates).await? {
+            return Ok(false);
         }
     }
+    let Batch { index, tickets, .. } = batch;
     // The tickets first: what is due starts before the index is moved on.
     let pushed = context.queue.push(&tickets).await;
     Point::AfterPush.reach();
@@ -153,42 +119,4 @@ async fn within_quotas(
         }
     }
     Limited { firings, waiting, allowed }
-}
-
-/// What was taken for a batch, of schedules of accounts whose plan limits their jobs.
-struct Taken<'a> {
-    quotas: &'a Quotas,
-    allowed: &'a Allowed,
-    candidates: HashMap<ScheduleId, &'a Candidate>,
-}
-
-impl<'a> Taken<'a> {
-    fn of(quotas: &'a Quotas, allowed: &'a Allowed, candidates: &'a [Candidate]) -> Self {
-        let limited = candidates.iter().filter(|candidate| allowed.limits(candidate.account));
-        let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();
-        Self { quotas, allowed, candidates }
-    }
-
-    /// Gives back what was taken for jobs that were not made: their schedule was not fired, or
-    /// found another job active.
-    fn give_back(&self, firings: &[Firing], made: impl IntoIterator<Item = JobId>) {
-        if self.candidates.is_empty() {
-            return;
-        }
-        let made: HashSet<_> = made.into_iter().collect();
-        for firing in firings {
-            let Some(candidate) = self.candidates.get(&firing.schedule) else { continue };
-            let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();
-            self.quotas.give_back(self.allowed, candidate.account, unmade as u64);
-        }
-    }
-}
-
-fn count(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], jobs: usize) {
-    TICKS_FIRED.add(jobs as u64);
-    let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
-    let fired = firings.iter().filter(|firing| advanced.contains(&firing.schedule));
-    for (range, reason) in fired.flat_map(|firing| &firing.skips) {
-        SKIPS.with(*reason).add(u64::from(range.count));
-    }
 }

@@ -3,7 +3,8 @@
 //!
 //! Place in the flow: the due index (a hint) says which schedules are due; the store gives their
 //! definitions; `domain::firing` decides; the store is written in one fenced statement per batch;
-//! then the index is moved on and tickets are pushed.
+//! then the index is moved on and tickets are pushed. What an executor of the same replica has room
+//! for is claimed for it by that statement, and starts without a ticket.
 //!
 //! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. Dying
 //! between any two steps loses nothing: an index that was not moved on names a schedule whose tick
@@ -25,6 +26,7 @@
 //! On failure a run ends with an error and is tried again, ever slower up to two seconds. A shard
 //! that cannot be served, or takes long, does so by itself: the others fire on.
 
+mod batch;
 mod decide;
 mod erase;
 mod fire;
@@ -35,12 +37,16 @@ mod prune;
 mod quotas;
 mod reserving;
 mod round;
+mod starter;
 mod sweep;
 
 pub use erase::Eraser;
 pub use leader::Leader;
 pub use prune::{Pruner, PrunerSettings};
+pub use starter::{Started, Starter};
 pub use sweep::Sweeper;
+
+use std::sync::Arc;
 
 use crate::cluster::SharedCluster;
 use crate::queue::SharedQueue;
@@ -58,6 +64,8 @@ pub struct Context {
     pub cluster: SharedCluster,
     /// Tells monotonic time for the trust in a term.
     pub clock: Clock,
+    /// What runs jobs in this replica, if anything does.
+    pub starter: Option<Arc<dyn Starter>>,
     /// This replica's name, for the record of who raised an epoch.
     pub replica: String,
 }

@@ -180,6 +180,9 @@ pub trait ClaimStore: Send + Sync {
     /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
     /// second mention of a job and one whose row somebody else holds just now: it stays among the
     /// [`late`](Self::late) ones.
+    ///
+    /// What the same claim has brought already is in the answer again, as long as it runs: so a
+    /// claim whose answer was lost is repeated, and costs no attempt.
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
     /// Extends the claims of this executor on running jobs, without waiting for anybody.

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::{Result, StoreError, StoreErrorKind, TickRange};
+use super::{Claim, Claims, Result, StoreError, StoreErrorKind, TickRange};
 use crate::domain::job::Trigger;
 use crate::domain::schedule::{CatchUpPolicy, OverlapPolicy, SkipReason};
 use crate::domain::shard::{Epoch, ShardId};
-use crate::domain::ticket::Ticket;
+use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 
 /// An entry of a due index: a schedule and its next tick.
@@ -34,6 +34,8 @@ pub struct Candidate {
     pub schedule: ScheduleId,
     /// Whose it is.
     pub account: AccountId,
+    /// Where its requests go.
+    pub host: HostKey,
     /// The name of the account's plan; absent if that is the unlimited one.
     pub plan: Option<String>,
     /// Ticks up to then do not fire: the account is or was suspended.
@@ -152,6 +154,20 @@ pub trait FiringStore: Send + Sync {
     /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
     /// let it follow. Consecutive skips with the same reason extend one range.
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired>;
+
+    /// Fires a batch as [`fire`](Self::fire) does at the instant of the claim, and claims in the
+    /// same transaction those of the jobs that may start: they are RUNNING from the beginning, and
+    /// have no tickets. Of jobs that overlap policies keep in order, a store may leave the claim
+    /// to whoever takes their tickets.
+    ///
+    /// If the answer is lost, [`claim`](super::ClaimStore::claim) with the same claim tells what it
+    /// was.
+    async fn fire_and_claim(
+        &self,
+        fence: Fence,
+        claim: &Claim,
+        firings: &[Firing],
+    ) -> Result<(Fired, Claims)>;
 }
 
 /// Refuses what would break TICK-3 whatever the store holds.

@@ -70,11 +70,12 @@ impl Process {
             Arc::new(GatedStore { inner, gate: gate.clone(), rows: rows.clone() });
         let queue = Arc::new(GatedQueue::new(gate.clone()));
         let shards = store.set_up_shards(SHARDS).await.expect("set up");
-        let context = Context {
+        let mut context = Context {
             store: store.clone(),
             queue: queue.clone(),
             cluster: Arc::new(SingleNode::new("sim", shards)),
             clock: clock.clone(),
+            starter: None,
             replica: "sim".to_owned(),
         };
         let mut sweeper = Sweeper::new(context.clone(), RETRY, random.clone(), true);
@@ -95,6 +96,7 @@ impl Process {
             },
             &tasks,
         );
+        context.starter = Some(Arc::new(executor.starter()));
         let (commands, clock) = (tasks.clone(), clock.clone());
         let schedules = Schedules::new(schedules::Parts {
             store,

@@ -15,7 +15,7 @@ impl World {
         self.clock.advance(to_next_minute(self.clock.now()));
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let mut leader = self.process().leader.take().expect("here");
-        gate.hold("fire");
+        gate.hold("fire_and_claim");
         let led = tokio::spawn(async move {
             let ended = run(&mut leader, &clock).await;
             (leader, ended)

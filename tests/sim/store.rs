@@ -107,6 +107,7 @@ gated! { FiringStore:
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Vec<Candidate>;
     fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Fired;
+    fn fire_and_claim(&self, fence: Fence, claim: &Claim, firings: &[Firing]) -> (Fired, Claims);
 }
 
 gated! { ClaimStore:

@@ -53,14 +53,14 @@ impl FromRow<'_, PgRow> for Claimed {
 }
 
 /// A job that was claimed, and what can be read of it.
-struct Taken {
-    job: JobId,
+pub(super) struct Taken {
+    pub(super) job: JobId,
     attempt: u8,
     claimed: std::result::Result<(Claimed, Option<Vec<SealedSecret>>), String>,
 }
 
 /// What is to sign the requests of jobs, of those that sign.
-type Secrets = HashMap<JobId, Vec<SealedSecret>>;
+pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
 impl FromRow<'_, PgRow> for Taken {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
@@ -81,36 +81,53 @@ fn claimed(row: &PgRow) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
     Ok((Claimed::from_row(row)?, secrets.map(read).transpose()?))
 }
 
+/// What an executor needs of a claimed job's version `v`, and of the secrets that sign at `$now`.
+macro_rules! to_send {
+    ($job:literal, $now:literal) => {
+        concat!(
+            "v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
+             v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests,
+             CASE WHEN v.sign_requests THEN
+                 (SELECT json_agg(json_build_array(
+                      encode(uuid_send(k.id), 'hex'), k.secret, k.created_at, k.expires_at))
+                  FROM signing_secrets AS k
+                  WHERE k.account_id = ",
+            $job,
+            ".account_id AND (k.expires_at IS NULL OR k.expires_at > ",
+            $now,
+            "))::text END AS signing_secrets"
+        )
+    };
+}
+pub(super) use to_send;
+
 /// The rows are locked in the order of their ids, and then written.
 ///
 /// They are looked up by key, in the partitions between the ids' bounds. The status is compared as
 /// another type, which keeps the planner from the index of unfinished jobs: it may take a long
 /// queue for a short one. What one part has found is looked up by the next as an array: a join
 /// would be left to statistics, and those of the present minute are always wrong.
-const CLAIM: &str = "
-    WITH free AS MATERIALIZED (
+const CLAIM: &str = concat!(
+    "WITH free AS MATERIALIZED (
         SELECT id FROM jobs
-        WHERE id = ANY ($4) AND id BETWEEN $5 AND $6 AND status::integer = 0
-          AND wake_at <= $2 AND attempt_number < max_attempts
+        WHERE id = ANY ($4) AND id BETWEEN $5 AND $6
+          AND (status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
+               OR status::integer = 1 AND claimed_by = $1 AND attempt_started_at = $2)
           AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE jobs
-        SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1, wake_at = $3,
-            started_at = coalesce(started_at, $2), attempt_started_at = $2, updated_at = $2
+        SET status = 1, attempt_number = attempt_number + 1 - status, claimed_by = $1,
+            wake_at = $3, started_at = coalesce(started_at, $2), attempt_started_at = $2,
+            updated_at = $2
         WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
         RETURNING id, account_id, schedule_id, version_id, trigger, attempt_number, max_attempts,
                   attempt_started_at)
     SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
-           t.attempt_started_at, v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body,
-           v.headers, v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests,
-           CASE WHEN v.sign_requests THEN
-               (SELECT json_agg(json_build_array(
-                    encode(uuid_send(k.id), 'hex'), k.secret, k.created_at, k.expires_at))
-                FROM signing_secrets AS k
-                WHERE k.account_id = t.account_id AND (k.expires_at IS NULL OR k.expires_at > $2)
-               )::text END AS signing_secrets
-    FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id";
+           t.attempt_started_at, ",
+    to_send!("t", "$2"),
+    " FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id"
+);
 
 /// Which claims are this executor's is asked twice: with a lock, and without one, to tell those
 /// that are locked from those that are lost.
@@ -262,8 +279,16 @@ async fn take(
         .bind(last)
         .fetch_all(connection)
         .await?;
+    let (mut claims, secrets) = sort(damage.leave_out("job", rows), &damage);
+    let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
+    claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
+    Ok((claims, secrets))
+}
+
+/// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.
+pub(super) fn sort(jobs: Vec<Taken>, damage: &Damage) -> (Claims, Secrets) {
     let (mut claims, mut secrets) = (Claims::default(), Secrets::new());
-    for Taken { job, attempt, claimed } in damage.leave_out("job", rows) {
+    for Taken { job, attempt, claimed } in jobs {
         match claimed {
             Ok((claimed, sealed)) => {
                 secrets.extend(sealed.map(|sealed| (job, sealed)));
@@ -275,9 +300,7 @@ async fn take(
             }
         }
     }
-    let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
-    claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
-    Ok((claims, secrets))
+    (claims, secrets)
 }
 
 async fn renew(

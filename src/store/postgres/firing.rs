@@ -7,7 +7,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::{Fault, Outcome};
-use super::fire::{fire, statements};
+use super::fire::{Order, fire, statements};
 use super::partitions::days_of;
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
@@ -15,7 +15,7 @@ use crate::domain::{ScheduleId, Timestamp};
 use crate::store::damage::Kept;
 use crate::store::firing::check;
 use crate::store::{
-    Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
+    Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
 
 impl FromRow<'_, PgRow> for DueEntry {
@@ -29,6 +29,7 @@ impl FromRow<'_, PgRow> for Candidate {
         Ok(Self {
             schedule: row.try_get("schedule_id")?,
             account: row.try_get("account_id")?,
+            host: row.try_get("host_key")?,
             plan: row.try_get("plan")?,
             suspended_until: row.try_get("suspended_until")?,
             suspensions: row.try_get("suspensions")?,
@@ -48,7 +49,7 @@ const NEXT_TICKS: &str = "
     ORDER BY schedule_id LIMIT $3";
 
 const CANDIDATES: &str = "
-    SELECT st.schedule_id, st.version_id, st.next_tick, v.cron_expression, v.timezone,
+    SELECT st.schedule_id, st.version_id, st.host_key, st.next_tick, v.cron_expression, v.timezone,
            st.overlap_policy, s.catch_up_policy, s.account_id, nullif(a.plan, 'unlimited') AS plan,
            CASE WHEN a.suspended_at IS NULL THEN a.resumed_at
                 ELSE 9223372036854775807 END AS suspended_until,
@@ -123,14 +124,34 @@ impl FiringStore for PostgresStore {
     }
 
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
-        check(now, firings)?;
+        let order = Order { fence, now, claim: None, firings: firings.into() };
+        Ok(self.fire_order("fire", order).await?.0)
+    }
+
+    async fn fire_and_claim(
+        &self,
+        fence: Fence,
+        claim: &Claim,
+        firings: &[Firing],
+    ) -> Result<(Fired, Claims)> {
+        let order = Order { fence, now: claim.now, claim: Some(*claim), firings: firings.into() };
+        self.fire_order("fire_and_claim", order).await
+    }
+}
+
+impl PostgresStore {
+    async fn fire_order(&self, operation: &'static str, order: Order) -> Result<(Fired, Claims)> {
+        let firings = &order.firings;
+        check(order.now, firings)?;
         let days = days_of(firings.iter().flat_map(|firing| &firing.jobs).map(|job| job.id));
         let within = if statements(firings) > 1 { Within::Transaction } else { Within::Statement };
-        let firings: Arc<[Firing]> = firings.into();
-        self.run_with_days(&self.scheduler, "fire", within, days, move |connection| {
-            Box::pin(fire(connection, fence, now, firings.clone()))
-        })
-        .await
+        let damage = self.damage.clone();
+        let fired =
+            self.run_with_days(&self.scheduler, operation, within, days, move |connection| {
+                Box::pin(fire(connection, order.clone(), damage.clone()))
+            });
+        let (fired, claims, secrets) = fired.await?;
+        Ok((fired, self.vault.open_claims(claims, secrets)))
     }
 }
 

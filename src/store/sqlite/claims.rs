@@ -42,7 +42,8 @@ const READ_AT_ONCE: usize = 50;
 /// The first number says which of the jobs asked for a row is about.
 pub(super) const CLAIMABLE: &str = "
     SELECT json_group_array(json_array(
-        e.key, hex(j.account_id), hex(j.schedule_id), hex(j.version_id), j.trigger, j.attempt_number, j.max_attempts,
+        e.key, hex(j.account_id), hex(j.schedule_id), hex(j.version_id), j.trigger,
+        j.attempt_number + 1 - j.status, j.max_attempts,
         json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
                    v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests),
         iif(v.sign_requests, json(
@@ -52,13 +53,15 @@ pub(super) const CLAIMABLE: &str = "
              WHERE k.account_id = j.account_id AND (k.expires_at IS NULL OR k.expires_at > ?1))),
             NULL)))
     FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
-    WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at <= ?1
-      AND j.attempt_number < j.max_attempts AND v.id = j.version_id
+    WHERE j.id = unhex(e.value)
+      AND (j.status = 0 AND j.wake_at <= ?1 AND j.attempt_number < j.max_attempts
+           OR j.status = 1 AND j.claimed_by = ?3 AND j.attempt_started_at = ?1)
+      AND v.id = j.version_id
       AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)";
 
 pub(super) const CLAIM: &str = "
     UPDATE jobs
-    SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = ?3,
+    SET status = 1, attempt_number = attempt_number + 1 - status, claimed_by = ?1, wake_at = ?3,
         started_at = coalesce(started_at, ?2), attempt_started_at = ?2, updated_at = ?2
     WHERE id IN (SELECT unhex(value) FROM json_each(?4))";
 
@@ -171,9 +174,10 @@ impl ClaimStore for SqliteStore {
 struct Claimable(usize, Hex, Hex, Hex, u8, u8, u8, DefinitionRow, Option<Vec<SecretRow>>);
 
 /// What is to sign the requests of jobs, of those that sign.
-type Secrets = HashMap<JobId, Vec<SealedSecret>>;
+pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
-async fn take(
+/// Claims jobs.
+pub(super) async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: Vec<JobId>,
@@ -224,6 +228,7 @@ async fn claimable(
     let rows: String = sqlx::query_scalar(CLAIMABLE)
         .bind(claim.now)
         .bind(json_ids(jobs))
+        .bind(claim.executor)
         .fetch_one(connection)
         .await?;
     rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed(row, jobs, claim)).collect()
@@ -245,7 +250,7 @@ fn claimed(
     claim: Claim,
 ) -> Outcome<(Claimed, Option<Vec<SealedSecret>>)> {
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
-    let Claimable(place, account, schedule, version, trigger, attempts, max_attempts, ..) = row;
+    let Claimable(place, account, schedule, version, trigger, attempt, max_attempts, ..) = row;
     let secrets = row.8.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
     let claimed = Claimed {
         job: *jobs.get(place).ok_or_else(damaged)?,
@@ -253,7 +258,7 @@ fn claimed(
         schedule: ScheduleId::from_bytes(schedule.0),
         version: VersionId::from_bytes(version.0),
         trigger: trigger_of(trigger).ok_or_else(damaged)?,
-        attempt: attempts + 1,
+        attempt,
         max_attempts,
         started_at: claim.now,
         definition: row.7.definition().ok_or_else(damaged)?,

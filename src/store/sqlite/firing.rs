@@ -1,19 +1,24 @@
 //! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
+use super::claims::{Secrets, take};
 use super::error::{Fault, Outcome};
 use super::fire::fire;
 use super::halves::Halves;
 use super::values::{Hex, json_ids, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::damage::Damage;
 use crate::store::firing::check;
 use crate::store::{
-    Candidate, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
+    Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
 
 pub(super) const NEXT_TICKS: &str = "
@@ -28,7 +33,7 @@ pub(super) const CANDIDATES: &str = "
         e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
         s.catch_up_policy, hex(s.account_id), nullif(a.plan, 'unlimited'),
         iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807),
-        coalesce((SELECT suspensions FROM shards WHERE shard = ?1), 0)))
+        coalesce((SELECT suspensions FROM shards WHERE shard = ?1), 0), v.host_key))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v CROSS JOIN accounts AS a
     WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
@@ -49,6 +54,7 @@ struct CandidateRow(
     Option<String>,
     Option<i64>,
     i64,
+    i64,
 );
 
 impl CandidateRow {
@@ -65,10 +71,12 @@ impl CandidateRow {
             plan,
             suspended_until,
             suspensions,
+            host,
         ) = self;
         Some(Candidate {
             schedule: *ids.get(place)?,
             account: AccountId::from_bytes(account.0),
+            host: HostKey(host.cast_unsigned()),
             plan,
             suspended_until: suspended_until.map(Timestamp::from_millis),
             suspensions,
@@ -169,6 +177,21 @@ impl FiringStore for SqliteStore {
         })
         .await
     }
+
+    async fn fire_and_claim(
+        &self,
+        fence: Fence,
+        claim: &Claim,
+        firings: &[Firing],
+    ) -> Result<(Fired, Claims)> {
+        check(claim.now, firings)?;
+        let (claim, firings, damage) = (*claim, firings.to_vec(), self.damage.clone());
+        let fired = self.write_rows("fire_and_claim", firings.len(), move |connection| {
+            Box::pin(fire_and_claim(connection, fence, claim, firings, damage))
+        });
+        let (fired, claims, secrets) = fired.await?;
+        Ok((fired, self.vault.open_claims(claims, secrets)))
+    }
 }
 
 impl SqliteStore {
@@ -179,6 +202,22 @@ impl SqliteStore {
         let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();
         candidates.map(|row| row.candidate(ids).ok_or_else(damaged)).collect()
     }
+}
+
+async fn fire_and_claim(
+    connection: &mut SqliteConnection,
+    fence: Fence,
+    claim: Claim,
+    firings: Vec<Firing>,
+    damage: Arc<Damage>,
+) -> Outcome<(Fired, Claims, Secrets)> {
+    let mut fired = fire(connection, fence, claim.now, firings, damage.clone()).await?;
+    let Fired::Done { tickets, .. } = &mut fired else {
+        return Ok((fired, Claims::default(), Secrets::new()));
+    };
+    let jobs = std::mem::take(tickets).into_iter().map(|ticket| ticket.job).collect();
+    let (claims, secrets) = take(connection, claim, jobs, damage).await?;
+    Ok((fired, claims, secrets))
 }
 
 async fn set_up(connection: &mut SqliteConnection, wanted: u16) -> Outcome<u16> {

@@ -202,6 +202,7 @@ fn context(service: &Service) -> Context {
         queue: service.queue.clone(),
         cluster: Arc::new(SingleNode::new("test", SHARDS)),
         clock: service.clock.clone(),
+        starter: None,
         replica: "test".into(),
     }
 }

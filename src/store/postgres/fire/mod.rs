@@ -20,23 +20,37 @@ mod statements;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection};
 
+use super::claims::{Secrets, Taken, sort};
 use super::error::Outcome;
 use super::skips::counted;
 use super::values::bounds;
 use crate::domain::schedule::{OverlapPolicy, SKIP_COUNT_CAP};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use crate::store::{Fence, Fired, Firing};
+use crate::store::damage::Damage;
+use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::Batch;
 use statements::{ANY, PLAIN, Statement};
 
-/// A row of the answer: a firing that took place, one of its jobs, and whether that may start.
+/// What is fired, and for whom its jobs are claimed.
+#[derive(Clone)]
+pub(super) struct Order {
+    pub(super) fence: Fence,
+    pub(super) now: Timestamp,
+    pub(super) claim: Option<Claim>,
+    pub(super) firings: Arc<[Firing]>,
+}
+
+/// A row of the answer: a firing that took place, and one of its jobs.
 #[derive(FromRow)]
 struct Row {
     place: Option<i64>,
+    #[sqlx(rename = "id")]
     job: Option<JobId>,
+    /// Whether it may start.
     starts: bool,
     account_id: Option<AccountId>,
     host_key: Option<HostKey>,
@@ -53,31 +67,42 @@ pub(super) fn statements(firings: &[Firing]) -> usize {
     usize::from(plain > 0) + usize::from(plain < firings.len())
 }
 
-/// Fires a batch.
+/// Fires a batch. Claimed are the jobs of the shorter statement, of the others there are tickets.
 pub(super) async fn fire(
     connection: &mut PgConnection,
-    fence: Fence,
-    now: Timestamp,
-    firings: Arc<[Firing]>,
-) -> Outcome<Fired> {
+    order: Order,
+    damage: Arc<Damage>,
+) -> Outcome<(Fired, Claims, Secrets)> {
+    let Order { fence, now, claim, firings } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
         (0..).zip(&*firings).partition(|(_, firing)| is_plain(firing));
-    let mut rows = Vec::with_capacity(firings.len());
-    for (firings, statement) in [(plain, &PLAIN), (others, &ANY)] {
+    let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
+    for (firings, statement, claim) in [(plain, &PLAIN, claim), (others, &ANY, None)] {
         if firings.is_empty() {
             continue;
         }
-        let mut fired = run(connection, fence, now, &Batch::new(&firings), statement).await?;
-        if fired.is_empty() {
-            return Ok(Fired::Fenced);
+        let batch = Batch::new(&firings);
+        let fired = run(connection, fence, now, &batch, statement, claim.as_ref()).await?;
+        let mut fired = fired.into_iter().peekable();
+        if fired.peek().is_none() {
+            return Ok((Fired::Fenced, Claims::default(), Secrets::new()));
         }
-        rows.append(&mut fired);
+        for row in fired {
+            let row_of = Row::from_row(&row)?;
+            if claim.is_some() && row_of.job.is_some() {
+                claimed.push(Taken::from_row(&row)?);
+            }
+            rows.push(row_of);
+        }
     }
     rows.sort_unstable_by_key(|row| (row.place, row.job));
-    let Done { tickets, held, advanced, stale } = done(fence, now, &firings, &rows);
+    let Done { mut tickets, held, advanced, stale } = done(fence, now, &firings, &rows);
+    let of_claims: HashSet<JobId> = claimed.iter().map(|taken| taken.job).collect();
+    tickets.retain(|ticket| !of_claims.contains(&ticket.job));
     let passed = still_due(connection, fence, now, &firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
-    Ok(Fired::Done { tickets, held, advanced, stale, busy })
+    let (claims, secrets) = sort(claimed, &damage);
+    Ok((Fired::Done { tickets, held, advanced, stale, busy }, claims, secrets))
 }
 
 /// Without a row in the answer the fence did not hold.
@@ -87,8 +112,9 @@ async fn run(
     now: Timestamp,
     batch: &Batch,
     statement: &'static Statement,
-) -> Outcome<Vec<Row>> {
-    let query = sqlx::query_as(statement.text())
+    claim: Option<&Claim>,
+) -> Outcome<Vec<PgRow>> {
+    let query = sqlx::query(statement.text())
         .bind(fence.shard)
         .bind(fence.epoch.0)
         .bind(now)
@@ -101,7 +127,11 @@ async fn run(
         .bind(&batch.jobs)
         .bind(&batch.triggers);
     if !statement.places {
-        return Ok(query.bind(&batch.suspensions).fetch_all(connection).await?);
+        let query = query
+            .bind(&batch.suspensions)
+            .bind(claim.map(|claim| claim.executor))
+            .bind(claim.map(|claim| claim.until));
+        return Ok(query.fetch_all(connection).await?);
     }
     let (first, last) = bounds(batch.jobs.iter().copied());
     let query = query

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::runtime::faults::Defect;
+use crate::store::postgres::claims::to_send;
 
 /// `due` are the schedules that are as they were read. `placed` gives each of their jobs its turn:
 /// with a policy other than `allow`, the first that is not there yet starts if none is active, the
@@ -118,15 +119,17 @@ WITH fence AS MATERIALIZED (
     WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
     RETURNING o.place, o.schedule_id, o.account_id, o.host_key
 )
-SELECT a.place, m.id AS job, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key
+SELECT a.place, m.id, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key
 FROM fence
 LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
 
 /// For firings without skips of schedules whose jobs may overlap, which nearly all are: no job has
 /// to be placed among others. Of a schedule that has another policy by now, or no longer the tick
 /// and the version, nothing is changed. A job follows the open range of skips, so that one ends.
-const FIRE_PLAIN: &str = "
-WITH fence AS MATERIALIZED (
+///
+/// With an executor the jobs are claimed for it, and what it needs to run them is in the answer.
+const FIRE_PLAIN: &str = concat!(
+    "WITH fence AS MATERIALIZED (
     SELECT shard, suspensions FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
 ), due AS MATERIALIZED (
     SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
@@ -143,23 +146,32 @@ WITH fence AS MATERIALIZED (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), made AS (
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
-                      max_attempts, wake_at, created_at, updated_at)
-    SELECT w.id, d.account_id, d.schedule_id, d.version_id, $1, 0, w.trigger, d.max_attempts,
-           $3, $3, $3
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, trigger, max_attempts,
+                      created_at, updated_at, status, attempt_number, claimed_by, wake_at,
+                      started_at, attempt_started_at)
+    SELECT w.id, d.account_id, d.schedule_id, d.version_id, $1, w.trigger, d.max_attempts, $3, $3,
+           c.claimed, c.claimed, $13, coalesce($14, $3), c.began, c.began
     FROM unnest($9::bigint[], $10::uuid[], $11::smallint[]) AS w (place, id, trigger)
     JOIN due AS d ON d.place = w.place
+    CROSS JOIN (SELECT ($13::uuid IS NOT NULL)::integer AS claimed,
+                       CASE WHEN $13 IS NOT NULL THEN $3 END AS began) AS c
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, schedule_id
+    RETURNING id, schedule_id, version_id, account_id, trigger, max_attempts
 ), advanced AS (
     UPDATE schedule_state AS st SET next_tick = d.next_tick, open_skip = NULL
     FROM due AS d
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
     RETURNING d.place, d.schedule_id, d.account_id, d.host_key
 )
-SELECT a.place, m.id AS job, true AS starts, a.account_id, a.host_key
+SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, a.schedule_id, m.version_id,
+       m.trigger, 1::smallint AS attempt_number, m.max_attempts, $3 AS attempt_started_at,
+       ",
+    to_send!("a", "$3"),
+    "
 FROM fence
-LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
+LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true
+LEFT JOIN schedule_versions AS v ON v.id = m.version_id AND $13 IS NOT NULL"
+);
 
 /// A statement, and what becomes of it by the defects that the tests are shown to find.
 pub(super) struct Statement {

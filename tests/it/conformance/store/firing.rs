@@ -251,6 +251,7 @@ pub async fn candidates_are_what_can_fire(w: &World) {
         suspensions: 0,
         schedule: id,
         account: w.account,
+        host: HOST,
         plan: None,
         suspended_until: None,
         version: read.version,

@@ -31,6 +31,7 @@ mod sessions;
 mod signing;
 mod skips;
 pub mod sqlite;
+mod starting;
 mod tenancy;
 mod users;
 mod world;
@@ -184,6 +185,17 @@ macro_rules! every_case {
                 catching_up_makes_jobs_and_skips,
                 next_ticks_come_in_pages,
                 candidates_are_what_can_fire,
+            }
+            starting {
+                what_is_fired_is_claimed,
+                nobody_else_gets_what_was_started,
+                a_repeated_claim_brings_the_same,
+                a_lost_answer_is_told_by_its_claim,
+                starting_again_changes_nothing,
+                an_older_epoch_starts_nothing,
+                each_job_of_a_mixed_batch_starts_or_has_a_ticket,
+                what_is_started_brings_its_signing_secrets,
+                what_is_against_the_rules_is_refused,
             }
             overlap {
                 skip_lets_one_run,

@@ -1,0 +1,155 @@
+//! Starting jobs in the moment in which they are fired, past the queue.
+//!
+//! A leader beside an executor with room has its jobs claimed by the statement that makes them:
+//! they need no ticket and no claim of their own. Nobody is passed by that: while tickets wait for
+//! room, of this executor, of an account or of a host, nothing of theirs starts here.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::ended::Ended;
+use super::running::Coming;
+use super::start::Start;
+use super::{Divided, Shared};
+use crate::domain::JobId;
+use crate::domain::ticket::Ticket;
+use crate::runtime::faults::Point;
+use crate::runtime::{TaskKind, Tasks};
+use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
+
+/// As many slots at least are waited for, so that batches stay batches.
+const WORTH_WAITING: usize = 100;
+/// How often it is looked for slots while they are waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// For how long nobody waits for slots after they did not come in time.
+const RESIGNED_FOR: Duration = Duration::from_secs(1);
+
+/// Fires and starts, on behalf of a leader of the same replica.
+#[derive(Clone)]
+pub struct Starter {
+    shared: Arc<Shared>,
+    /// Weak, so that outcomes are awaited for as long as there can be some, and no longer.
+    outcomes: mpsc::WeakSender<Ended>,
+    tasks: Tasks,
+    /// Until when nobody waits for slots, on the monotonic clock.
+    resigned: Arc<Mutex<Duration>>,
+}
+
+/// What has come of firings.
+pub struct Started {
+    /// Those that there was room for.
+    pub fired: Vec<Firing>,
+    /// The jobs that have been made and started.
+    pub started: Vec<JobId>,
+    /// What firing them has done; the jobs that have been started have no tickets in it.
+    pub outcome: Result<Fired>,
+    /// Those that there was no room for.
+    pub left: Vec<(Firing, Ticket)>,
+    /// How long the store took.
+    pub took: Duration,
+}
+
+impl Starter {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        outcomes: mpsc::WeakSender<Ended>,
+        tasks: Tasks,
+    ) -> Self {
+        Self { shared, outcomes, tasks, resigned: Arc::default() }
+    }
+
+    /// Fires those of the firings, each of one job with its ticket, whose jobs there is room for,
+    /// and starts these. If nobody else executes, it waits for room; at most for `patience`. `Err`
+    /// gives them back: there is no room for any.
+    pub async fn fire(
+        &self,
+        fence: Fence,
+        wanted: Vec<(Firing, Ticket)>,
+        patience: Duration,
+    ) -> std::result::Result<Started, Vec<(Firing, Ticket)>> {
+        // Before it is looked whether this executor stops: who waits for that sees these coming.
+        let coming = self.shared.running.announce();
+        let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
+        let Some(outcomes) = outcomes else { return Err(wanted) };
+        self.wait_for_room(wanted.len(), patience).await;
+        let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
+        let Ok(Divided { within, .. }) = self.shared.divide(tickets).await else {
+            return Err(wanted);
+        };
+        let slots = self.shared.slots.reserve(&within, self.shared.clock.monotonic());
+        if slots.is_empty() {
+            return Err(wanted);
+        }
+        let (fired, left): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|(_, ticket)| slots.contains_key(&ticket.job));
+        let fired: Vec<Firing> = fired.into_iter().map(|(firing, _)| firing).collect();
+        let (shared, tasks) = (self.shared.clone(), self.tasks.clone());
+        let start = Start { shared, outcomes, tasks, slots };
+        // A task of its own: a leader that is stopped must not take claimed jobs with it.
+        let work = run(start, fence, fired.clone(), coming);
+        let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
+        let Done { outcome, started, took } = done.unwrap_or_else(Done::lost);
+        Ok(Started { fired, started, outcome, left, took })
+    }
+
+    /// Waits until there are slots for so many, or for a batch; unless others could run them.
+    async fn wait_for_room(&self, wanted: usize, patience: Duration) {
+        let Shared { slots, clock, shares, .. } = &*self.shared;
+        let enough = wanted.min(WORTH_WAITING);
+        let began = clock.monotonic();
+        let is_resigned = began < *self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.free() >= enough || slots.is_queued() || is_resigned || !shares.is_alone().await {
+            return;
+        }
+        while slots.free() < enough && !slots.is_queued() {
+            if clock.monotonic().saturating_sub(began) >= patience {
+                let until = clock.monotonic() + RESIGNED_FOR;
+                *self.resigned.lock().unwrap_or_else(PoisonError::into_inner) = until;
+                return;
+            }
+            tokio::select! {
+                () = clock.sleep(LOOK_AGAIN) => {}
+                () = self.tasks.stopping().cancelled() => return,
+            }
+        }
+    }
+}
+
+/// What firing a batch has brought.
+struct Done {
+    outcome: Result<Fired>,
+    started: Vec<JobId>,
+    took: Duration,
+}
+
+impl Done {
+    fn lost() -> Self {
+        let why = "the task that fires was lost";
+        let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Internal, why));
+        Self { outcome, started: Vec::new(), took: Duration::ZERO }
+    }
+}
+
+/// Fires a batch, claims its jobs and starts them. If the answer is lost, the claim is repeated, so
+/// that no attempt is lost with it.
+async fn run(start: Start, fence: Fence, firings: Vec<Firing>, _coming: Coming) -> Done {
+    let (claim, asked) = start.claim();
+    let fired = start.shared.store.fire_and_claim(fence, &claim, &firings).await;
+    let took = start.shared.clock.monotonic().saturating_sub(asked);
+    Point::AfterFire.reach();
+    Point::AfterClaim.reach();
+    let (outcome, claims) = match fired {
+        Ok((fired, claims)) => (Ok(fired), claims),
+        Err(error) => {
+            let jobs = firings.iter().flat_map(|firing| &firing.jobs);
+            let jobs: Vec<JobId> = jobs.map(|job| job.id).collect();
+            (Err(error), start.claim_for_sure(&claim, &jobs).await.unwrap_or_default())
+        }
+    };
+    let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
+    let started = claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
+    start.begin(claims, asked).await;
+    Done { outcome, started, took }
+}

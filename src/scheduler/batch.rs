@@ -1,0 +1,209 @@
+//! A batch that is being fired: what is started at once, what goes to the queue, and what is kept
+//! of both.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::quotas::{Allowed, Quotas};
+use super::{Context, Started};
+use crate::domain::schedule::OverlapPolicy;
+use crate::domain::ticket::Ticket;
+use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::runtime::RunError;
+use crate::runtime::faults::{Defect, Point};
+use crate::store::{self, Candidate, Fence, Fired, Firing, TickJob};
+use crate::telemetry::metrics::{
+    FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
+};
+
+/// How long a schedule whose row is not free rests in the index before it is tried again. A change
+/// by a user holds it for less.
+const REST: Duration = Duration::from_millis(100);
+/// How long firings wait at most for an executor that is busy with others, and alone.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+/// After fewer that were started at once, the rest goes to the queue.
+const WORTH_REPEATING: usize = 100;
+
+/// A batch that is being fired.
+pub(super) struct Batch<'a> {
+    pub(super) context: &'a Context,
+    pub(super) fence: Fence,
+    pub(super) now: Timestamp,
+    pub(super) taken: Taken<'a>,
+    /// What the index shall say.
+    pub(super) index: Vec<(ScheduleId, Option<Timestamp>)>,
+    /// What the run queue shall have.
+    pub(super) tickets: Vec<Ticket>,
+}
+
+impl Batch<'_> {
+    /// Fires what an executor beside this leader has room for, and starts it; then the rest, which
+    /// starts by its tickets. `false` if a newer leader has the shard.
+    pub(super) async fn fire(
+        &mut self,
+        firings: Vec<Firing>,
+        candidates: &[Candidate],
+    ) -> Result<bool, RunError> {
+        let Some(rest) = self.start(firings, candidates).await? else { return Ok(false) };
+        if rest.is_empty() {
+            return Ok(true);
+        }
+        let clock = &self.context.clock;
+        let began = clock.monotonic();
+        let fired = self.context.store.fire(self.fence, self.now, &rest).await;
+        let took = clock.monotonic().saturating_sub(began);
+        let fired = self.keep(&rest, fired, &[], took)?;
+        Point::AfterFire.reach();
+        Ok(fired)
+    }
+
+    /// Fires and starts as much as an executor beside this leader has room for. What is left, or
+    /// `None` if a newer leader has the shard.
+    async fn start(
+        &mut self,
+        firings: Vec<Firing>,
+        candidates: &[Candidate],
+    ) -> Result<Option<Vec<Firing>>, RunError> {
+        let context = self.context;
+        let starter = context.starter.as_ref().filter(|_| !Defect::EarlyTicket.is_there());
+        let Some(starter) = starter else { return Ok(Some(firings)) };
+        let (mut wanted, mut rest) = self.with_tickets(firings, candidates);
+        let until = context.clock.monotonic() + patience(self.now, &wanted);
+        while !wanted.is_empty() {
+            let patience = until.saturating_sub(context.clock.monotonic());
+            match starter.fire(self.fence, wanted, patience).await {
+                Ok(Started { fired, started, outcome, left, took }) => {
+                    if !self.keep(&fired, outcome, &started, took)? {
+                        return Ok(None);
+                    }
+                    wanted = left;
+                    if fired.len() < WORTH_REPEATING {
+                        break;
+                    }
+                }
+                Err(left) => {
+                    wanted = left;
+                    break;
+                }
+            }
+        }
+        rest.extend(wanted.into_iter().map(|(firing, _)| firing));
+        Ok(Some(rest))
+    }
+
+    /// The firings that make one job, which nothing keeps from starting, with what would be its
+    /// ticket; and all others.
+    fn with_tickets(
+        &self,
+        firings: Vec<Firing>,
+        candidates: &[Candidate],
+    ) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
+        let candidates: HashMap<_, _> =
+            candidates.iter().map(|candidate| (candidate.schedule, candidate)).collect();
+        let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
+        for firing in firings {
+            let Candidate { account, host, .. } = *candidates[&firing.schedule];
+            match firing.jobs[..] {
+                [TickJob { id, .. }]
+                    if firing.overlap_policy == OverlapPolicy::Allow && firing.skips.is_empty() =>
+                {
+                    let shard = self.fence.shard;
+                    wanted
+                        .push((firing, Ticket { job: id, shard, account, host, start: self.now }));
+                }
+                _ => rest.push(firing),
+            }
+        }
+        (wanted, rest)
+    }
+
+    /// Keeps what firing has done. `false` if a newer leader has the shard.
+    fn keep(
+        &mut self,
+        firings: &[Firing],
+        fired: store::Result<Fired>,
+        started: &[JobId],
+        took: Duration,
+    ) -> Result<bool, RunError> {
+        let started = started.iter().copied();
+        let fired = match fired {
+            Ok(fired) => fired,
+            Err(error) => {
+                // They are fired again, and taken again, unless the answer alone was lost: that
+                // costs nobody more than this batch.
+                self.taken.give_back(firings, started);
+                return Err(error.into());
+            }
+        };
+        FIRE_BATCH_SECONDS.record_span(took);
+        FIRE_BATCH_SIZE.record_count(firings.len());
+        match fired {
+            Fired::Fenced => {
+                self.taken.give_back(firings, []);
+                FENCED_WRITES.add(1);
+                Ok(false)
+            }
+            Fired::Done { mut tickets, held, advanced, busy, .. } => {
+                count(firings, &advanced, tickets.len() + started.len());
+                let queued = tickets.iter().map(|ticket| ticket.job);
+                self.taken.give_back(firings, queued.chain(held).chain(started));
+                if !Defect::EarlyTicket.is_there() {
+                    self.tickets.append(&mut tickets);
+                }
+                self.index.extend(advanced);
+                let again = self.context.clock.after(self.now, REST);
+                self.index.extend(busy.into_iter().map(|schedule| (schedule, Some(again))));
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// How long the firings can wait for room: no schedule until its next tick is near, so that none is
+/// taken for missed.
+fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
+    let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
+    next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
+}
+
+/// What was taken for a batch, of schedules of accounts whose plan limits their jobs.
+pub(super) struct Taken<'a> {
+    quotas: &'a Quotas,
+    allowed: &'a Allowed,
+    candidates: HashMap<ScheduleId, &'a Candidate>,
+}
+
+impl<'a> Taken<'a> {
+    pub(super) fn of(
+        quotas: &'a Quotas,
+        allowed: &'a Allowed,
+        candidates: &'a [Candidate],
+    ) -> Self {
+        let limited = candidates.iter().filter(|candidate| allowed.limits(candidate.account));
+        let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();
+        Self { quotas, allowed, candidates }
+    }
+
+    /// Gives back what was taken for jobs that were not made: their schedule was not fired, or
+    /// found another job active.
+    fn give_back(&self, firings: &[Firing], made: impl IntoIterator<Item = JobId>) {
+        if self.candidates.is_empty() {
+            return;
+        }
+        let made: HashSet<_> = made.into_iter().collect();
+        for firing in firings {
+            let Some(candidate) = self.candidates.get(&firing.schedule) else { continue };
+            let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();
+            self.quotas.give_back(self.allowed, candidate.account, unmade as u64);
+        }
+    }
+}
+
+fn count(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], jobs: usize) {
+    TICKS_FIRED.add(jobs as u64);
+    let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
+    let fired = firings.iter().filter(|firing| advanced.contains(&firing.schedule));
+    for (range, reason) in fired.flat_map(|firing| &firing.skips) {
+        SKIPS.with(*reason).add(u64::from(range.count));
+    }
+}

@@ -1,0 +1,170 @@
+use std::time::Duration;
+
+use punctual::domain::job::{JobStatus, Trigger};
+use punctual::domain::schedule::{Definition, OverlapPolicy};
+use punctual::domain::shard::Epoch;
+use punctual::domain::{JobId, ScheduleId};
+use punctual::store::{
+    Claim, Claimed, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind,
+};
+
+use super::world::{SHARD, World, definition, every_job, minute, soon};
+
+/// Fires the next ticks of schedules and claims their jobs.
+async fn start(w: &World, claim: &Claim, ids: &[ScheduleId]) -> (Fired, Claims) {
+    let mut firings = Vec::new();
+    for id in ids {
+        firings.push(w.firing(*id).await);
+    }
+    w.store.fire_and_claim(w.fence, claim, &firings).await.expect("fire and claim")
+}
+
+fn jobs(claims: &Claims) -> Vec<JobId> {
+    let mut jobs: Vec<JobId> = claims.taken.iter().map(|claimed| claimed.job).collect();
+    jobs.sort_unstable();
+    jobs
+}
+
+pub async fn what_is_fired_is_claimed(w: &World) {
+    let id = w.schedule().await;
+    let claim = w.claim_at(soon(minute(1)));
+    let (fired, claims) = start(w, &claim, &[id]).await;
+    let Fired::Done { tickets, held, advanced, .. } = fired else { panic!("fenced") };
+    assert_eq!((tickets, held), (vec![], vec![]));
+    assert_eq!(advanced, [(id, Some(minute(2)))]);
+    let job = JobId::of_tick(id, minute(1));
+    let expected = Claimed {
+        job,
+        account: w.account,
+        schedule: id,
+        version: w.read(id).await.version,
+        trigger: Trigger::Schedule,
+        attempt: 1,
+        max_attempts: 3,
+        started_at: claim.now,
+        definition: definition(),
+        signing_secrets: Vec::new(),
+    };
+    assert_eq!(claims, Claims { taken: vec![expected.clone()], unreadable: vec![] });
+    let (read, attempts) = w.job_and_attempts(job).await;
+    assert_eq!((read.status, read.attempt_number), (JobStatus::Running, 1));
+    assert_eq!((read.created_at, read.updated_at), (claim.now, claim.now));
+    assert_eq!((read.started_at, read.completed_at), (Some(claim.now), None));
+    assert_eq!((attempts.len(), attempts[0].number), (1, 1));
+    assert_eq!(attempts[0].started_at, claim.now);
+    assert_eq!(w.store.late(minute(99), None, 9).await.expect("read"), []);
+    let expired = w.store.expired(claim.until.plus(Duration::from_millis(1)), 9).await;
+    let expired = expired.expect("read");
+    assert_eq!((expired.len(), expired[0].job, expired[0].executor), (1, job, w.executor));
+    let completion = w.completion(&expected, None, End::Succeeded);
+    w.commit(soon(minute(1)), &[completion]).await;
+    assert_eq!(w.job(job).await.status, JobStatus::Success);
+}
+
+pub async fn nobody_else_gets_what_was_started(w: &World) {
+    let id = w.schedule().await;
+    let claim = w.claim_at(soon(minute(1)));
+    start(w, &claim, &[id]).await;
+    let job = JobId::of_tick(id, minute(1));
+    let other = Claim { executor: ExecutorId(7), ..claim };
+    let later = w.claim_at(soon(minute(2)));
+    for claim in [other, later] {
+        assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
+    }
+}
+
+pub async fn a_repeated_claim_brings_the_same(w: &World) {
+    let id = w.schedule().await;
+    let (job, new) = (w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await);
+    let claim = w.claim_at(soon(minute(1)));
+    let first = w.store.claim(&claim, &[job]).await.expect("claim");
+    assert_eq!(jobs(&first), [job]);
+    let again = w.store.claim(&claim, &[job, new]).await.expect("claim");
+    let of_job = again.taken.iter().find(|claimed| claimed.job == job);
+    assert_eq!(of_job, first.taken.first(), "no attempt is lost with the answer");
+    assert_eq!(again.taken.len(), 2, "what is new is claimed beside it");
+    assert_eq!(w.job(job).await.attempt_number, 1);
+    w.commit(soon(minute(1)), &[w.completion(&first.taken[0], None, End::Succeeded)]).await;
+    assert_eq!(jobs(&w.store.claim(&claim, &[job, new]).await.expect("claim")), [new], "it ended");
+}
+
+pub async fn a_lost_answer_is_told_by_its_claim(w: &World) {
+    let ids = [w.schedule().await, w.schedule().await];
+    let claim = w.claim_at(soon(minute(1)));
+    let (_, claims) = start(w, &claim, &ids).await;
+    let mut made = ids.map(|id| JobId::of_tick(id, minute(1)));
+    made.sort_unstable();
+    assert_eq!(jobs(&claims), made);
+    let again = w.store.claim(&claim, &made).await.expect("claim");
+    assert_eq!(jobs(&again), made);
+    assert!(again.taken.iter().all(|claimed| claims.taken.contains(claimed)), "{again:?}");
+}
+
+pub async fn starting_again_changes_nothing(w: &World) {
+    let id = w.schedule().await;
+    let firing = w.firing(id).await;
+    let claim = w.claim_at(soon(minute(1)));
+    start(w, &claim, &[id]).await;
+    let other = Claim { executor: ExecutorId(7), ..claim };
+    let again = w.store.fire_and_claim(w.fence, &other, &[firing]).await.expect("fire");
+    let stale = Fired::Done {
+        tickets: vec![],
+        held: vec![],
+        advanced: vec![],
+        stale: vec![id],
+        busy: vec![],
+    };
+    assert_eq!(again, (stale, Claims::default()));
+    assert_eq!(w.listed(&every_job()).await.len(), 1);
+}
+
+pub async fn an_older_epoch_starts_nothing(w: &World) {
+    let id = w.schedule().await;
+    let firing = w.firing(id).await;
+    let claim = w.claim_at(soon(minute(1)));
+    let old = Fence { shard: SHARD, epoch: Epoch(w.fence.epoch.0 - 1) };
+    let fired = w.store.fire_and_claim(old, &claim, &[firing]).await.expect("fire");
+    assert_eq!(fired, (Fired::Fenced, Claims::default()));
+    assert!(w.listed(&every_job()).await.is_empty());
+}
+
+pub async fn each_job_of_a_mixed_batch_starts_or_has_a_ticket(w: &World) {
+    let mut ids = Vec::new();
+    for policy in [OverlapPolicy::Allow, OverlapPolicy::Skip, OverlapPolicy::QueueOne] {
+        ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
+    }
+    let claim = w.claim_at(soon(minute(1)));
+    let (fired, claims) = start(w, &claim, &ids).await;
+    let Fired::Done { tickets, advanced, .. } = fired else { panic!("fenced") };
+    let mut all: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
+    all.extend(jobs(&claims));
+    all.sort_unstable();
+    let mut made: Vec<JobId> = ids.iter().map(|id| JobId::of_tick(*id, minute(1))).collect();
+    made.sort_unstable();
+    assert_eq!((all, advanced.len()), (made, 3));
+    assert!(jobs(&claims).contains(&JobId::of_tick(ids[0], minute(1))), "nothing holds it");
+    let left: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
+    assert_eq!(w.claim(soon(minute(1)), &left).await.len(), left.len());
+}
+
+pub async fn what_is_started_brings_its_signing_secrets(w: &World) {
+    let signed = Definition { sign_requests: true, ..definition() };
+    let id = w.schedule_with(|new| new.version = w.new_version(signed)).await;
+    let (_, claims) = start(w, &w.claim_at(soon(minute(1))), &[id]).await;
+    let known = w.store.signing_secrets(w.account).await.expect("list");
+    let known: Vec<_> = known.into_iter().filter_map(|known| known.secret).collect();
+    assert_eq!((known.len(), &claims.taken[0].signing_secrets), (1, &known));
+}
+
+pub async fn what_is_against_the_rules_is_refused(w: &World) {
+    let id = w.schedule().await;
+    let firing = w.firing(id).await;
+    let early = w.claim_at(minute(1).minus(Duration::from_millis(1)));
+    let back = Firing { next_tick: Some(firing.tick), ..firing.clone() };
+    let now = w.claim_at(soon(minute(1)));
+    for (claim, firing) in [(early, firing), (now, back)] {
+        let error = w.store.fire_and_claim(w.fence, &claim, &[firing]).await;
+        assert_eq!(error.expect_err("against the rules").kind(), StoreErrorKind::Rejected);
+    }
+    assert!(w.listed(&every_job()).await.is_empty());
+}
