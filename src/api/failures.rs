@@ -56,7 +56,9 @@ impl From<CommandError> for ApiError {
                 conflict("JOB_ALREADY_FINISHED", "The job has already finished")
             }
             CommandError::Store(error) => error.into(),
-            CommandError::Stopping => Self::unavailable(error.to_string()),
+            CommandError::Stopping | CommandError::Uncounted => {
+                Self::unavailable(error.to_string())
+            }
             CommandError::Panicked => Self::internal(error.to_string()),
         }
     }

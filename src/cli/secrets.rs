@@ -1,5 +1,7 @@
 //! `punctual secrets`: the keys that secrets are encrypted with.
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
 
 use super::meter::Meter;
@@ -8,7 +10,7 @@ use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output, store};
 use crate::app::new_key;
 use crate::config::Sources;
-use crate::domain::AuditId;
+use crate::domain::{AccountId, AuditId};
 use crate::runtime::{Clock, Random};
 use crate::store::{Act, SealedTable, SharedStore};
 
@@ -24,7 +26,13 @@ pub enum SecretsCommand {
     ///
     /// Can be stopped at any time and run again, and beside running servers; they must all have
     /// the new key by then. Says at the end which keys are not needed any more.
-    Rotate(SettingArgs<StoreOnly>),
+    Rotate {
+        #[command(flatten)]
+        settings: SettingArgs<StoreOnly>,
+        /// Forget the old keys although some rows cannot be decrypted: those are lost then
+        #[arg(long)]
+        abandon_unreadable: bool,
+    },
 }
 
 pub(super) async fn run(command: &SecretsCommand) -> Result<(), CliError> {
@@ -32,7 +40,9 @@ pub(super) async fn run(command: &SecretsCommand) -> Result<(), CliError> {
         SecretsCommand::Generate => {
             output::print(&format!("{}\n", *new_key(&Random::system()).reveal()))
         }
-        SecretsCommand::Rotate(settings) => rotate(&settings.sources()).await,
+        SecretsCommand::Rotate { settings, abandon_unreadable } => {
+            rotate(&settings.sources(), *abandon_unreadable).await
+        }
     }
 }
 
@@ -40,10 +50,26 @@ pub(super) async fn run(command: &SecretsCommand) -> Result<(), CliError> {
 #[derive(Default)]
 struct Done {
     sealed: u64,
-    unreadable: u64,
+    /// Rows that cannot be decrypted, by table and account.
+    unreadable: BTreeMap<(&'static str, AccountId), u64>,
 }
 
-async fn rotate(sources: &Sources) -> Result<(), CliError> {
+impl Done {
+    fn lost(&self) -> u64 {
+        self.unreadable.values().sum()
+    }
+
+    /// What has become of which rows, a line each.
+    fn lines(&self) -> String {
+        let mut lines = format!("{} rows are encrypted anew\n", self.sealed);
+        for ((table, account), rows) in &self.unreadable {
+            lines += &format!("{rows} rows of {table} of {account} cannot be decrypted\n");
+        }
+        lines
+    }
+}
+
+async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     let (open, clock) = (store::open(sources).await?, Clock::system());
     open.set_clock(&clock).await.map_err(CliError::failed)?;
     let store = open.shared();
@@ -57,16 +83,16 @@ async fn rotate(sources: &Sources) -> Result<(), CliError> {
     let mut meter = Meter::new(clock);
     let done = reseal(&store, total, &mut meter).await;
     meter.clear();
-    let Done { sealed, unreadable } = done?;
-    let forgotten = store.forget_keys().await.map_err(CliError::failed)?;
+    let done = done?;
+    let forgotten = store.forget_keys(abandon).await.map_err(CliError::failed)?;
     let left = store.key_proofs().await.map_err(CliError::failed)?;
     open.close().await;
-    output::print(&format!("{sealed} rows are encrypted anew\n"))?;
-    if unreadable > 0 {
-        return Err(CliError::failed(format!(
-            "{unreadable} rows cannot be decrypted, the log line of each says why: save what they \
-             belong to again, and keep all keys until then"
-        )));
+    output::print(&done.lines())?;
+    if done.lost() > 0 && !abandon {
+        return Err(CliError::failed(
+            "some rows cannot be decrypted, the log line of each says why: save what they belong to \
+             again, and keep all keys until then, or give them up with --abandon-unreadable",
+        ));
     }
     if left.len() > 1 {
         return Err(CliError::failed(
@@ -86,10 +112,12 @@ async fn reseal(store: &SharedStore, total: u64, meter: &mut Meter) -> Result<Do
     for table in SealedTable::ALL {
         let mut after = [0; 16];
         loop {
-            meter.show(table.name(), done.sealed + done.unreadable, total);
+            meter.show(table.name(), done.sealed + done.lost(), total);
             let resealed = store.reseal(table, after, ROWS).await.map_err(CliError::failed)?;
             done.sealed += resealed.sealed;
-            done.unreadable += resealed.unreadable;
+            for account in resealed.unreadable {
+                *done.unreadable.entry((table.name(), account)).or_default() += 1;
+            }
             match resealed.last {
                 Some(last) => after = last,
                 None => break,

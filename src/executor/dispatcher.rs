@@ -21,6 +21,9 @@ const BATCH: usize = 500;
 /// How long freed slots are gathered while there are more tickets than slots, so that claims stay
 /// batches.
 const GATHER: Duration = Duration::from_millis(10);
+/// How long it rests when none of the tickets that it took could start: there may be more accounts
+/// with such tickets than the queue is told of.
+const FRUITLESS: Duration = Duration::from_millis(50);
 /// How long the loop rests without a hint; bounds how late a ticket without one is noticed.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
@@ -32,8 +35,8 @@ pub(super) struct Dispatcher {
     tasks: Tasks,
     /// The claim under way.
     claiming: Option<JoinHandle<Option<Claiming>>>,
-    /// Whether the last round ended for lack of room.
-    crowded: bool,
+    /// How long the next round is put off, whatever hints come.
+    rest: Option<Duration>,
 }
 
 /// How a claim ended.
@@ -41,7 +44,7 @@ type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
     pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::Sender<Ended>, tasks: Tasks) -> Self {
-        Self { shared, outcomes, tasks, claiming: None, crowded: false }
+        Self { shared, outcomes, tasks, claiming: None, rest: None }
     }
 
     /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
@@ -49,7 +52,7 @@ impl Dispatcher {
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
         let Divided { within, beyond } = self.shared.divide(tickets).await?;
         if !beyond.is_empty()
-            && let Err(error) = self.shared.queue.push(&beyond).await
+            && let Err(error) = self.shared.queue.put_back(&beyond).await
         {
             tracing::warn!(%error, "tickets not put back, leaving their jobs to the sweep");
         }
@@ -93,11 +96,12 @@ async fn claim(start: Start, tickets: Vec<Ticket>) -> Claiming {
 #[async_trait]
 impl Worker for Dispatcher {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        let now = if std::mem::take(&mut self.crowded) {
-            self.shared.clock.sleep(GATHER).await;
-            self.shared.clock.now()
-        } else {
-            now
+        let now = match self.rest.take() {
+            Some(rest) => {
+                self.shared.clock.sleep(rest).await;
+                self.shared.clock.now()
+            }
+            None => now,
         };
         if !self.shared.clock.is_believed() {
             return Ok(Pause::For(LONGEST_REST));
@@ -107,19 +111,22 @@ impl Worker for Dispatcher {
         let mut room = self.shared.slots.room(self.shared.clock.monotonic());
         room.total = room.total.min(BATCH);
         if room.total == 0 {
-            self.crowded = true;
+            self.rest = Some(GATHER);
             self.shared.slots.set_queued(true);
             return Ok(Pause::For(LONGEST_REST));
         }
         let (tickets, next) = self.shared.queue.take(now, &room).await?;
-        self.shared.slots.set_queued(tickets.len() == room.total);
+        let taken = tickets.len();
+        self.shared.slots.set_queued(taken == room.total);
         let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
+            self.rest = (taken > 0).then_some(FRUITLESS);
             self.settle().await?;
             let rest = now.plus(LONGEST_REST);
             return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
         }
-        self.crowded = tickets.len() < BATCH && tickets.len() == room.total;
+        let is_crowded = tickets.len() < BATCH && tickets.len() == room.total;
+        self.rest = is_crowded.then_some(GATHER);
         let next = self.start(tickets);
         let earlier = self.settle().await;
         self.claiming = Some(next);

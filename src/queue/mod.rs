@@ -195,6 +195,9 @@ pub trait Queue: Send + Sync {
     /// Queues tickets.
     async fn push(&self, tickets: &[Ticket]) -> Result<()>;
 
+    /// Queues tickets that were just taken and cannot start yet: nobody is notified.
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
+
     /// Takes tickets whose start is not after `now`, as far as there is room. Beside them, when
     /// the next ticket may start.
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)>;

@@ -140,6 +140,15 @@ impl Queue for Standby {
         Ok(())
     }
 
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        let pushed = self.shared.put_back(tickets).await;
+        self.note_push(pushed.as_ref().err());
+        match pushed {
+            Ok(()) => Ok(()),
+            Err(_) => self.own.put_back(tickets).await,
+        }
+    }
+
     /// Of the own ones first: they are late already.
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let (own, own_next) = self.own.take(now, room).await?;

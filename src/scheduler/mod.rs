@@ -35,6 +35,7 @@ mod leader;
 mod led;
 mod prune;
 mod quotas;
+mod reserving;
 mod round;
 mod starter;
 mod sweep;

@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Context;
+use super::reserving::Answers;
 use crate::domain::plan::{Plans, month_of};
 use crate::domain::{AccountId, Timestamp};
 use crate::store::{Candidate, Granted, Wanted};
 
-/// The most jobs of an account that are reserved ahead.
-const AHEAD: u32 = 1_000;
-/// How long an account is not asked for again that has used up its month, or whose jobs are still
-/// being counted.
+/// How long an account is not asked for again that has used up its month.
 const REST: Duration = Duration::from_secs(5);
-/// How soon it is tried again to reserve for an account whose counter somebody else holds.
+/// How soon it is tried again to reserve for an account that was not waited for.
 const SOON: Duration = Duration::from_millis(100);
-/// How long the jobs of accounts are counted before the others fire. A server goes on counting.
-const COUNTING: Duration = Duration::from_secs(1);
+/// How long the first one who finds an account's jobs not counted waits for that, before the others
+/// fire. The count goes on, and is looked for again.
+const COUNTING: Duration = Duration::from_millis(100);
+/// How long the others wait: as long as it takes to see to it that somebody counts.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// What is reserved and not made yet.
 pub(super) struct Quotas {
@@ -48,6 +49,8 @@ struct Block {
     exhausted_at: Option<Timestamp>,
     /// Until when it is not known how many there may be.
     waits_until: Option<Timestamp>,
+    /// Whether it was waited for its jobs to be counted.
+    was_awaited: bool,
 }
 
 /// Jobs that are due, by account; only of accounts whose plan limits them.
@@ -101,8 +104,7 @@ impl Quotas {
         if wanted.is_empty() {
             return allowed;
         }
-        let (granted, wait) = reserve(context, now, &wanted).await;
-        let granted: HashMap<_, _> = granted.iter().map(|one| (one.account, one)).collect();
+        let Answers { granted, waits, .. } = self.reserve(context, now, &wanted).await;
         let mut state = self.lock();
         for wanted in &wanted {
             let block = state.blocks.entry((wanted.account, allowed.month)).or_default();
@@ -115,12 +117,40 @@ impl Quotas {
                 block.left += granted.jobs - taken;
                 block.exhausted_at = (taken < wanted.jobs.into()).then_some(now);
             } else {
+                let wait = waits.get(&wanted.account).copied().unwrap_or(SOON);
                 block.left += held;
                 block.waits_until = Some(now.plus(wait));
                 *share = Share::Later(wait);
             }
         }
         allowed
+    }
+
+    /// Reserves what can be reserved just now.
+    async fn reserve(&self, context: &Context, now: Timestamp, wanted: &[Wanted]) -> Answers {
+        let mut answers = Answers::default();
+        let held = answers.ask(context, now, wanted).await;
+        let is_uncounted = |wanted: &&Wanted| {
+            !answers.granted.contains_key(&wanted.account) && !held.contains(&wanted.account)
+        };
+        let uncounted: Vec<Wanted> = wanted.iter().filter(is_uncounted).copied().collect();
+        if !answers.failed && !uncounted.is_empty() {
+            let patience = if self.are_new(now, &uncounted) { COUNTING } else { GLANCE };
+            answers.count(context, now, &uncounted, patience).await;
+        }
+        let held = wanted.iter().filter(|wanted| held.contains(&wanted.account));
+        answers.wait_for(context, now, held).await;
+        answers
+    }
+
+    /// Whether one of the accounts was not waited for yet: it may be counted in no time.
+    fn are_new(&self, now: Timestamp, accounts: &[Wanted]) -> bool {
+        let (month, mut state) = (month_of(now), self.lock());
+        let is_new = |wanted: &Wanted| {
+            let block = state.blocks.entry((wanted.account, month)).or_default();
+            !std::mem::replace(&mut block.was_awaited, true)
+        };
+        accounts.iter().map(is_new).fold(false, |any, one| any | one)
     }
 
     /// What is there already, and what has to be asked for.
@@ -189,39 +219,6 @@ impl Allowed {
     pub(super) fn limits(&self, account: AccountId) -> bool {
         self.shares.contains_key(&account)
     }
-}
-
-/// Reserves what can be reserved just now, and says when to ask for the rest again. A counter that
-/// is not there yet is made; one that somebody else holds is asked for once more.
-async fn reserve(context: &Context, now: Timestamp, wanted: &[Wanted]) -> (Vec<Granted>, Duration) {
-    let failed = |error| tracing::warn!(%error, "jobs of limited accounts not reserved");
-    let mut granted = match context.store.reserve_jobs(now, AHEAD, wanted).await {
-        Ok(granted) => granted,
-        Err(error) => {
-            failed(error);
-            return (Vec::new(), SOON);
-        }
-    };
-    let there: BTreeSet<_> = granted.iter().map(|granted| granted.account).collect();
-    let is_missing = |wanted: &&Wanted| !there.contains(&wanted.account);
-    let missing: Vec<Wanted> = wanted.iter().filter(is_missing).copied().collect();
-    if missing.is_empty() {
-        return (granted, SOON);
-    }
-    let accounts: Vec<_> = missing.iter().map(|wanted| wanted.account).collect();
-    let counted = tokio::select! {
-        counted = context.store.begin_months(now, &accounts) => counted,
-        () = context.clock.sleep(COUNTING) => return (granted, REST),
-    };
-    if let Err(error) = counted {
-        failed(error);
-        return (granted, REST);
-    }
-    match context.store.reserve_jobs(now, AHEAD, &missing).await {
-        Ok(more) => granted.extend(more),
-        Err(error) => failed(error),
-    }
-    (granted, SOON)
 }
 
 /// Says once a month that an account has used up its jobs.

@@ -52,9 +52,16 @@ impl Schedules {
                 inner.create_later(account, call, job, quota);
                 return Ok(job.id);
             }
-            match inner.store.create_job(&inner.write(account, call, now), &job, quota).await? {
+            let write = inner.write(account, call, now);
+            let mut triggered = inner.store.create_job(&write, &job, quota).await?;
+            if triggered == Triggered::Uncounted {
+                inner.count_month(account, now).await?;
+                triggered = inner.store.create_job(&write, &job, quota).await?;
+            }
+            match triggered {
                 Triggered::Created(ticket) => inner.push(&[ticket]).await,
                 Triggered::NoSuchSchedule => return Err(CommandError::NoSuchSchedule),
+                Triggered::Uncounted => return Err(CommandError::Uncounted),
                 Triggered::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
             }
             Ok(job.id)
@@ -77,7 +84,13 @@ impl Schedules {
             let now = inner.clock.now();
             let id = JobId::new(now, inner.random.bits());
             let write = inner.write(account, call, now);
-            match inner.store.retry_job(&write, of, id, quota).await? {
+            let mut retried = inner.store.retry_job(&write, of, id, quota).await?;
+            if retried == Retried::Uncounted {
+                inner.count_month(account, now).await?;
+                retried = inner.store.retry_job(&write, of, id, quota).await?;
+            }
+            match retried {
+                Retried::Uncounted => return Err(CommandError::Uncounted),
                 Retried::Created(ticket) => inner.push(&[ticket]).await,
                 Retried::NotFound => return Err(CommandError::NoSuchJob),
                 Retried::Unfinished => return Err(CommandError::JobUnfinished),

@@ -25,6 +25,10 @@ pub enum CommandError {
     /// The account's plan does not allow it.
     #[error(transparent)]
     LimitExceeded(#[from] LimitExceeded),
+    /// The jobs that the account has made in this month are still being counted, and its plan limits
+    /// them.
+    #[error("the jobs of this month are still being counted")]
+    Uncounted,
     /// The schedule was changed by others again and again.
     #[error("the schedule is being changed by others")]
     Contended,

@@ -1,6 +1,7 @@
 //! What an account is allowed: its plan, and whether it is suspended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::draft::Draft;
 use super::{CommandError, Parts};
@@ -8,6 +9,9 @@ use crate::domain::plan::{LimitExceeded, Plan};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::UsedUp;
+
+/// How long a call waits for the jobs of a month to be counted.
+const COUNTING: Duration = Duration::from_secs(2);
 
 impl Parts {
     /// The plan of an account that may change something.
@@ -21,6 +25,20 @@ impl Parts {
             tracing::error!(%account, plan, "a plan is not configured, its accounts may nothing");
         }
         Ok(self.plans.of(&found.plan))
+    }
+
+    /// Has the jobs counted that the account has made in the month, and waits a moment for that:
+    /// it goes on.
+    pub(super) async fn count_month(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<(), CommandError> {
+        let account = [account];
+        tokio::select! {
+            counted = self.store.begin_months(now, &account) => Ok(counted?),
+            () = self.clock.sleep(COUNTING) => Err(CommandError::Uncounted),
+        }
     }
 
     /// Since when the account's plan keeps what is over, if it says so; what is older may be there

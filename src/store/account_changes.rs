@@ -1,7 +1,7 @@
 //! Accounts, within a transaction, of both adapters: each has this file as a module of its own, and
 //! beside it says in `account_lock` how others are kept from them meanwhile.
 
-use super::account_lock::{SUSPENSIONS, lock};
+use super::account_lock::{fence_suspension, lock};
 use super::error::Outcome;
 use super::{Connection, Read, audit};
 use crate::domain::audit::Action;
@@ -60,13 +60,26 @@ pub(super) async fn set_plan(
 }
 
 /// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
-/// made under a plan that does not were not counted.
+/// made under a plan that does not were not counted. What the counter held is kept for that.
 async fn forget_month(connection: &mut Connection, write: Write) -> Outcome<()> {
-    sqlx::query("DELETE FROM account_months WHERE account_id = $1 AND month = $2")
-        .bind(write.account)
-        .bind(month_of(write.now))
-        .execute(connection)
-        .await?;
+    let month = month_of(write.now);
+    let forgotten: Option<i64> = sqlx::query_scalar(
+        "DELETE FROM account_months WHERE account_id = $1 AND month = $2 RETURNING reserved",
+    )
+    .bind(write.account)
+    .bind(month)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(reserved) = forgotten else { return Ok(()) };
+    sqlx::query(
+        "INSERT INTO account_months (account_id, month, reserved) VALUES ($1, $2, $3)
+         ON CONFLICT (account_id, month) DO UPDATE SET reserved = excluded.reserved",
+    )
+    .bind(write.account)
+    .bind(-month)
+    .bind(reserved)
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -90,7 +103,7 @@ pub(super) async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
-        sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
+        fence_suspension(connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

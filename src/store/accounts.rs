@@ -167,9 +167,10 @@ pub trait AccountStore: Send + Sync {
     /// counted anew then, by `QuotaStore::begin_months`. Again: no effect.
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
-    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once it is
-    /// suspended no tick of it becomes a job, whatever a leader has read before. `false` if there is
-    /// no such account. Again: no effect.
+    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once this has
+    /// answered no tick of a suspended account becomes a job, whatever a leader has read before; if the
+    /// process dies meanwhile, calling it again sees to that. `false` if there is no such account.
+    /// Again: no other effect.
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
 
     /// The names of plans that accounts have and that are not among `known`, in their order; some

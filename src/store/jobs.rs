@@ -26,6 +26,9 @@ pub enum Triggered {
     NoSuchSchedule,
     /// The account has no job left in this month.
     UsedUp(UsedUp),
+    /// The jobs that the account has made in this month are to be counted first, by
+    /// `QuotaStore::begin_months`.
+    Uncounted,
 }
 
 impl Triggered {
@@ -33,7 +36,7 @@ impl Triggered {
     pub fn ticket(self) -> Option<Ticket> {
         match self {
             Self::Created(ticket) => Some(ticket),
-            Self::NoSuchSchedule | Self::UsedUp(_) => None,
+            Self::NoSuchSchedule | Self::UsedUp(_) | Self::Uncounted => None,
         }
     }
 }
@@ -51,6 +54,9 @@ pub enum Retried {
     ScheduleGone,
     /// The account has no job left in this month.
     UsedUp(UsedUp),
+    /// The jobs that the account has made in this month are to be counted first, by
+    /// `QuotaStore::begin_months`.
+    Uncounted,
 }
 
 /// What became of a call to cancel a job.

@@ -170,44 +170,39 @@ pub trait LifeStore: Send + Sync {
     async fn rows_left(&self, account: AccountId) -> Result<u64>;
 
     /// Removes rows of one kind of a deleted account, at most `limit` and what belongs to them;
-    /// schedules first, then jobs, whatever state they are in. What somebody holds is passed over.
+    /// schedules first, then jobs, whatever state they are in. What somebody holds is passed over, and
+    /// no other kind follows before it is gone.
     /// Nothing happens to an account that is not deleted. Of several callers at once one removes.
     async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased>;
 }
 
-/// A table of accounts, and the statement that removes some rows of one: account, number of rows.
-macro_rules! cleared {
-    ($table:literal, $key:literal) => {
-        (
-            $table,
-            concat!(
-                "DELETE FROM ",
-                $table,
-                " WHERE account_id = $1 AND ",
-                $key,
-                " IN (SELECT ",
-                $key,
-                " FROM ",
-                $table,
-                " WHERE account_id = $1 LIMIT $2)"
-            ),
-        )
-    };
+/// The tables that an account has rows in beside schedules and jobs, with the column that tells them
+/// apart, in the order in which they are cleared: versions are needed by jobs.
+pub(in crate::store) const CLEARED: [(&str, &str); 9] = [
+    ("schedule_versions", "id"),
+    ("skips", "id"),
+    ("account_months", "month"),
+    ("api_keys", "id"),
+    ("signing_secrets", "id"),
+    ("memberships", "id"),
+    ("invitations", "id"),
+    ("idempotency_keys", "id"),
+    ("audit_log", "id"),
+];
+
+/// Removes some rows of one of these tables that an account has; `passing` says what to do with
+/// those that somebody holds. Account, number of rows.
+pub(in crate::store) fn clear((table, key): (&str, &str), passing: &str) -> String {
+    format!(
+        "DELETE FROM {table} WHERE account_id = $1 AND {key} IN
+             (SELECT {key} FROM {table} WHERE account_id = $1 LIMIT $2 {passing})"
+    )
 }
 
-/// The tables that an account has rows in beside schedules and jobs, in the order in which they are
-/// cleared: versions are needed by jobs.
-pub(in crate::store) const CLEARED: [(&str, &str); 9] = [
-    cleared!("schedule_versions", "id"),
-    cleared!("skips", "id"),
-    cleared!("account_months", "month"),
-    cleared!("api_keys", "id"),
-    cleared!("signing_secrets", "id"),
-    cleared!("memberships", "id"),
-    cleared!("invitations", "id"),
-    cleared!("idempotency_keys", "id"),
-    cleared!("audit_log", "id"),
-];
+/// Whether an account has rows in a table. Account.
+pub(in crate::store) fn has_rows(table: &str) -> String {
+    format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE account_id = $1)")
+}
 
 /// Counts what an account has, in each table up to a number. Account, number.
 pub(in crate::store) fn count_rows() -> String {

@@ -45,6 +45,7 @@ mod form;
 mod idempotency;
 mod jobs;
 mod life;
+mod months;
 mod paging;
 pub mod postgres;
 mod quotas;
@@ -79,7 +80,7 @@ pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggere
 pub use life::{
     DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
 };
-pub use quotas::{Granted, QuotaStore, UsedUp, Wanted};
+pub use quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,

@@ -3,6 +3,11 @@
 //! A counter for each account and month holds how many jobs may have been made. Leaders reserve some
 //! ahead, so that they seldom ask; jobs that users ask for are counted by the transaction that makes
 //! them. What was reserved and not made is lost to the account: at most what was reserved ahead.
+//!
+//! A counter is forgotten when the account gets another plan, since the one before may not have
+//! limited its jobs: then those that there are in the month are counted. What it held is kept under
+//! the negative number of its month, for history may have been pruned since: the new one holds no
+//! less.
 
 use async_trait::async_trait;
 
@@ -34,6 +39,16 @@ pub struct Granted {
     pub newly_exhausted: bool,
 }
 
+/// What has come of reserving jobs for several accounts. Those that are in none of its lists have
+/// no counter yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// What was reserved.
+    pub granted: Vec<Granted>,
+    /// The accounts whose counter somebody else holds just now.
+    pub held: Vec<AccountId>,
+}
+
 /// Why a job was not made: the month's are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsedUp {
@@ -55,18 +70,24 @@ impl Granted {
 #[async_trait]
 pub trait QuotaStore: Send + Sync {
     /// Reserves jobs in the month (UTC) of `now`: what is wanted or, if that is more, 1 % of what
-    /// is left, up to `ahead`; never more than is left. The accounts are all different. Not in the
-    /// answer are those whose counter is not there yet, and those whose counter somebody else holds
-    /// just now: nobody waits for them.
-    async fn reserve_jobs(
+    /// is left, up to `ahead`; never more than is left. The accounts are all different. Nobody waits
+    /// for counters that are held.
+    async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants>;
+
+    /// The same for one account, whose counter is waited for if somebody else holds it: a quarter of
+    /// a second at most. Those who wait get it in the order in which they came. `None` if it is still
+    /// held, or is not there.
+    async fn await_jobs(
         &self,
         now: Timestamp,
         ahead: u32,
-        wanted: &[Wanted],
-    ) -> Result<Vec<Granted>>;
+        wanted: &Wanted,
+    ) -> Result<Option<Granted>>;
 
     /// Makes the counters of the month that are not there yet, with the jobs that the accounts have
-    /// made in it before. May take seconds for one with millions of them.
+    /// made in it before. That may take a minute for one with millions of them, and goes on if this
+    /// is dropped: however often it is called, an account is counted once at a time. Of several
+    /// processes that count it, the first one that has come to its end decides.
     async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()>;
 
     /// The names of the plans of accounts; those that are not there are left out.

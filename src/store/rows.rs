@@ -15,6 +15,7 @@ use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
 };
+use crate::domain::shard::ShardId;
 use crate::domain::{
     AccountId, AuditId, JobId, KeyId, ScheduleId, SigningSecretId, Timestamp, VersionId,
 };
@@ -81,7 +82,7 @@ pub(in crate::store) use row_that_holds;
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
     StoreRow: AccountId, Action, AuditId, CatchUpPolicy, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId,
+    OverlapPolicy, ScheduleId, Scope, ShardId, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId,
     bool, i16, i32, i64,
 }
 

@@ -102,12 +102,12 @@ impl SealedTable {
 }
 
 /// What sealing some rows anew has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
     /// Rows that are sealed with the first key now.
     pub sealed: u64,
-    /// Rows that cannot be opened; they stay as they are.
-    pub unreadable: u64,
+    /// Whose rows cannot be opened, one entry a row; they stay as they are.
+    pub unreadable: Vec<AccountId>,
     /// The last row that was looked at; absent when there is none left.
     pub last: Option<[u8; 16]>,
 }
@@ -158,6 +158,7 @@ pub trait SecretStore: Send + Sync {
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed>;
 
     /// Takes away the keys of the store that nothing is sealed with any more: all but the first
-    /// one, and those if there are stale secrets. Returns those that were taken away.
-    async fn forget_keys(&self) -> Result<Vec<String>>;
+    /// one, and those if there are stale secrets. With `abandon`, stale secrets that cannot be opened
+    /// do not count. Returns the keys that were taken away.
+    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>>;
 }

@@ -54,6 +54,11 @@ pub trait SigningStore: Send + Sync {
     async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool>;
 }
 
+/// Account.
+pub(in crate::store) const SECRETS: &str = "
+    SELECT id, secret, created_at, expires_at FROM signing_secrets
+    WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
+
 /// The columns, as they are copied.
 pub(in crate::store) const COPIED: &[(&str, Form)] = &[
     ("id", Form::Id),

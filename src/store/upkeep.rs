@@ -1,8 +1,10 @@
 //! Upkeep: health and the end of history.
 
 use async_trait::async_trait;
+use sqlx::FromRow;
 
 use super::Result;
+use super::rows::StoreRow;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
 
@@ -39,6 +41,20 @@ pub struct LedBy {
     pub epoch: Epoch,
     /// When it did.
     pub at: Timestamp,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ShardRecord {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let (replica, epoch): (Option<String>, Option<i64>) =
+            (row.read("replica")?, row.read("epoch")?);
+        let led = replica.zip(epoch).zip(row.read("led_at")?);
+        Ok(Self {
+            shard: row.read("shard")?,
+            led: led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at }),
+            due_since: row.read("due_since")?,
+            waiting_since: row.read("waiting_since")?,
+        })
+    }
 }
 
 /// Upkeep: health and the end of history.
@@ -79,17 +95,30 @@ pub trait UpkeepStore: Send + Sync {
     async fn unfinished(&self, cap: u32) -> Result<u64>;
 }
 
-/// Account, instant, number of rows.
-pub(in crate::store) const PRUNE_ACCOUNT_SKIPS: &str = "
-    DELETE FROM skips WHERE account_id = $1 AND id IN
-        (SELECT id FROM skips WHERE account_id = $1 AND first_tick < $2 AND last_tick < $2
-         ORDER BY first_tick, id LIMIT $3)";
-/// Account, lowest id that stays, number of rows.
-pub(in crate::store) const PRUNE_ACCOUNT_LOG: &str = "
-    DELETE FROM audit_log WHERE account_id = $1 AND id IN
-        (SELECT id FROM audit_log WHERE account_id = $1 AND id < $2 ORDER BY id LIMIT $3)";
-/// Instant, number of rows.
-pub(in crate::store) const PRUNE_KEYS: &str = "
-    DELETE FROM api_keys WHERE id IN
-        (SELECT id FROM api_keys WHERE coalesce(revoked_at, expires_at) < $1
-         ORDER BY coalesce(revoked_at, expires_at) LIMIT $2)";
+/// Removes old skips of an account; here and in what follows, `passing` says what to do with rows
+/// that somebody holds. Account, instant, number of rows.
+pub(in crate::store) fn prune_account_skips(passing: &str) -> String {
+    format!(
+        "DELETE FROM skips WHERE account_id = $1 AND id IN
+             (SELECT id FROM skips WHERE account_id = $1 AND first_tick < $2 AND last_tick < $2
+              ORDER BY first_tick, id LIMIT $3 {passing})"
+    )
+}
+
+/// Removes old entries of an account's log. Account, lowest id that stays, number of rows.
+pub(in crate::store) fn prune_account_log(passing: &str) -> String {
+    format!(
+        "DELETE FROM audit_log WHERE account_id = $1 AND id IN
+             (SELECT id FROM audit_log WHERE account_id = $1 AND id < $2 ORDER BY id LIMIT $3
+              {passing})"
+    )
+}
+
+/// Removes keys that ended before. Instant, number of rows.
+pub(in crate::store) fn prune_keys(passing: &str) -> String {
+    format!(
+        "DELETE FROM api_keys WHERE id IN
+             (SELECT id FROM api_keys WHERE coalesce(revoked_at, expires_at) < $1
+              ORDER BY coalesce(revoked_at, expires_at) LIMIT $2 {passing})"
+    )
+}

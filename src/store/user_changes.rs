@@ -6,6 +6,9 @@
 //! for.
 
 use super::account_changes::insert_account;
+use sqlx::AssertSqlSafe;
+
+use super::account_lock::PASSING;
 use super::error::Outcome;
 use super::user_locks::{lock_account, lock_user};
 use super::{Connection, audit};
@@ -14,11 +17,10 @@ use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
 use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
 use crate::store::user_rows::{
-    ACCOUNTS_OF, ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER,
+    self, ACCOUNTS_OF, ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER,
     END_OTHERS, END_SESSION, END_SESSIONS, EXTEND_SESSION, HAS_USER, INSERT_INVITATION,
-    INSERT_RESET, INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, PRUNE,
-    REHASH_PASSWORD, REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE,
-    USE_INVITATION,
+    INSERT_RESET, INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, REHASH_PASSWORD,
+    REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
 };
 use crate::store::{
     Act, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewReset,
@@ -390,8 +392,8 @@ pub(super) async fn complete_reset(
 
 pub(super) async fn prune(connection: &mut Connection, now: Timestamp, limit: u32) -> Outcome<u64> {
     let mut most = 0;
-    for query in PRUNE {
-        let query = sqlx::query(query).bind(now).bind(i64::from(limit));
+    for query in user_rows::prune(PASSING) {
+        let query = sqlx::query(AssertSqlSafe(query)).bind(now).bind(i64::from(limit));
         most = most.max(query.execute(&mut *connection).await?.rows_affected());
     }
     Ok(most)

@@ -133,15 +133,27 @@ pub(in crate::store) const INSERT_RESET: &str = "
 pub(in crate::store) const RESET: &str =
     "SELECT user_id FROM password_resets WHERE digest = $1 AND expires_at > $2";
 
-/// Instant, limit.
-pub(in crate::store) const PRUNE: [&str; 3] = [
-    "DELETE FROM sessions WHERE expires_at <= $1 AND id IN
-         (SELECT id FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
-    "DELETE FROM invitations WHERE expires_at <= $1 AND id IN
-         (SELECT id FROM invitations WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
-    "DELETE FROM password_resets WHERE expires_at <= $1 AND id IN
-         (SELECT id FROM password_resets WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)",
-];
+/// Removes what has expired; `passing` says what to do with rows that somebody holds. Instant,
+/// number of rows.
+pub(in crate::store) fn prune(passing: &str) -> [String; 3] {
+    [
+        format!(
+            "DELETE FROM sessions WHERE expires_at <= $1 AND id IN
+                 (SELECT id FROM sessions WHERE expires_at <= $1
+                  ORDER BY expires_at LIMIT $2 {passing})"
+        ),
+        format!(
+            "DELETE FROM invitations WHERE expires_at <= $1 AND id IN
+                 (SELECT id FROM invitations WHERE expires_at <= $1
+                  ORDER BY expires_at LIMIT $2 {passing})"
+        ),
+        format!(
+            "DELETE FROM password_resets WHERE expires_at <= $1 AND id IN
+                 (SELECT id FROM password_resets WHERE expires_at <= $1
+                  ORDER BY expires_at LIMIT $2 {passing})"
+        ),
+    ]
+}
 
 super::rows::row_that_holds! {
     /// A row of one of the tables of users.

@@ -122,6 +122,10 @@ impl Queue for GatedQueue {
         self.gate.pass("push", push, |fault| QueueError::new("push", fault)).await
     }
 
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        self.push(tickets).await
+    }
+
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let take = async {
             let (tickets, next) = self.inner.take(now, room).await?;

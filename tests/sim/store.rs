@@ -17,13 +17,13 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
-    DueEntry, Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore,
-    JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, LifeStore,
-    Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation,
-    Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
-    SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace,
-    SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered,
-    Upkeep, UpkeepStore, Usage, Wanted, Write,
+    DueEntry, Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, Grants,
+    IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
+    KnownSecret, LifeStore, Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed,
+    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
+    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore,
+    SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip,
+    StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -76,7 +76,8 @@ gated! { AccountStore:
 }
 
 gated! { QuotaStore:
-    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Grants;
+    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &Wanted) -> Option<Granted>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
     fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
@@ -139,7 +140,7 @@ gated! { SecretStore:
     fn key_proofs(&self) -> Vec<KeyProof>;
     fn stale_secrets(&self) -> u64;
     fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Resealed;
-    fn forget_keys(&self) -> Vec<String>;
+    fn forget_keys(&self, abandon: bool) -> Vec<String>;
 }
 
 gated! { UpkeepStore:

@@ -125,6 +125,11 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        lock(&self.run_queue).push(tickets);
+        Ok(())
+    }
+
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         Ok(lock(&self.run_queue).take(now, room))
     }

@@ -149,6 +149,10 @@ impl Queue for RedisQueue {
         Ok(())
     }
 
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        self.run_queue.push(&self.server, &self.keys, tickets).await.map(drop)
+    }
+
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         self.run_queue.take(&self.server, &self.keys, now, room).await
     }

@@ -1,9 +1,14 @@
 //! Who adds to what an account has does it one after the other.
 
+use std::future::{Future, ready};
+
 use sqlx::PgConnection;
 
 use super::error::Outcome;
+use super::{PostgresStore, Within};
 use crate::domain::AccountId;
+use crate::domain::shard::ShardId;
+use crate::store::Result;
 
 /// Locks an account, so that what it has can be counted and added to by one at a time. A statement
 /// of its own: the next one sees what the others have added before. `false` if there is none.
@@ -12,7 +17,34 @@ pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcom
     Ok(query.bind(id).fetch_optional(connection).await?.is_some())
 }
 
-/// What leaders have read before does not fire: they are waited for, shard by shard, and read anew.
-pub(super) const SUSPENSIONS: &str = "
-    WITH held AS MATERIALIZED (SELECT shard FROM shards ORDER BY shard FOR NO KEY UPDATE)
-    UPDATE shards AS s SET suspensions = s.suspensions + 1 FROM held WHERE s.shard = held.shard";
+/// Leaders are not waited for while the account is held: see [`PostgresStore::fence_shards`].
+pub(super) fn fence_suspension(_: &mut PgConnection) -> impl Future<Output = Outcome<()>> {
+    ready(Ok(()))
+}
+
+/// What a statement that removes rows does with those that somebody holds.
+pub(super) const PASSING: &str = "FOR UPDATE SKIP LOCKED";
+
+impl PostgresStore {
+    /// What leaders have read before does not fire: each is waited for, and reads anew. One shard
+    /// after the other, in a transaction of its own, so that no shard waits for the leader of another.
+    /// Who suspended an account and was told so, or calls again, knows that it is done.
+    pub(super) async fn fence_shards(&self, operation: &'static str) -> Result<()> {
+        let shards = self.api.run(operation, Within::Statement, |connection| {
+            let query = sqlx::query_scalar("SELECT shard FROM shards ORDER BY shard");
+            Box::pin(async move { Ok(query.fetch_all(connection).await?) })
+        });
+        let shards: Vec<ShardId> = shards.await?;
+        for shard in shards {
+            let fenced = self.api.run(operation, Within::Statement, move |connection| {
+                let query = "UPDATE shards SET suspensions = suspensions + 1 WHERE shard = $1";
+                Box::pin(async move {
+                    sqlx::query(query).bind(shard).execute(connection).await?;
+                    Ok(())
+                })
+            });
+            fenced.await?;
+        }
+        Ok(())
+    }
+}

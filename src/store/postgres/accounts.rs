@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::PgConnection;
 
 use super::error::Outcome;
-use super::keys::{create_key, revoke_key, rotate_key};
+use super::key_changes::{create_key, revoke_key, rotate_key};
 use super::values::{count, key_from};
 use super::{PostgresStore, Within, account_changes, signing};
 use crate::domain::key::KeyRecord;
@@ -96,11 +96,15 @@ impl AccountStore for PostgresStore {
 
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {
         let write = *write;
-        self.api
-            .run("set_suspended", Within::Transaction, move |connection| {
-                Box::pin(account_changes::set_suspended(connection, write, suspended))
-            })
-            .await
+        let set = self.api.run("set_suspended", Within::Transaction, move |connection| {
+            Box::pin(account_changes::set_suspended(connection, write, suspended))
+        });
+        let is_there = set.await?;
+        if is_there {
+            // Also if nothing has changed: the call before may have ended between the two.
+            self.fence_shards("set_suspended").await?;
+        }
+        Ok(is_there)
     }
 
     async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {

@@ -1,19 +1,14 @@
 //! What accounts have, whole, and their end.
 
 use async_trait::async_trait;
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::PgConnection;
 
-use super::account_lock::SUSPENSIONS;
 use super::error::Outcome;
-use super::prune::remove_jobs;
-use super::values::count;
+use super::removing::{delete_account, erase, rows_left};
 use super::{PostgresStore, Within};
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::life::{
-    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, MONTHS, NOTE,
-    ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, count_rows,
-};
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::life::{DELETED, FIRST_SKIP, FIRST_VERSION, MONTHS, SKIPS, VERSIONS};
 use crate::store::{
     DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
     Write,
@@ -67,11 +62,14 @@ impl LifeStore for PostgresStore {
 
     async fn delete_account(&self, write: &Write) -> Result<bool> {
         let write = *write;
-        self.api
-            .run("delete_account", Within::Transaction, move |connection| {
-                Box::pin(delete(connection, write))
-            })
-            .await
+        let deleted = self.api.run("delete_account", Within::Transaction, move |connection| {
+            Box::pin(delete_account(connection, write))
+        });
+        let deleted = deleted.await?;
+        if deleted {
+            self.fence_shards("delete_account").await?;
+        }
+        Ok(deleted)
     }
 
     async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>> {
@@ -85,7 +83,7 @@ impl LifeStore for PostgresStore {
     async fn rows_left(&self, account: AccountId) -> Result<u64> {
         self.scheduler
             .run("rows_left", Within::AllDays, move |connection| {
-                Box::pin(rows_left(connection, account, ROWS_COUNTED))
+                Box::pin(rows_left(connection, account))
             })
             .await
     }
@@ -99,73 +97,18 @@ impl LifeStore for PostgresStore {
     }
 }
 
-async fn delete(connection: &mut PgConnection, write: Write) -> Outcome<bool> {
-    let query = sqlx::query_scalar(DELETE).bind(write.account);
-    let name: Option<String> = query.fetch_optional(&mut *connection).await?;
-    let Some(name) = name else { return Ok(false) };
-    sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
-    sqlx::query(NOTE)
-        .bind(write.account)
-        .bind(name)
-        .bind(write.now)
-        .bind(write.author.actor.to_string())
-        .bind(write.author.origin.to_string())
-        .execute(connection)
-        .await?;
-    Ok(true)
+/// One replica at a time: the others would wait for its rows, or find nothing.
+pub(super) async fn is_alone(connection: &mut PgConnection) -> Outcome<bool> {
+    let query = "SELECT pg_try_advisory_xact_lock(hashtextextended('punctual erase', 0))";
+    Ok(sqlx::query_scalar(query).fetch_one(connection).await?)
 }
 
-async fn rows_left(connection: &mut PgConnection, id: AccountId, most: i64) -> Outcome<u64> {
-    let query = sqlx::query_scalar(AssertSqlSafe(count_rows())).bind(id).bind(most);
-    Ok(count(query.fetch_one(connection).await?))
-}
-
-async fn erase(
-    connection: &mut PgConnection,
-    account: AccountId,
-    now: Timestamp,
-    limit: u32,
-) -> Outcome<Erased> {
-    // One replica at a time: the others would wait for its rows, or find nothing.
-    let alone: bool = sqlx::query_scalar(
-        "SELECT pg_try_advisory_xact_lock(hashtextextended('punctual erase', 0))",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    let query = sqlx::query_scalar(DELETED_AT).bind(account);
-    let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;
-    let Some(deleted_at) = deleted_at.filter(|_| alone) else { return Ok(Erased::default()) };
-    let schedules = erase_schedules(connection, account, limit).await?;
-    if !schedules.is_empty() {
-        return Ok(Erased { rows: schedules.len() as u64, schedules, gone: false });
-    }
-    let jobs: Vec<JobId> = sqlx::query_scalar(
-        "SELECT id FROM jobs WHERE account_id = $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED",
-    )
-    .bind(account)
-    .bind(i64::from(limit))
-    .fetch_all(&mut *connection)
-    .await?;
-    if !jobs.is_empty() {
-        let rows = remove_jobs(connection, &jobs).await?;
-        return Ok(Erased { rows, ..Erased::default() });
-    }
-    for (_, statement) in CLEARED {
-        let query = sqlx::query(statement).bind(account).bind(i64::from(limit));
-        let rows = query.execute(&mut *connection).await?.rows_affected();
-        if rows > 0 {
-            return Ok(Erased { rows, ..Erased::default() });
-        }
-    }
-    let gone = now >= deleted_at.plus(SETTLED) && rows_left(connection, account, 1).await? == 0;
-    if gone {
-        sqlx::query(GONE).bind(account).bind(now).execute(connection).await?;
-    }
-    Ok(Erased { gone, ..Erased::default() })
-}
+/// Account, number of rows.
+pub(super) const JOBS: &str =
+    "SELECT id FROM jobs WHERE account_id = $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED";
 
 /// The rows are locked in the order of the adapter: schedules, then their states, each by id.
-async fn erase_schedules(
+pub(super) async fn remove_schedules(
     connection: &mut PgConnection,
     account: AccountId,
     limit: u32,

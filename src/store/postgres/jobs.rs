@@ -93,9 +93,9 @@ async fn create(
         return Ok(Triggered::NoSuchSchedule);
     }
     if let Some(quota) = quota
-        && let Some(used_up) = quotas::take_one(connection, write, quota).await?
+        && let Some(refused) = quotas::take_one(connection, write, quota).await?
     {
-        return Ok(Triggered::UsedUp(used_up));
+        return Ok(refused);
     }
     let ticket = sqlx::query_as(
         "WITH made AS (
@@ -156,6 +156,7 @@ async fn retry(
         Triggered::Created(ticket) => ticket,
         Triggered::NoSuchSchedule => return Ok(Retried::ScheduleGone),
         Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
+        Triggered::Uncounted => return Ok(Retried::Uncounted),
     };
     audit::record_making(connection, write, Action::JobRetried, of, id).await?;
     Ok(Retried::Created(ticket))

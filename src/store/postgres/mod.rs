@@ -14,7 +14,8 @@
 //!
 //! 1. `accounts`: who makes what a plan limits takes the account's row, to count alone.
 //! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
-//!    them, and they for him (LEAD-1). Who suspends or resumes an account takes all of these rows.
+//!    them, and they for him (LEAD-1). Who suspends or resumes an account takes these rows one
+//!    after the other, each by itself, after the account's: leaders read anew what they fire.
 //! 3. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
 //! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
 //!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
@@ -72,7 +73,9 @@ mod firing;
 mod idempotency;
 mod job_list;
 mod jobs;
-mod keys;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../key_changes.rs"]
+mod key_changes;
 mod open;
 mod options;
 mod overlap;
@@ -82,11 +85,17 @@ mod pool;
 mod prune;
 mod quotas;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../removing.rs"]
+mod removing;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../reservations.rs"]
 mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../secret_rows.rs"]
+mod secret_rows;
 mod secrets;
 mod signing;
 mod skips;
@@ -111,6 +120,7 @@ use sqlx::query::QueryAs;
 use sqlx::{PgConnection, Postgres};
 
 use super::damage::Damage;
+use super::months::Months;
 use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::Fault;
@@ -168,12 +178,13 @@ impl fmt::Debug for Settings {
 pub struct PostgresStore {
     settings: Arc<Settings>,
     api: Connections,
-    scheduler: Connections,
+    scheduler: Arc<Connections>,
     executor: Connections,
     /// The last instant that `prepare` was told, in milliseconds: how old a day is.
     present: AtomicI64,
     damage: Arc<Damage>,
     vault: Vault,
+    months: Months,
     tasks: Tasks,
 }
 
@@ -181,7 +192,7 @@ impl PostgresStore {
     /// Ends the work that was handed over and closes the connections. Later calls fail.
     pub async fn close(&self) {
         self.tasks.finish(CLOSE_GRACE).await;
-        for connections in [&self.api, &self.scheduler, &self.executor] {
+        for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.close().await;
         }
     }

@@ -11,9 +11,11 @@ use tokio::time::timeout;
 use super::error::{Fault, Outcome};
 use super::options::options;
 use super::pool::Connections;
+use super::quotas::Counts;
 use super::{PostgresStore, Settings};
 use crate::runtime::Tasks;
 use crate::store::damage::Damage;
+use crate::store::months::Months;
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
 
@@ -59,9 +61,11 @@ impl PostgresStore {
             let options = options.clone().application_name(&format!("punctual {role}"));
             Connections::new(pool(options, size, timeouts), settings.clone(), tasks.clone())
         };
+        let scheduler = Arc::new(connections(settings.scheduler_connections, "scheduler", STAGE));
         Ok(Self {
             api: connections(settings.api_connections, "api", API),
-            scheduler: connections(settings.scheduler_connections, "scheduler", STAGE),
+            months: Months::new(tasks.clone(), Arc::new(Counts(scheduler.clone()))),
+            scheduler,
             executor: connections(settings.executor_connections, "executor", STAGE),
             present: AtomicI64::new(0),
             vault: Vault::new(sealer.clone(), damage.clone()),

@@ -9,8 +9,7 @@ use super::error::Outcome;
 use super::partitions::{Day, existing, lock};
 use super::values::{bounds, count, key_from};
 use super::{PostgresStore, Within};
-use crate::domain::{AccountId, AuditId, JobId, Timestamp};
-use crate::store::upkeep::{PRUNE_ACCOUNT_LOG, PRUNE_ACCOUNT_SKIPS};
+use crate::domain::{JobId, Timestamp};
 use crate::store::{StoreErrorKind, Upkeep};
 
 /// How old a day has to be to be dropped: older than any tick that may still be fired.
@@ -170,30 +169,8 @@ async fn prune_jobs(
     remove_jobs(connection, &jobs).await
 }
 
-/// Of one account, row by row.
-pub(super) async fn prune_account(
-    connection: &mut PgConnection,
-    account: AccountId,
-    before: Timestamp,
-    limit: u32,
-) -> Outcome<u64> {
-    let most = i64::from(limit);
-    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS_OF)
-        .bind(account)
-        .bind(key_from(before))
-        .bind(before)
-        .bind(most)
-        .fetch_all(&mut *connection)
-        .await?;
-    remove_jobs(connection, &jobs).await?;
-    let skips = sqlx::query(PRUNE_ACCOUNT_SKIPS).bind(account).bind(before).bind(most);
-    let skips = skips.execute(&mut *connection).await?.rows_affected();
-    let log = sqlx::query(PRUNE_ACCOUNT_LOG).bind(account).bind(AuditId::new(before, 0)).bind(most);
-    let log = log.execute(connection).await?.rows_affected();
-    Ok(skips.max(log).max(jobs.len() as u64))
-}
-
-const OLD_JOBS_OF: &str = "
+/// Account, lowest id that stays, instant, number of rows.
+pub(super) const OLD_JOBS_OF: &str = "
     SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND status >= 2 AND completed_at < $3
     ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED";
 

@@ -7,12 +7,12 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::error::{Fault, Outcome};
-use super::values::count;
+use super::error::Outcome;
+use super::secret_rows::{insert, need_others, new_keys, note, proofs, reseal_rows, stale};
 use super::{PostgresStore, Within, failed_in};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
-use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore, StoreErrorKind};
+use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore};
 
 /// How long looking through all secrets may take.
 const PATIENCE: Duration = Duration::from_secs(3_600);
@@ -44,7 +44,10 @@ impl SecretStore for PostgresStore {
         let vault = self.vault.clone();
         let counted = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
             let vault = vault.clone();
-            Box::pin(async move { stale(connection, &vault).await })
+            Box::pin(async move {
+                connection.execute(NO_TIMEOUT).await?;
+                stale(connection, &vault).await
+            })
         });
         counted.await.map_err(failed_in("stale_secrets"))
     }
@@ -57,51 +60,54 @@ impl SecretStore for PostgresStore {
         resealed.await.map_err(failed_in("reseal"))
     }
 
-    async fn forget_keys(&self) -> Result<Vec<String>> {
-        let vault = self.vault.clone();
-        let forgotten = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
-            Box::pin(forget(connection, vault.clone()))
+    /// Looks before and after: a server may write with an old key meanwhile.
+    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
+        if self.need_others(abandon).await? {
+            return Ok(Vec::new());
+        }
+        let first = self.vault.sealer.first().to_owned();
+        let gone = self.api.run("forget_keys", Within::Statement, move |connection| {
+            let query =
+                sqlx::query_as("DELETE FROM secret_keys WHERE id <> $1 RETURNING id, proof");
+            let query = query.bind(first.clone());
+            Box::pin(async move { Ok(query.fetch_all(connection).await?) })
         });
-        forgotten.await.map_err(failed_in("forget_keys"))
+        let gone: Vec<(String, String)> = gone.await?;
+        if gone.is_empty() || !self.need_others(abandon).await? {
+            return Ok(gone.into_iter().map(|(id, _)| id).collect());
+        }
+        let back: Vec<_> = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
+        let put_back = self.api.run("forget_keys", Within::Transaction, move |connection| {
+            Box::pin(insert(connection, back.clone()))
+        });
+        put_back.await?;
+        Ok(Vec::new())
     }
 }
 
-async fn proofs(connection: &mut PgConnection) -> Outcome<Vec<KeyProof>> {
-    let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
-    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+impl PostgresStore {
+    async fn need_others(&self, abandon: bool) -> Result<bool> {
+        let vault = self.vault.clone();
+        let looked = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
+            let vault = vault.clone();
+            Box::pin(async move {
+                connection.execute(NO_TIMEOUT).await?;
+                need_others(connection, &vault, abandon).await
+            })
+        });
+        looked.await.map_err(failed_in("forget_keys"))
+    }
 }
 
-/// Those of the keys that are not known yet, if all fit.
-fn new_keys(vault: &Vault, known: &[KeyProof], others: &[KeyProof]) -> Outcome<Vec<KeyProof>> {
-    let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why);
-    vault.sealer.new_keys(known, others).map_err(unfit)
-}
-
-/// Notes the new keys, one process after the other: of those that begin with different keys, the
-/// first decides.
-async fn note(connection: &mut PgConnection, vault: Vault, others: Vec<KeyProof>) -> Outcome<()> {
+/// Lets others wait who note keys.
+pub(super) async fn hold_keys(connection: &mut PgConnection) -> Outcome<()> {
     connection.execute("LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE").await?;
-    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
-    let (ids, proofs): (Vec<_>, Vec<_>) = new.into_iter().map(|new| (new.id, new.proof)).unzip();
-    sqlx::query("INSERT INTO secret_keys (id, proof) SELECT * FROM unnest($1, $2)")
-        .bind(ids)
-        .bind(proofs)
-        .execute(connection)
-        .await?;
     Ok(())
 }
 
-async fn stale(connection: &mut PgConnection, vault: &Vault) -> Outcome<u64> {
-    connection.execute(NO_TIMEOUT).await?;
-    let mut rows = 0;
-    for table in SealedTable::ALL {
-        let (name, is_stale) = (table.name(), table.is_stale("$1"));
-        let query = AssertSqlSafe(format!("SELECT count(*) FROM {name} WHERE {is_stale}"));
-        let query = sqlx::query_scalar(query).bind(vault.sealer.prefix());
-        rows += count(query.fetch_one(&mut *connection).await?);
-    }
-    Ok(rows)
+/// An id of any kind, as it is stored.
+pub(super) fn row_id(id: [u8; 16]) -> Uuid {
+    Uuid::from_bytes(id)
 }
 
 async fn reseal(
@@ -120,41 +126,17 @@ async fn reseal(
     );
     let rows = sqlx::query(AssertSqlSafe(select))
         .bind(vault.sealer.prefix())
-        .bind(Uuid::from_bytes(after))
+        .bind(row_id(after))
         .bind(i64::from(limit))
         .fetch_all(&mut *connection)
         .await?;
-    let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ${place}"));
-    let update = format!("UPDATE {name} SET {} WHERE id = $1", set.collect::<Vec<_>>().join(", "));
-    let mut done = Resealed::default();
-    for row in rows {
-        let row = sealed_row(&row, columns.len())?;
-        done.last = Some(row.id);
-        let Some(values) = vault.reseal(table, &row) else {
-            done.unreadable += 1;
-            continue;
-        };
-        let mut query = sqlx::query(AssertSqlSafe(update.clone())).bind(Uuid::from_bytes(row.id));
-        for value in values {
-            query = query.bind(value);
-        }
-        query.execute(&mut *connection).await?;
-        done.sealed += 1;
-    }
-    Ok(done)
+    let rows = rows.iter().map(|row| sealed_row(row, columns.len())).collect::<Outcome<_>>()?;
+    reseal_rows(connection, &vault, table, rows).await
 }
 
-fn sealed_row(row: &PgRow, columns: usize) -> Outcome<SealedRow> {
+pub(super) fn sealed_row(row: &PgRow, columns: usize) -> Outcome<SealedRow> {
     let id: Uuid = row.try_get(0)?;
     let values = (0..columns).map(|place| row.try_get(place + 2));
     let values = values.collect::<sqlx::Result<_>>()?;
     Ok(SealedRow { id: id.into_bytes(), account: row.try_get(1)?, values })
-}
-
-async fn forget(connection: &mut PgConnection, vault: Vault) -> Outcome<Vec<String>> {
-    if stale(connection, &vault).await? > 0 {
-        return Ok(Vec::new());
-    }
-    let query = sqlx::query_scalar("DELETE FROM secret_keys WHERE id <> $1 RETURNING id");
-    Ok(query.bind(vault.sealer.first()).fetch_all(connection).await?)
 }

@@ -3,13 +3,11 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::account_lock::lock;
-use super::audit;
 use super::error::Outcome;
+use super::key_changes::rotate_signing_secret;
 use super::{PostgresStore, Within};
-use crate::domain::audit::Action;
-use crate::domain::{AccountId, SigningSecretId, Timestamp};
-use crate::store::signing::SealedSecret;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::signing::{SECRETS, SealedSecret};
 use crate::store::vault::Vault;
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write};
 
@@ -40,10 +38,7 @@ impl SigningStore for PostgresStore {
     async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>> {
         let secrets = self.api.run("signing_secrets", Within::Statement, move |connection| {
             Box::pin(async move {
-                let query = "
-                    SELECT id, secret, created_at, expires_at FROM signing_secrets
-                    WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
-                Ok(sqlx::query_as(query).bind(account).fetch_all(connection).await?)
+                Ok(sqlx::query_as(SECRETS).bind(account).fetch_all(connection).await?)
             })
         });
         let secrets: Vec<SealedSecret> = secrets.await?;
@@ -55,7 +50,8 @@ impl SigningStore for PostgresStore {
         let secret = self.vault.seal_secret(write.account, id, &new.secret);
         self.api
             .run("rotate_signing_secret", Within::Transaction, move |connection| {
-                Box::pin(rotate(connection, write, id, secret.clone(), old_expires_at))
+                let secret = (id, secret.clone());
+                Box::pin(rotate_signing_secret(connection, write, secret, old_expires_at))
             })
             .await
     }
@@ -85,36 +81,4 @@ pub(super) async fn make_first(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-async fn rotate(
-    connection: &mut PgConnection,
-    write: Write,
-    id: SigningSecretId,
-    secret: String,
-    old_expires_at: Timestamp,
-) -> Outcome<bool> {
-    if !lock(connection, write.account).await? {
-        return Ok(false);
-    }
-    sqlx::query("DELETE FROM signing_secrets WHERE account_id = $1 AND expires_at IS NOT NULL")
-        .bind(write.account)
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query("UPDATE signing_secrets SET expires_at = $2 WHERE account_id = $1")
-        .bind(write.account)
-        .bind(old_expires_at)
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query(
-        "INSERT INTO signing_secrets (id, account_id, secret, created_at) VALUES ($1, $2, $3, $4)",
-    )
-    .bind(id)
-    .bind(write.account)
-    .bind(secret)
-    .bind(write.now)
-    .execute(&mut *connection)
-    .await?;
-    audit::record(connection, write, Action::SigningSecretRotated, [id]).await?;
-    Ok(true)
 }

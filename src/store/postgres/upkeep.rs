@@ -3,23 +3,21 @@
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
 
+use super::account_lock::PASSING;
 use super::error::Fault;
 use super::partitions::days_around;
-use super::prune::prune_account;
+use super::removing::prune_account;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
-use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::upkeep::PRUNE_KEYS;
-use crate::store::{LedBy, Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore};
-
-/// Number, leader, epoch and since when; the oldest due tick, the oldest waiting job.
-type RecordRow =
-    (ShardId, Option<String>, Option<i64>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>);
+use crate::store::upkeep::prune_keys;
+use crate::store::{Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore};
 
 const SHARD_RECORDS: &str = "
-    SELECT n.shard, s.replica, s.epoch, s.led_at, t.since, j.since
+    SELECT n.shard, s.replica, s.epoch, s.led_at, t.since AS due_since,
+           j.since AS waiting_since
     FROM generate_series(
              0, (SELECT value::integer - 1 FROM meta WHERE name = 'shards')) AS n (shard)
     LEFT JOIN shards AS s ON s.shard = n.shard
@@ -28,12 +26,6 @@ const SHARD_RECORDS: &str = "
     LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
                WHERE status = 0 AND wake_at <= $1 GROUP BY shard) AS j ON j.shard = n.shard
     ORDER BY n.shard";
-
-fn record((shard, replica, epoch, at, due_since, waiting_since): RecordRow) -> ShardRecord {
-    let led = replica.zip(epoch).zip(at);
-    let led = led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at });
-    ShardRecord { shard, led, due_since, waiting_since }
-}
 
 #[async_trait]
 impl UpkeepStore for PostgresStore {
@@ -93,7 +85,9 @@ impl UpkeepStore for PostgresStore {
         self.scheduler
             .run("prune_keys", Within::Statement, move |connection| {
                 Box::pin(async move {
-                    let query = sqlx::query(PRUNE_KEYS).bind(before).bind(i64::from(limit));
+                    let query = sqlx::query(AssertSqlSafe(prune_keys(PASSING)))
+                        .bind(before)
+                        .bind(i64::from(limit));
                     Ok(query.execute(connection).await?.rows_affected())
                 })
             })
@@ -104,9 +98,7 @@ impl UpkeepStore for PostgresStore {
         self.scheduler
             .run("shard_records", Within::Statement, move |connection| {
                 Box::pin(async move {
-                    let query = sqlx::query_as(SHARD_RECORDS).bind(now);
-                    let rows: Vec<RecordRow> = query.fetch_all(connection).await?;
-                    Ok(rows.into_iter().map(record).collect())
+                    Ok(sqlx::query_as(SHARD_RECORDS).bind(now).fetch_all(connection).await?)
                 })
             })
             .await

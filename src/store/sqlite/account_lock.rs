@@ -11,4 +11,11 @@ pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<
 }
 
 /// What leaders have read before does not fire.
-pub(super) const SUSPENSIONS: &str = "UPDATE shards SET suspensions = suspensions + 1";
+pub(super) async fn fence_suspension(connection: &mut Connection) -> Outcome<()> {
+    let query = sqlx::query("UPDATE shards SET suspensions = suspensions + 1");
+    query.execute(connection).await?;
+    Ok(())
+}
+
+/// What a statement that removes rows does with those that somebody holds: there are none.
+pub(super) const PASSING: &str = "";

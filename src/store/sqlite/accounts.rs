@@ -1,13 +1,11 @@
 //! Accounts and their keys.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
 
-use super::error::Outcome;
+use super::key_changes::{create_key, revoke_key, rotate_key};
 use super::values::{hex, json_rows, key_from};
-use super::{SqliteStore, account_changes, audit, failed_in, signing};
-use crate::domain::audit::Action;
-use crate::domain::key::{KeyRecord, MOST_KEYS};
+use super::{SqliteStore, account_changes, failed_in, signing};
+use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::rows::account_columns;
@@ -139,112 +137,3 @@ pub(super) const USED: &str = "
           FROM jsonb_each(?1)) AS u
     WHERE api_keys.id = u.id AND api_keys.account_id = u.account
       AND (last_used_at IS NULL OR last_used_at < u.at)";
-
-/// How many keys of the account work.
-async fn working_keys(connection: &mut SqliteConnection, write: Write) -> Outcome<u64> {
-    let working: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM api_keys WHERE account_id = ?1 AND revoked_at IS NULL
-             AND (expires_at IS NULL OR expires_at > ?2)",
-    )
-    .bind(write.account)
-    .bind(write.now)
-    .fetch_one(connection)
-    .await?;
-    Ok(working.unsigned_abs())
-}
-
-async fn create_key(
-    connection: &mut SqliteConnection,
-    write: Write,
-    key: NewKey,
-) -> Outcome<KeyCreated> {
-    if working_keys(connection, write).await? >= MOST_KEYS {
-        return Ok(KeyCreated::TooMany);
-    }
-    let made = sqlx::query(
-        "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
-                               life_ms)
-         SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8, ?7 - ?6 FROM accounts WHERE id = ?2",
-    )
-    .bind(key.id)
-    .bind(write.account)
-    .bind(key.name)
-    .bind(key.scope)
-    .bind(key.digest.0.to_vec())
-    .bind(write.now)
-    .bind(key.expires_at)
-    .bind(write.author.actor.to_string())
-    .execute(&mut *connection)
-    .await?;
-    if made.rows_affected() == 0 {
-        return Ok(KeyCreated::NoSuchAccount);
-    }
-    audit::record(connection, write, Action::KeyCreated, [key.id]).await?;
-    Ok(KeyCreated::Done)
-}
-
-/// One rotation after the other, so that there are never too many keys.
-async fn rotate_key(
-    connection: &mut SqliteConnection,
-    write: Write,
-    rotation: Rotation,
-) -> Outcome<Rotated> {
-    let works: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2
-             AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3))",
-    )
-    .bind(rotation.old)
-    .bind(write.account)
-    .bind(write.now)
-    .fetch_one(&mut *connection)
-    .await?;
-    if !works {
-        return Ok(Rotated::NotFound);
-    }
-    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
-        return Ok(Rotated::TooMany);
-    }
-    sqlx::query(
-        "INSERT INTO api_keys
-             (id, account_id, name, scope, digest, created_at, expires_at, created_by, life_ms)
-         SELECT ?3, account_id, name, scope, ?4, ?5, ?5 + life_ms, ?6, life_ms
-         FROM api_keys WHERE id = ?1 AND account_id = ?2",
-    )
-    .bind(rotation.old)
-    .bind(write.account)
-    .bind(rotation.new)
-    .bind(rotation.digest.0.to_vec())
-    .bind(write.now)
-    .bind(write.author.actor.to_string())
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query(
-        "UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?3), ?3)
-         WHERE id = ?1 AND account_id = ?2",
-    )
-    .bind(rotation.old)
-    .bind(write.account)
-    .bind(rotation.old_expires_at)
-    .execute(&mut *connection)
-    .await?;
-    audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
-    Ok(Rotated::Done)
-}
-
-async fn revoke_key(connection: &mut SqliteConnection, write: Write, id: KeyId) -> Outcome<bool> {
-    let revoked = sqlx::query(
-        "UPDATE api_keys SET revoked_at = ?3
-         WHERE id = ?1 AND account_id = ?2 AND revoked_at IS NULL",
-    )
-    .bind(id)
-    .bind(write.account)
-    .bind(write.now)
-    .execute(&mut *connection)
-    .await?;
-    if revoked.rows_affected() > 0 {
-        audit::record(connection, write, Action::KeyRevoked, [id]).await?;
-        return Ok(true);
-    }
-    let known = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = ?1 AND account_id = ?2)";
-    Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
-}

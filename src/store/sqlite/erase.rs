@@ -1,19 +1,18 @@
 //! What accounts have, whole, and their end.
 
-use async_trait::async_trait;
-use sqlx::{AssertSqlSafe, SqliteConnection};
+use std::collections::BTreeSet;
+use std::future::{Future, ready};
 
-use super::account_lock::SUSPENSIONS;
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
 use super::error::Outcome;
-use super::upkeep::remove_jobs;
+use super::removing::{delete_account, erase, rows_left};
 use super::values::json_ids;
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::life::{
-    CLEARED, DELETE, DELETED, DELETED_AT, FIRST_SKIP, FIRST_VERSION, GONE, MONTHS, NOTE,
-    ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, count_rows,
-};
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::life::{DELETED, FIRST_SKIP, FIRST_VERSION, MONTHS, SKIPS, VERSIONS};
 use crate::store::{
     DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
     Write,
@@ -53,7 +52,8 @@ impl LifeStore for SqliteStore {
 
     async fn delete_account(&self, write: &Write) -> Result<bool> {
         let write = *write;
-        self.write("delete_account", move |connection| Box::pin(delete(connection, write))).await
+        self.write("delete_account", move |connection| Box::pin(delete_account(connection, write)))
+            .await
     }
 
     async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>> {
@@ -61,10 +61,9 @@ impl LifeStore for SqliteStore {
     }
 
     async fn rows_left(&self, account: AccountId) -> Result<u64> {
-        let sql = AssertSqlSafe(count_rows());
-        let query = sqlx::query_as(sql).bind(account).bind(ROWS_COUNTED);
-        let (rows,): (i64,) = self.readers.one(query).await.map_err(failed_in("rows_left"))?;
-        Ok(rows.unsigned_abs())
+        let mut reader = self.readers.take().await.map_err(failed_in("rows_left"))?;
+        let rows = rows_left(&mut reader, account).await;
+        reader.done(rows).map_err(failed_in("rows_left"))
     }
 
     async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased> {
@@ -75,60 +74,15 @@ impl LifeStore for SqliteStore {
     }
 }
 
-async fn delete(connection: &mut SqliteConnection, write: Write) -> Outcome<bool> {
-    let query = sqlx::query_scalar(DELETE).bind(write.account);
-    let name: Option<String> = query.fetch_optional(&mut *connection).await?;
-    let Some(name) = name else { return Ok(false) };
-    sqlx::query(SUSPENSIONS).execute(&mut *connection).await?;
-    sqlx::query(NOTE)
-        .bind(write.account)
-        .bind(name)
-        .bind(write.now)
-        .bind(write.author.actor.to_string())
-        .bind(write.author.origin.to_string())
-        .execute(connection)
-        .await?;
-    Ok(true)
+/// Nobody else writes.
+pub(super) fn is_alone(_: &mut SqliteConnection) -> impl Future<Output = Outcome<bool>> {
+    ready(Ok(true))
 }
 
-async fn erase(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    now: Timestamp,
-    limit: u32,
-) -> Outcome<Erased> {
-    let query = sqlx::query_scalar(DELETED_AT).bind(account);
-    let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;
-    let Some(deleted_at) = deleted_at else { return Ok(Erased::default()) };
-    let schedules = erase_schedules(connection, account, limit).await?;
-    if !schedules.is_empty() {
-        return Ok(Erased { rows: schedules.len() as u64, schedules, gone: false });
-    }
-    let jobs: Vec<JobId> =
-        sqlx::query_scalar("SELECT id FROM jobs WHERE account_id = ?1 ORDER BY id LIMIT ?2")
-            .bind(account)
-            .bind(limit)
-            .fetch_all(&mut *connection)
-            .await?;
-    if !jobs.is_empty() {
-        let rows = remove_jobs(connection, &jobs).await?;
-        return Ok(Erased { rows, ..Erased::default() });
-    }
-    for (_, statement) in CLEARED {
-        let query = sqlx::query(statement).bind(account).bind(limit);
-        let rows = query.execute(&mut *connection).await?.rows_affected();
-        if rows > 0 {
-            return Ok(Erased { rows, ..Erased::default() });
-        }
-    }
-    let gone = now >= deleted_at.plus(SETTLED);
-    if gone {
-        sqlx::query(GONE).bind(account).bind(now).execute(connection).await?;
-    }
-    Ok(Erased { gone, ..Erased::default() })
-}
+/// Account, number of rows.
+pub(super) const JOBS: &str = "SELECT id FROM jobs WHERE account_id = ?1 ORDER BY id LIMIT ?2";
 
-async fn erase_schedules(
+pub(super) async fn remove_schedules(
     connection: &mut SqliteConnection,
     account: AccountId,
     limit: u32,
@@ -146,9 +100,7 @@ async fn erase_schedules(
         return Ok(schedules);
     }
     // A schedule's shard is the same in both rows.
-    for shard in
-        schedules.iter().map(|(shard, _)| *shard).collect::<std::collections::BTreeSet<_>>()
-    {
+    for shard in schedules.iter().map(|(shard, _)| *shard).collect::<BTreeSet<_>>() {
         let of_shard = schedules.iter().filter(|(of, _)| *of == shard).map(|(_, id)| id);
         sqlx::query(
             "DELETE FROM schedule_state WHERE shard = ?1

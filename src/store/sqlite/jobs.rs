@@ -17,8 +17,8 @@ use crate::store::ending::Ended;
 use crate::store::rows::{JobAndLast, job_columns};
 use crate::store::vault::Vault;
 use crate::store::{
-    Cancelled, JobPage, JobQuery, JobStore, NewJob, QuotaStore, Result, Retried, StoreErrorKind,
-    Triggered, Write,
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, StoreErrorKind, Triggered,
+    Write,
 };
 
 #[async_trait]
@@ -29,9 +29,6 @@ impl JobStore for SqliteStore {
         job: &NewJob,
         quota: Option<u64>,
     ) -> Result<Triggered> {
-        if quota.is_some() {
-            self.begin_months(write.now, &[write.account]).await?;
-        }
         let (write, job) = (*write, *job);
         self.write("create_job", move |connection| Box::pin(trigger(connection, write, job, quota)))
             .await
@@ -44,9 +41,6 @@ impl JobStore for SqliteStore {
         id: JobId,
         quota: Option<u64>,
     ) -> Result<Retried> {
-        if quota.is_some() {
-            self.begin_months(write.now, &[write.account]).await?;
-        }
         let write = *write;
         self.write("retry_job", move |connection| Box::pin(retry(connection, write, of, id, quota)))
             .await
@@ -79,8 +73,8 @@ async fn create(
         if !query.fetch_one(&mut *connection).await? {
             return Ok(Triggered::NoSuchSchedule);
         }
-        if let Some(used_up) = quotas::take_one(connection, write, quota).await? {
-            return Ok(Triggered::UsedUp(used_up));
+        if let Some(refused) = quotas::take_one(connection, write, quota).await? {
+            return Ok(refused);
         }
     }
     let made = sqlx::query(
@@ -142,6 +136,7 @@ async fn retry(
         Triggered::Created(ticket) => ticket,
         Triggered::NoSuchSchedule => return Ok(Retried::ScheduleGone),
         Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
+        Triggered::Uncounted => return Ok(Retried::Uncounted),
     };
     audit::record_making(connection, write, Action::JobRetried, of, id).await?;
     Ok(Retried::Created(ticket))

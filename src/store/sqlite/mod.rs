@@ -44,19 +44,29 @@ mod halves;
 mod idempotency;
 mod job_list;
 mod jobs;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../key_changes.rs"]
+mod key_changes;
 mod lock;
 mod open;
 mod overlap;
 #[cfg(test)]
 mod plans;
+mod prune;
 mod quotas;
 mod readers;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../removing.rs"]
+mod removing;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../reservations.rs"]
 mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../secret_rows.rs"]
+mod secret_rows;
 mod secrets;
 mod signing;
 mod skips;
@@ -85,6 +95,7 @@ pub use lock::ServerLock;
 
 use super::Result;
 use super::damage::Damage;
+use super::months::Months;
 use super::vault::Vault;
 use crate::runtime::Tasks;
 use error::{Fault, Outcome};
@@ -124,10 +135,11 @@ pub struct SqliteStore {
     /// Whether this is the server that uses the file.
     locked: AtomicBool,
     writer: Writer,
-    readers: Readers,
+    readers: Arc<Readers>,
     tasks: Tasks,
     damage: Arc<Damage>,
     vault: Vault,
+    months: Months,
 }
 
 impl SqliteStore {

@@ -10,11 +10,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use super::error::{Fault, Outcome};
+use super::quotas::Counts;
 use super::readers::Readers;
 use super::writer::Writer;
 use super::{Settings, SqliteStore};
 use crate::runtime::Tasks;
 use crate::store::damage::Damage;
+use crate::store::months::Months;
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer, StoreErrorKind};
 
@@ -40,6 +42,7 @@ impl SqliteStore {
         let options = writing(settings);
         let connection = first_connection(&options, &settings.path).await.map_err(failed)?;
         let readers = Readers::new(reading(settings), settings.read_connections, PATIENCE);
+        let readers = Arc::new(readers);
         let tasks = Tasks::new();
         let writer = Writer::start(&tasks, options.clone(), connection);
         let no_thread =
@@ -49,7 +52,9 @@ impl SqliteStore {
         let damage = Arc::<Damage>::default();
         let vault = Vault::new(sealer.clone(), damage.clone());
         let locked = AtomicBool::new(false);
-        Ok(Self { path, options, locked, writer, readers, tasks, damage, vault })
+        let counts = Counts { readers: readers.clone(), writer: writer.clone() };
+        let months = Months::new(tasks.clone(), Arc::new(counts));
+        Ok(Self { path, options, locked, writer, readers, tasks, damage, vault, months })
     }
 }
 

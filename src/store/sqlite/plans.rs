@@ -5,8 +5,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
 use super::{
-    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, quotas, runs,
-    schedule_list, tickets, upkeep,
+    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, prune, quotas,
+    runs, schedule_list, tickets,
 };
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
@@ -88,19 +88,18 @@ async fn sweeps_read_what_they_need_from_an_index() {
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
         (claims::EXPIRED, "jobs_unfinished (status=? AND wake_at<?)"),
-        (upkeep::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
-        (upkeep::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
-        (upkeep::OLD_JOBS, "_1 (id<?)"),
-        (upkeep::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
+        (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
+        (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
+        (prune::OLD_JOBS, "_1 (id<?)"),
+        (prune::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
         (
-            crate::store::upkeep::PRUNE_ACCOUNT_SKIPS,
+            &crate::store::upkeep::prune_account_skips(""),
             "skips_account (account_id=? AND first_tick<?)",
         ),
-        (crate::store::upkeep::PRUNE_ACCOUNT_LOG, "audit_log_account (account_id=? AND id<?)"),
-        (crate::store::upkeep::PRUNE_KEYS, "api_keys_over (<expr><?)"),
+        (&crate::store::upkeep::prune_account_log(""), "audit_log_account (account_id=? AND id<?)"),
+        (&crate::store::upkeep::prune_keys(""), "api_keys_over (<expr><?)"),
         (audit::PRUNE, "(id<?)"),
         (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
-        (quotas::MADE, "jobs_account (account_id=? AND id>?)"),
     ] {
         planner.expect(sql, index).await;
     }
@@ -120,6 +119,9 @@ async fn sweeps_read_what_they_need_from_an_index() {
     ] {
         planner.expect(&list_text(&query), index).await;
     }
+    // Sorted are only the accounts.
+    let plan = planner.plan(quotas::MADE).await;
+    assert!(plan.contains("jobs_account (account_id=? AND id>? AND id<?)"), "{plan}");
     // Sorted are only jobs of one start.
     let plan = planner.plan(claims::LATE).await;
     assert!(plan.contains("jobs_unfinished (status=? AND wake_at>? AND wake_at<?)"), "{plan}");

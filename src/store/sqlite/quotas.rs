@@ -1,64 +1,72 @@
 //! Jobs per month.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::error::{Fault, Outcome};
+use super::error::Outcome;
+use super::readers::Readers;
 use super::values::{json_ids, key_from};
+use super::writer::Writer;
 use super::{SqliteStore, failed_in};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::accounts::start_of_month;
+use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
-use crate::store::{Granted, QuotaStore, Result, StoreErrorKind, UsedUp, Wanted, Write};
+use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, Write};
 
-/// The jobs of a month before its counter is there; no row if it is.
+const MISSING: &str = "
+    SELECT w.id FROM (SELECT unhex(value) AS id FROM json_each(?2)) AS w
+    WHERE NOT EXISTS (SELECT 1 FROM account_months WHERE account_id = w.id AND month = ?1)";
+
+/// How many jobs accounts have made in some time, counted to a number, in the order of the accounts.
 pub(super) const MADE: &str = "
-    SELECT (SELECT count(*) FROM jobs WHERE account_id = ?1 AND id >= ?2)
-    WHERE NOT EXISTS (SELECT 1 FROM account_months WHERE account_id = ?1 AND month = ?3)";
+    SELECT (SELECT count(*) FROM
+                (SELECT 1 FROM jobs
+                 WHERE account_id = unhex(w.value) AND id >= ?1 AND id < ?2 LIMIT ?4))
+    FROM json_each(?3) AS w ORDER BY w.key";
 
 const BEGIN: &str = "
-    INSERT INTO account_months (account_id, month, reserved) VALUES (?1, ?2, ?3)
+    INSERT INTO account_months (account_id, month, reserved)
+    VALUES (?1, ?2, max(?3, coalesce((SELECT reserved FROM account_months
+                                      WHERE account_id = ?1 AND month = -?2), 0)))
     ON CONFLICT DO NOTHING";
+
+const PRUNE: &str = "DELETE FROM account_months WHERE account_id = ?1 AND abs(month) < ?2";
 
 #[async_trait]
 impl QuotaStore for SqliteStore {
-    async fn reserve_jobs(
-        &self,
-        now: Timestamp,
-        ahead: u32,
-        wanted: &[Wanted],
-    ) -> Result<Vec<Granted>> {
+    async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants> {
         let wanted = wanted.to_vec();
         self.write_rows("reserve_jobs", wanted.len(), move |connection| {
             Box::pin(async move {
-                let mut granted = Vec::with_capacity(wanted.len());
+                let mut grants = Grants::default();
                 for wanted in wanted {
-                    granted.extend(reserve(connection, now, ahead, wanted).await?);
+                    grants.granted.extend(reserve(connection, now, ahead, wanted).await?);
                 }
-                Ok(granted)
+                Ok(grants)
             })
         })
         .await
     }
 
-    /// Counted beside the writer, so that nobody waits for it.
+    /// Nobody holds a counter: writes take turns.
+    async fn await_jobs(
+        &self,
+        now: Timestamp,
+        ahead: u32,
+        wanted: &Wanted,
+    ) -> Result<Option<Granted>> {
+        let wanted = *wanted;
+        self.write("await_jobs", move |connection| {
+            Box::pin(reserve(connection, now, ahead, wanted))
+        })
+        .await
+    }
+
     async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()> {
-        let month = month_of(now);
-        for &account in accounts {
-            let query = sqlx::query_as(MADE).bind(account).bind(key_from(start_of_month(now)));
-            let made: Option<(i64,)> = self
-                .readers
-                .optional(query.bind(month))
-                .await
-                .map_err(failed_in("begin_months"))?;
-            let Some((made,)) = made else { continue };
-            self.write("begin_months", move |connection| {
-                Box::pin(begin(connection, account, month, made))
-            })
-            .await?;
-        }
-        Ok(())
+        self.months.begin(now, accounts).await
     }
 
     async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>> {
@@ -70,38 +78,60 @@ impl QuotaStore for SqliteStore {
     }
 }
 
-async fn begin(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    month: i64,
-    made: i64,
-) -> Outcome<()> {
-    let query = sqlx::query(BEGIN).bind(account).bind(month).bind(made);
-    query.execute(connection).await?;
-    Ok(())
+/// Counts beside the writer, so that nobody waits for it.
+pub(super) struct Counts {
+    pub(super) readers: Arc<Readers>,
+    pub(super) writer: Writer,
 }
 
-/// Takes one job of the month, in the transaction that makes it; says so if there is none left.
+#[async_trait]
+impl Counter for Counts {
+    async fn missing(&self, month: i64, accounts: Vec<AccountId>) -> Result<Vec<AccountId>> {
+        let query = sqlx::query_as(MISSING).bind(month).bind(json_ids(&accounts));
+        let missing: Vec<(AccountId,)> =
+            self.readers.all(query).await.map_err(failed_in("begin_months"))?;
+        Ok(missing.into_iter().map(|(account,)| account).collect())
+    }
+
+    async fn made(
+        &self,
+        accounts: Vec<AccountId>,
+        (from, to): (Timestamp, Timestamp),
+        most: i64,
+    ) -> Result<Vec<i64>> {
+        let query = sqlx::query_as(MADE).bind(key_from(from)).bind(key_from(to));
+        let query = query.bind(json_ids(&accounts)).bind(most);
+        let made: Vec<(i64,)> = self.readers.all(query).await.map_err(failed_in("begin_months"))?;
+        Ok(made.into_iter().map(|(jobs,)| jobs).collect())
+    }
+
+    async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()> {
+        self.writer
+            .write("begin_months", made.len(), move |connection| {
+                Box::pin(async move {
+                    for (account, made) in made {
+                        let query = sqlx::query(PRUNE).bind(account).bind(oldest_kept(month));
+                        query.execute(&mut *connection).await?;
+                        let query = sqlx::query(BEGIN).bind(account).bind(month).bind(made);
+                        query.execute(&mut *connection).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+}
+
+/// Takes one job of the month, in the transaction that makes it; why not, if it cannot be taken.
 pub(super) async fn take_one(
     connection: &mut SqliteConnection,
     write: Write,
     quota: u64,
-) -> Outcome<Option<UsedUp>> {
+) -> Outcome<Option<Triggered>> {
     let wanted = Wanted { account: write.account, quota, jobs: 1 };
-    let granted = match reserve(connection, write.now, 0, wanted).await? {
-        Some(granted) => Some(granted),
-        None => {
-            // The account has got another plan since its counter was made.
-            let (account, month) = (write.account, month_of(write.now));
-            let query = sqlx::query_scalar(MADE).bind(account);
-            let query = query.bind(key_from(start_of_month(write.now))).bind(month);
-            let made = query.fetch_one(&mut *connection).await?;
-            begin(connection, account, month, made).await?;
-            reserve(connection, write.now, 0, wanted).await?
-        }
-    };
-    let missing = || Fault::new(StoreErrorKind::Internal, "a counter that was made is not there");
-    Ok(granted.ok_or_else(missing)?.used_up())
+    let granted = reserve(connection, write.now, 0, wanted).await?;
+    Ok(granted
+        .map_or(Some(Triggered::Uncounted), |granted| granted.used_up().map(Triggered::UsedUp)))
 }
 
 /// `None` if the counter is not there.

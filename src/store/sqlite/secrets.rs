@@ -1,11 +1,14 @@
 //! Keys, and sealing with another one.
 
+use std::future::{Future, ready};
+
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::error::{Fault, Outcome};
 use super::open::reading;
+use super::secret_rows::{insert, need_others, new_keys, note, proofs, reseal_rows, stale};
 use super::{Settings, SqliteStore, failed_in};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
@@ -75,8 +78,8 @@ impl SecretStore for SqliteStore {
     }
 
     /// Looks before and after, and not meanwhile: others wait for the writer.
-    async fn forget_keys(&self) -> Result<Vec<String>> {
-        if self.stale_secrets().await? > 0 {
+    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
+        if self.need_others(abandon).await? {
             return Ok(Vec::new());
         }
         let first = self.vault.sealer.first().to_owned();
@@ -87,7 +90,7 @@ impl SecretStore for SqliteStore {
             })
         });
         let gone: Vec<(String, String)> = gone.await?;
-        if gone.is_empty() || self.stale_secrets().await? == 0 {
+        if gone.is_empty() || !self.need_others(abandon).await? {
             return Ok(gone.into_iter().map(|(id, _)| id).collect());
         }
         let back = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
@@ -96,50 +99,22 @@ impl SecretStore for SqliteStore {
     }
 }
 
-async fn proofs(connection: &mut SqliteConnection) -> Outcome<Vec<KeyProof>> {
-    let query = sqlx::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
-    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
-}
-
-/// Those of the keys that are not known yet, if all fit.
-fn new_keys(vault: &Vault, known: &[KeyProof], others: &[KeyProof]) -> Outcome<Vec<KeyProof>> {
-    let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why);
-    vault.sealer.new_keys(known, others).map_err(unfit)
-}
-
-/// Notes the new keys, one process after the other: of those that begin with different keys, the
-/// first decides.
-async fn note(
-    connection: &mut SqliteConnection,
-    vault: Vault,
-    others: Vec<KeyProof>,
-) -> Outcome<()> {
-    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
-    insert(connection, new).await
-}
-
-async fn insert(connection: &mut SqliteConnection, keys: Vec<KeyProof>) -> Outcome<()> {
-    for KeyProof { id, proof } in keys {
-        sqlx::query("INSERT INTO secret_keys (id, proof) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
-            .bind(id)
-            .bind(proof)
-            .execute(&mut *connection)
-            .await?;
+impl SqliteStore {
+    async fn need_others(&self, abandon: bool) -> Result<bool> {
+        let mut reader = self.readers.take().await.map_err(failed_in("forget_keys"))?;
+        let looked = need_others(&mut reader, &self.vault, abandon).await;
+        reader.done(looked).map_err(failed_in("forget_keys"))
     }
-    Ok(())
 }
 
-async fn stale(connection: &mut SqliteConnection, vault: &Vault) -> Outcome<u64> {
-    let mut rows = 0;
-    for table in SealedTable::ALL {
-        let (name, is_stale) = (table.name(), table.is_stale("?1"));
-        let query = AssertSqlSafe(format!("SELECT count(*) FROM {name} WHERE {is_stale}"));
-        let query = sqlx::query_scalar(query).bind(vault.sealer.prefix());
-        let count: i64 = query.fetch_one(&mut *connection).await?;
-        rows += u64::try_from(count).unwrap_or(0);
-    }
-    Ok(rows)
+/// Writes take turns.
+pub(super) fn hold_keys(_: &mut SqliteConnection) -> impl Future<Output = Outcome<()>> {
+    ready(Ok(()))
+}
+
+/// An id of any kind, as it is stored.
+pub(super) fn row_id(id: [u8; 16]) -> Vec<u8> {
+    id.to_vec()
 }
 
 /// The ids of rows to seal anew, in their order.
@@ -165,29 +140,17 @@ async fn reseal(
     ids: Vec<Vec<u8>>,
 ) -> Outcome<Resealed> {
     let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("?1"));
-    let list = columns.join(", ");
-    let select =
-        format!("SELECT id, account_id, {list} FROM {name} WHERE id = ?2 AND ({is_stale})");
-    let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ?{place}"));
-    let update = format!("UPDATE {name} SET {} WHERE id = ?1", set.collect::<Vec<_>>().join(", "));
-    let mut done = Resealed::default();
+    let select = format!(
+        "SELECT id, account_id, {} FROM {name} WHERE id = ?2 AND ({is_stale})",
+        columns.join(", ")
+    );
+    let mut rows = Vec::with_capacity(ids.len());
     for id in ids {
         let query = sqlx::query(AssertSqlSafe(select.clone())).bind(vault.sealer.prefix());
         let row = query.bind(id).fetch_optional(&mut *connection).await?;
-        let Some(row) = row else { continue };
-        let row = sealed_row(&row, columns.len())?;
-        let Some(values) = vault.reseal(table, &row) else {
-            done.unreadable += 1;
-            continue;
-        };
-        let mut query = sqlx::query(AssertSqlSafe(update.clone())).bind(row.id.to_vec());
-        for value in values {
-            query = query.bind(value);
-        }
-        query.execute(&mut *connection).await?;
-        done.sealed += 1;
+        rows.extend(row.map(|row| sealed_row(&row, columns.len())).transpose()?);
     }
-    Ok(done)
+    reseal_rows(connection, &vault, table, rows).await
 }
 
 fn id_of(bytes: Vec<u8>) -> Outcome<[u8; 16]> {
@@ -195,7 +158,7 @@ fn id_of(bytes: Vec<u8>) -> Outcome<[u8; 16]> {
     bytes.try_into().map_err(not_one)
 }
 
-fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
+pub(super) fn sealed_row(row: &SqliteRow, columns: usize) -> Outcome<SealedRow> {
     let id = id_of(row.try_get(0)?)?;
     let values = (0..columns).map(|place| row.try_get(place + 2));
     Ok(SealedRow { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })

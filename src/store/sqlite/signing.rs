@@ -3,12 +3,11 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::audit;
 use super::error::Outcome;
+use super::key_changes::rotate_signing_secret;
 use super::{SqliteStore, failed_in};
-use crate::domain::audit::Action;
-use crate::domain::{AccountId, SigningSecretId, Timestamp};
-use crate::store::signing::SealedSecret;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::signing::{SECRETS, SealedSecret};
 use crate::store::vault::Vault;
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write};
 
@@ -39,10 +38,7 @@ impl SigningStore for SqliteStore {
     }
 
     async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>> {
-        let query = sqlx::query_as(
-            "SELECT id, secret, created_at, expires_at FROM signing_secrets WHERE account_id = ?1
-             ORDER BY expires_at IS NOT NULL, created_at DESC",
-        );
+        let query = sqlx::query_as(SECRETS);
         let secrets: Vec<SealedSecret> =
             self.readers.all(query.bind(account)).await.map_err(failed_in("signing_secrets"))?;
         Ok(secrets.into_iter().map(|secret| self.vault.open_known(account, secret)).collect())
@@ -52,7 +48,7 @@ impl SigningStore for SqliteStore {
         let (write, id, old_expires_at) = (*write, new.id, new.old_expires_at);
         let secret = self.vault.seal_secret(write.account, id, &new.secret);
         self.write("rotate_signing_secret", move |connection| {
-            Box::pin(rotate(connection, write, id, secret, old_expires_at))
+            Box::pin(rotate_signing_secret(connection, write, (id, secret), old_expires_at))
         })
         .await
     }
@@ -82,37 +78,4 @@ pub(super) async fn make_first(
     .execute(connection)
     .await?;
     Ok(())
-}
-
-async fn rotate(
-    connection: &mut SqliteConnection,
-    write: Write,
-    id: SigningSecretId,
-    secret: String,
-    old_expires_at: Timestamp,
-) -> Outcome<bool> {
-    sqlx::query("DELETE FROM signing_secrets WHERE account_id = ?1 AND expires_at IS NOT NULL")
-        .bind(write.account)
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query("UPDATE signing_secrets SET expires_at = ?2 WHERE account_id = ?1")
-        .bind(write.account)
-        .bind(old_expires_at)
-        .execute(&mut *connection)
-        .await?;
-    let made = sqlx::query(
-        "INSERT INTO signing_secrets (id, account_id, secret, created_at)
-         SELECT ?1, id, ?3, ?4 FROM accounts WHERE id = ?2",
-    )
-    .bind(id)
-    .bind(write.account)
-    .bind(secret)
-    .bind(write.now)
-    .execute(&mut *connection)
-    .await?;
-    if made.rows_affected() == 0 {
-        return Ok(false);
-    }
-    audit::record(connection, write, Action::SigningSecretRotated, [id]).await?;
-    Ok(true)
 }

@@ -66,6 +66,10 @@ impl Queue for AwayQueue {
         away("push")
     }
 
+    async fn put_back(&self, _: &[Ticket]) -> Result<()> {
+        away("put_back")
+    }
+
     async fn take(&self, _: Timestamp, _: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         away("take")
     }

@@ -11,6 +11,8 @@ use punctual::runtime::{Pause, Random, Worker};
 use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings};
 use serde_json::{Value, json};
 
+use crate::harness::wait::until;
+
 use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
 
 fn free() -> Plan {
@@ -310,6 +312,54 @@ async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
     service.advance(6);
     fire(&service, &mut leader).await;
     assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
+}
+
+/// Gives the account's first job so many others beside it.
+async fn multiply(service: &Service, count: u32) {
+    use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+    let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
+    let mut beside = options.connect().await.expect("connected");
+    let sql = "
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)
+        INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                          max_attempts, wake_at, completed_at, created_at, updated_at)
+        SELECT unhex(hex(substr(id, 1, 6)) || hex(randomblob(10))), account_id, schedule_id, version_id, shard, 3,
+               trigger, max_attempts, wake_at, wake_at, created_at, updated_at
+        FROM (SELECT * FROM jobs LIMIT 1) CROSS JOIN n";
+    sqlx::query(sql).bind(count).execute(&mut beside).await.expect("done");
+}
+
+#[tokio::test]
+async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
+    const MANY: u32 = 60_000;
+    let plan = Plan { jobs_per_month: Some(100_000), ..free() };
+    let setup = Setup { plans: vec![plan.clone()], plan: "unlimited", ..Setup::default() };
+    let service = Service::with(setup).await;
+    let mut leader = leader(&service, vec![plan]);
+    let every_five = json!({ "cronExpression": "*/5 * * * *", "catchUpPolicy": "all" });
+    service.job().await;
+    multiply(&service, MANY).await;
+    let schedule = id(&service.create(every_five.clone()).await);
+    let stranger = service.stranger().await;
+    let call = service.call("POST", "/v1/schedules").key(&stranger);
+    assert_eq!(call.json(&schedule_with(every_five)).send().await.status, 201);
+    fire(&service, &mut leader).await;
+    set_plan(&service, "free").await;
+    service.advance(300);
+    fire(&service, &mut leader).await;
+    let others = service.call("GET", "/v1/jobs").key(&stranger).send().await;
+    assert_eq!(others.ok()["total"], 1, "nobody else waits");
+    let fired = format!("/v1/jobs?scheduleId={schedule}");
+    until("the tick has fired", async || {
+        service.advance(1);
+        fire(&service, &mut leader).await;
+        (service.get(&fired).await.ok()["total"] == 1).then_some(())
+    })
+    .await;
+    assert_eq!(skips(&service, &schedule).await, []);
+    let used = service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"].clone();
+    let least = u64::from(MANY) + 2;
+    assert!(used.as_u64().is_some_and(|used| (least..least + 1_000).contains(&used)), "{used}");
 }
 
 #[tokio::test]

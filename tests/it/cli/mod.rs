@@ -26,6 +26,7 @@ fn punctual(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What a command that ends by itself did.
+#[derive(Debug)]
 struct Done {
     status: Option<i32>,
     out: String,

@@ -2,7 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::{complaint, folder, result};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use super::{complaint, folder, result, run};
 
 #[test]
 fn one_machine_makes_a_key_that_only_its_owner_can_read() {
@@ -60,6 +63,35 @@ fn a_key_is_replaced_by_another_one() {
     std::fs::write(&file, &old).expect("written");
     let refused = complaint(path, &["account", "list"], 1);
     assert!(refused.contains("which is missing"), "{refused}");
+}
+
+#[tokio::test]
+async fn rows_that_cannot_be_decrypted_are_counted_and_can_be_abandoned() {
+    let folder = folder();
+    let path = folder.path();
+    let id = result(path, &["account", "create", "alice"]);
+    let store = SqliteConnectOptions::new().filename(path.join("punctual-data/punctual.db"));
+    let mut beside = store.connect().await.expect("connected");
+    let spoil =
+        "UPDATE signing_secrets SET secret = substr(secret, 1, length(secret) - 4) || 'AAAA'
+                 RETURNING secret";
+    let secret: String = sqlx::query_scalar(spoil).fetch_one(&mut beside).await.expect("spoilt");
+    beside.close().await.expect("closed");
+    let file = path.join("punctual-data/secrets.key");
+    let old = std::fs::read_to_string(&file).expect("a key");
+    let new = result(path, &["secrets", "generate"]);
+    std::fs::write(&file, format!("{new}{old}")).expect("written");
+    let kept = run(path, &["secrets", "rotate"]);
+    let lost = format!("1 rows of signing_secrets of {} cannot be decrypted", id.trim());
+    assert!(kept.out.contains(&lost) && kept.err.contains("--abandon-unreadable"), "{kept:?}");
+    assert_eq!(kept.status, Some(1));
+    assert!(!kept.out.contains(&secret) && !kept.err.contains(&secret), "{kept:?}");
+    let abandoned = run(path, &["secrets", "rotate", "--abandon-unreadable"]);
+    assert!(abandoned.out.contains("Not needed any more: "), "{abandoned:?}");
+    assert!(abandoned.out.contains(&lost), "{abandoned:?}");
+    assert_eq!(abandoned.status, Some(0));
+    std::fs::write(&file, &new).expect("written");
+    result(path, &["account", "list"]);
 }
 
 #[test]

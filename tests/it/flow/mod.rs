@@ -1,5 +1,6 @@
 //! The service in this process, from the API to the target and back.
 
+mod backlog;
 mod cancelling;
 mod changes;
 mod load;

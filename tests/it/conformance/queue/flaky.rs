@@ -74,6 +74,10 @@ impl Queue for FlakyQueue {
         repeatable!(self.push(tickets))
     }
 
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        repeatable!(self.put_back(tickets))
+    }
+
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let take = || self.inner.take(now, room);
         let again = async |lost: Result<(Vec<_>, _)>| {

@@ -23,6 +23,17 @@ pub async fn a_push_wakes_the_executor(queue: &SharedQueue) {
     tokio::time::timeout(Duration::from_secs(5), woken.notified()).await.expect("woken");
 }
 
+pub async fn what_is_put_back_wakes_nobody_and_is_handed_out_again(queue: &SharedQueue) {
+    queue.push(&[ticket(1, 1, 1, 0), ticket(2, 2, 1, 0)]).await.expect("pushed");
+    let (taken, _) = queue.take(at(0), &room(9)).await.expect("asked");
+    let woken = queue.ticket_hint();
+    while tokio::time::timeout(Duration::from_millis(100), woken.notified()).await.is_ok() {}
+    queue.put_back(&taken).await.expect("put back");
+    let hint = tokio::time::timeout(Duration::from_millis(100), woken.notified()).await;
+    assert!(hint.is_err(), "nothing is new");
+    assert_eq!(take(queue, 0, &room(9)).await.len(), 2);
+}
+
 pub async fn no_more_is_handed_out_than_there_is_room(queue: &SharedQueue) {
     let tickets: Vec<_> = (0..40).map(|n| ticket(n, n % 2, (n % 4) as u64, 0)).collect();
     queue.push(&tickets).await.expect("pushed");

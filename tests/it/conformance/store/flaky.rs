@@ -22,10 +22,10 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
-    ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore, Granted, IdempotencyStore, JobPage,
-    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked, NewJob,
-    NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved, Result,
-    Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, IdempotencyStore,
+    JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked,
+    NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
+    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
     SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError,
     StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
 };
@@ -184,7 +184,8 @@ flaky! { AccountStore:
 
 flaky! { QuotaStore:
     // What was reserved by the call whose answer was lost is lost too.
-    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Vec<Granted>;
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Grants;
+    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &Wanted) -> Option<Granted>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
     fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
@@ -274,7 +275,7 @@ flaky! { SecretStore:
             unreadable: lost.unreadable.max(again.unreadable),
             last: lost.last.max(again.last),
         });
-    fn forget_keys(&self) -> Vec<String>
+    fn forget_keys(&self, abandon: bool) -> Vec<String>
         => |lost, again| both(lost, again, |lost, again| [lost, again].concat());
 }
 

@@ -17,6 +17,7 @@ mod idempotency;
 mod job_lists;
 mod jobs;
 mod life;
+mod months;
 mod overlap;
 mod plans;
 mod policies;
@@ -93,6 +94,13 @@ macro_rules! every_case {
                 a_job_by_hand_is_counted_if_it_is_made,
                 of_many_jobs_by_hand_none_is_too_much,
                 another_plan_comes_before_or_after_what_it_limits,
+            }
+            months {
+                many_jobs_are_counted_once_however_many_ask,
+                who_does_not_wait_ends_no_count,
+                a_job_by_hand_comes_after_the_count,
+                another_plan_gives_nothing_back,
+                counters_of_old_months_go,
             }
             audit {
                 an_entry_says_who_did_what_from_where,

@@ -115,7 +115,7 @@ pub async fn plain_secrets_are_read_and_sealed(w: &World, spoil: impl AsyncFn(&'
     assert_eq!(w.read(id).await.definition.body.as_deref(), Some("plain"));
     assert_eq!(w.store.stale_secrets().await.expect("count"), 1);
     let done = w.store.reseal(SealedTable::Versions, [0; 16], 9).await.expect("reseal");
-    assert_eq!((done.sealed, done.unreadable), (1, 0));
+    assert_eq!((done.sealed, done.unreadable), (1, vec![]));
     assert_eq!(w.store.stale_secrets().await.expect("count"), 0);
     assert_eq!(w.read(id).await.definition.body.as_deref(), Some("plain"));
     assert_eq!(w.store.schedule(empty, id).await.expect("read"), None);
@@ -138,21 +138,21 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     assert_eq!(keys(&both).await, ["new", "test"]);
     // With what the two accounts sign with.
     assert_eq!(both.stale_secrets().await.expect("count"), 8);
-    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "the old one is needed");
+    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "the old one is needed");
 
     let first = both.reseal(SealedTable::Versions, [0; 16], 2).await.expect("reseal");
-    assert_eq!((first.sealed, first.unreadable), (2, 0));
+    assert_eq!((first.sealed, first.unreadable), (2, vec![]));
     let next = both.reseal(SealedTable::Versions, first.last.expect("there are more"), 9).await;
     assert_eq!(next.expect("reseal").sealed, 3);
     let again = both.reseal(SealedTable::Versions, [0; 16], 9).await.expect("reseal");
     assert_eq!((again.sealed, again.last), (0, None), "nothing is left");
-    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "an answer needs it");
+    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "an answer needs it");
     let answers = both.reseal(SealedTable::IdempotencyKeys, [0; 16], 9).await.expect("reseal");
-    assert_eq!((answers.sealed, answers.unreadable), (1, 0));
-    assert_eq!(both.forget_keys().await.expect("asked"), [""; 0], "what signs needs it");
+    assert_eq!((answers.sealed, answers.unreadable), (1, vec![]));
+    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "what signs needs it");
     let signing = both.reseal(SealedTable::SigningSecrets, [0; 16], 9).await.expect("reseal");
-    assert_eq!((signing.sealed, signing.unreadable), (2, 0));
-    assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
+    assert_eq!((signing.sealed, signing.unreadable), (2, vec![]));
+    assert_eq!(both.forget_keys(false).await.expect("forgotten"), ["test"]);
     assert_eq!(keys(&both).await, ["new"]);
 
     let new = reopen(sealer_of(&["new"])).await;
@@ -164,6 +164,57 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
         let schedule = new.schedule(w.account, id).await.expect("read").expect("a schedule");
         assert_eq!(schedule.definition, definition());
     }
+}
+
+/// Seals all secrets with the first key; whose rows cannot be opened.
+async fn reseal_all(store: &SharedStore) -> Vec<AccountId> {
+    let mut lost = Vec::new();
+    for table in SealedTable::ALL {
+        let done = store.reseal(table, [0; 16], 99).await.expect("reseal");
+        lost.extend(done.unreadable);
+    }
+    lost
+}
+
+/// What cannot be opened is said to be so, and lost only if somebody says that it is.
+pub async fn lost_rows_keep_the_keys_until_abandoned(
+    w: &World,
+    reopen: impl AsyncFn(Sealer) -> SharedStore,
+    spoil: impl AsyncFn(&'static str),
+) {
+    w.store.use_keys(&[]).await.expect("a new store takes any key");
+    let (fine, _) = (w.schedule().await, marked(w, "lost").await);
+    spoil(
+        "UPDATE schedule_versions SET body = substr(body, 1, length(body) - 4) || 'AAAA'
+         WHERE timezone = 'lost'",
+    )
+    .await;
+    let both = reopen(sealer_of(&["new", "test"])).await;
+    both.use_keys(&[]).await.expect("it has both");
+    assert_eq!(both.forget_keys(true).await.expect("asked"), [""; 0], "others can be opened");
+    assert_eq!(reseal_all(&both).await, [w.account]);
+    assert_eq!(both.stale_secrets().await.expect("count"), 1);
+    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "that row may need it");
+    assert_eq!(both.forget_keys(true).await.expect("forgotten"), ["test"]);
+    let new = reopen(sealer_of(&["new"])).await;
+    new.use_keys(&[]).await.expect("the old one is not needed any more");
+    let schedule = new.schedule(w.account, fine).await.expect("read").expect("a schedule");
+    assert_eq!(schedule.definition, definition());
+    assert_eq!(reseal_all(&new).await, [w.account], "as long as it is there");
+}
+
+/// A secret is stored without the first key when the others are forgotten.
+pub async fn what_is_written_meanwhile_keeps_the_keys(
+    w: &World,
+    reopen: impl AsyncFn(Sealer) -> SharedStore,
+) {
+    w.store.use_keys(&[]).await.expect("a new store takes any key");
+    let both = reopen(sealer_of(&["new", "test"])).await;
+    both.use_keys(&[]).await.expect("it has both");
+    assert_eq!(reseal_all(&both).await, []);
+    assert_eq!(both.stale_secrets().await.expect("count"), 0);
+    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "they are given back");
+    assert_eq!(both.key_proofs().await.expect("read").len(), 2);
 }
 
 /// A store does not take keys that cannot open what is in it.

@@ -349,9 +349,10 @@ async fn secrets_open_at_their_own_places_only() {
 #[tokio::test]
 async fn keys_are_changed_and_checked() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db", "c.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db", "d.db", "e.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+        let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
         let reopen = async |sealer| {
             let store = SqliteStore::open(&Settings::new(&path), &sealer).await;
             let store: SharedStore = Arc::new(store.expect("open"));
@@ -360,6 +361,15 @@ async fn keys_are_changed_and_checked() {
         match case {
             0 => secrets::keys_are_changed(&world, reopen).await,
             1 => secrets::of_different_first_keys_one_is_taken(&world, reopen).await,
+            2 => secrets::lost_rows_keep_the_keys_until_abandoned(&world, reopen, spoil).await,
+            3 => {
+                spoil(
+                    "CREATE TRIGGER meanwhile AFTER DELETE ON secret_keys
+                     BEGIN UPDATE signing_secrets SET secret = 'plain'; END",
+                )
+                .await;
+                secrets::what_is_written_meanwhile_keeps_the_keys(&world, reopen).await;
+            }
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
         }
     }
@@ -382,14 +392,14 @@ async fn secrets_are_looked_for_beside_the_writer() {
     let soon = Duration::from_secs(2);
     let looked = timeout(soon, world.store.reseal(SealedTable::Versions, [0; 16], 9)).await;
     assert_eq!(looked.expect("at once").expect("looked").last, None, "nothing to seal anew");
-    let forgotten = timeout(soon, both.forget_keys()).await.expect("at once").expect("looked");
+    let forgotten = timeout(soon, both.forget_keys(false)).await.expect("at once").expect("looked");
     assert_eq!(forgotten, [""; 0], "the old one is needed");
     execute(&mut beside, "COMMIT").await;
     for table in SealedTable::ALL {
         let done = both.reseal(table, [0; 16], 9).await.expect("sealed");
-        assert_eq!((done.sealed > 0, done.unreadable), (done.last.is_some(), 0), "{table:?}");
+        assert_eq!((done.sealed > 0, done.unreadable), (done.last.is_some(), vec![]), "{table:?}");
     }
-    assert_eq!(both.forget_keys().await.expect("forgotten"), ["test"]);
+    assert_eq!(both.forget_keys(false).await.expect("forgotten"), ["test"]);
 }
 
 #[tokio::test]

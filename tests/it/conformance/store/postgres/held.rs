@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Locked, Renewed, Reservation, Reserved, TickRange, Wanted,
+    Claimed, End, Fate, Fired, Firing, Grants, Locked, NewKey, Renewed, Reservation, Reserved,
+    SETTLED, TickRange, Wanted,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::time::timeout;
 
+use super::super::accounts::new_key;
+use super::super::life::{erase_all, fill};
 use super::super::world::{World, failure, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
@@ -255,14 +259,74 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
     let hold = hold(&mut other, &format!("account_months WHERE account_id = '{account}'")).await;
     let wanted = both.map(|account| Wanted { account, quota: 9, jobs: 1 });
     let reserve = async || {
-        let granted = w.store.reserve_jobs(minute(1), 0, &wanted).await.expect("reserve");
-        granted.iter().map(|granted| granted.account).collect::<Vec<_>>()
+        let Grants { granted, held } =
+            w.store.reserve_jobs(minute(1), 0, &wanted).await.expect("ask");
+        (granted.iter().map(|granted| granted.account).collect::<Vec<_>>(), held)
     };
-    assert_eq!(timeout(AT_ONCE, reserve()).await.expect("at once"), [w.foreign]);
+    let expected = (vec![w.foreign], vec![w.account]);
+    assert_eq!(timeout(AT_ONCE, reserve()).await.expect("at once"), expected);
     let begun = timeout(AT_ONCE, w.store.begin_months(minute(1), &both)).await;
     begun.expect("at once").expect("there already");
+    let waited = timeout(MOMENT, w.store.await_jobs(minute(1), 0, &wanted[0])).await;
+    assert_eq!(waited.expect("not for long").expect("ask"), None);
+    let waits = w.store.await_jobs(minute(1), 0, &wanted[0]);
+    let lets_go = async {
+        live_for(AT_ONCE / 2).await;
+        hold.rollback().await.expect("roll back");
+    };
+    let (granted, ()) = tokio::join!(waits, lets_go);
+    assert_eq!(granted.expect("ask").expect("granted").jobs, 1, "as soon as it can be");
+    assert_eq!(reserve().await.0.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_busy_counter_gets_it() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
+    let account = uuid(w.account.to_bytes());
+    // Two take turns, so that it is never free.
+    let busy = (0..2).map(async |_| {
+        let mut other = database.beside().await;
+        loop {
+            let counter = format!("account_months WHERE account_id = '{account}'");
+            let held = hold(&mut other, &counter).await;
+            live_for(Duration::from_millis(30)).await;
+            held.commit().await.expect("commit");
+        }
+    });
+    let waits = async {
+        live_for(AT_ONCE).await;
+        let wanted = Wanted { account: w.account, quota: 99, jobs: 1 };
+        for _ in 0..5 {
+            let granted = w.store.await_jobs(minute(1), 0, &wanted).await.expect("ask");
+            assert_eq!(granted.map(|granted| granted.jobs), Some(1));
+        }
+    };
+    tokio::select! {
+        _ = join_all(busy) => {}
+        () = waits => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_takes_one_connection() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    run(&mut hold, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE").await;
+    let account = [w.account];
+    for _ in 0..20 {
+        let begun = w.store.begin_months(minute(1), &account);
+        assert!(timeout(Duration::from_millis(5), begun).await.is_err(), "it waits");
+    }
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let waiting: i64 = sqlx::query_scalar(waiting).fetch_one(&mut *hold).await.expect("read");
+    assert_eq!(waiting, 1, "not each of the calls");
     hold.rollback().await.expect("roll back");
-    assert_eq!(reserve().await.len(), 2);
+    w.store.begin_months(minute(1), &[w.account]).await.expect("count");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -279,4 +343,44 @@ async fn the_jobs_of_all_days_of_the_month_are_counted() {
     w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
     let usage = w.store.usage(w.account, minute(1)).await.expect("count");
     assert_eq!(usage.jobs_reserved, Some(made - 1), "but for April's");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_goes_but_for_what_is_held() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    for n in 1..=3 {
+        let key = NewKey { expires_at: Some(minute(n)), ..new_key(n.cast_unsigned().into()) };
+        w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
+    }
+    let mut other = database.beside().await;
+    let first = uuid(new_key(1).id.to_bytes());
+    let hold = hold(&mut other, &format!("api_keys WHERE id = '{first}'")).await;
+    let prune = async || {
+        let pruned = timeout(AT_ONCE, w.store.prune_keys(minute(9), 9)).await;
+        pruned.expect("at once").expect("prune")
+    };
+    assert_eq!(prune().await, 2);
+    hold.rollback().await.expect("roll back");
+    assert_eq!(prune().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_account_is_erased_in_order_around_what_is_held() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    fill(&w).await;
+    assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
+    let mut other = database.beside().await;
+    let held = hold(&mut other, "api_keys").await;
+    let rounds = timeout(MOMENT * 4, erase_all(&w, w.account)).await.expect("it waits for nobody");
+    assert!(!rounds.is_empty());
+    let left = w.store.rows_left(w.account).await.expect("count");
+    assert!(left > 1, "what comes after it is there too: {left}");
+    let settled = minute(4).plus(SETTLED);
+    assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
+    held.rollback().await.expect("roll back");
+    erase_all(&w, w.account).await;
+    assert_eq!(w.store.rows_left(w.account).await.expect("count"), 0);
+    assert!(w.store.erase(w.account, settled, 9).await.expect("erase").gone);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
+use punctual::domain::shard::ShardId;
 use punctual::store::{Cancelled, Change, Changed, End, Fired, Locked, StoreErrorKind};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
@@ -81,15 +82,17 @@ async fn a_suspension_stops_a_statement_that_began_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_fires_keeps_a_suspension_waiting() {
+async fn a_leader_that_fires_keeps_a_suspension_waiting_and_no_other_leader() {
     let database = Database::migrated().await;
     let w = world(&database).await;
+    w.store.raise_epoch(ShardId(1), "another", minute(0)).await.expect("raise");
     let (mut leader, mut beside) = (database.beside().await, database.beside().await);
     let mut fires = leader.begin().await.expect("begin");
-    run(&mut fires, "SELECT FROM shards WHERE shard = 0 FOR SHARE").await;
+    run(&mut fires, "SELECT FROM shards WHERE shard = 1 FOR SHARE").await;
     let (store, write) = (w.store.clone(), w.write(minute(1)));
     let suspended = w.spawn(async move { store.set_suspended(&write, true).await });
     until_one_waits(&mut beside).await;
+    run(&mut beside, "SELECT FROM shards WHERE shard = 0 FOR SHARE NOWAIT").await;
     fires.commit().await.expect("commit");
     assert!(suspended.await.expect("suspend"));
 }

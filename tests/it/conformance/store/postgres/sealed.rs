@@ -26,9 +26,10 @@ async fn secrets_open_at_their_own_places_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_changed_and_checked() {
-    for case in 0..3 {
+    for case in 0..5 {
         let database = Database::migrated().await;
         let w = world(&database).await;
+        let spoil = async |sql| run(&mut database.beside().await, sql).await;
         let reopen = async |sealer| {
             let store = PostgresStore::open(&database.settings(), &sealer).expect("open");
             let store: SharedStore = Arc::new(store);
@@ -37,6 +38,17 @@ async fn keys_are_changed_and_checked() {
         match case {
             0 => secrets::keys_are_changed(&w, reopen).await,
             1 => secrets::of_different_first_keys_one_is_taken(&w, reopen).await,
+            2 => secrets::lost_rows_keep_the_keys_until_abandoned(&w, reopen, spoil).await,
+            3 => {
+                spoil(
+                    "CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                         UPDATE signing_secrets SET secret = 'plain'; RETURN NULL; END $$;
+                     CREATE TRIGGER meanwhile AFTER DELETE ON secret_keys
+                         EXECUTE FUNCTION meanwhile()",
+                )
+                .await;
+                secrets::what_is_written_meanwhile_keeps_the_keys(&w, reopen).await;
+            }
             _ => secrets::a_missing_or_wrong_key_is_refused(&w, reopen).await,
         }
     }

@@ -1,19 +1,18 @@
-//! The keys of accounts: made, rotated, revoked.
-
-use sqlx::PgConnection;
+//! The keys of accounts and what their requests are signed with, within a transaction, of both
+//! adapters: each has this file as a module of its own, and beside it says in `account_lock` how an
+//! account is held meanwhile.
 
 use super::account_lock::lock;
-use super::audit;
 use super::error::Outcome;
-use super::values::count;
-use crate::domain::KeyId;
+use super::{Connection, audit};
 use crate::domain::audit::Action;
 use crate::domain::key::MOST_KEYS;
+use crate::domain::{KeyId, SigningSecretId, Timestamp};
 use crate::store::{KeyCreated, NewKey, Rotated, Rotation, Write};
 
 /// How many keys of the account work.
-async fn working_keys(connection: &mut PgConnection, write: Write) -> Outcome<u64> {
-    let working = sqlx::query_scalar(
+async fn working_keys(connection: &mut Connection, write: Write) -> Outcome<u64> {
+    let working: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
              AND (expires_at IS NULL OR expires_at > $2)",
     )
@@ -21,11 +20,11 @@ async fn working_keys(connection: &mut PgConnection, write: Write) -> Outcome<u6
     .bind(write.now)
     .fetch_one(connection)
     .await?;
-    Ok(count(working))
+    Ok(working.unsigned_abs())
 }
 
 pub(super) async fn create_key(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     write: Write,
     key: NewKey,
 ) -> Outcome<KeyCreated> {
@@ -38,13 +37,13 @@ pub(super) async fn create_key(
     sqlx::query(
         "INSERT INTO api_keys (id, account_id, name, scope, digest, created_at, expires_at, created_by,
                                life_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $7::bigint - $6)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST($7 AS bigint) - $6)",
     )
     .bind(key.id)
     .bind(write.account)
     .bind(key.name)
     .bind(key.scope)
-    .bind(key.digest.0)
+    .bind(key.digest.0.to_vec())
     .bind(write.now)
     .bind(key.expires_at)
     .bind(write.author.actor.to_string())
@@ -56,13 +55,13 @@ pub(super) async fn create_key(
 
 /// One rotation after the other, so that there are never too many keys.
 pub(super) async fn rotate_key(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     write: Write,
     rotation: Rotation,
 ) -> Outcome<Rotated> {
     lock(connection, write.account).await?;
     let works: bool = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2
+        "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = $1 AND account_id = $2
              AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3))",
     )
     .bind(rotation.old)
@@ -85,13 +84,13 @@ pub(super) async fn rotate_key(
     .bind(rotation.old)
     .bind(write.account)
     .bind(rotation.new)
-    .bind(rotation.digest.0)
+    .bind(rotation.digest.0.to_vec())
     .bind(write.now)
     .bind(write.author.actor.to_string())
     .execute(&mut *connection)
     .await?;
     sqlx::query(
-        "UPDATE api_keys SET expires_at = least(coalesce(expires_at, $3), $3)
+        "UPDATE api_keys SET expires_at = CASE WHEN expires_at < $3 THEN expires_at ELSE $3 END
          WHERE id = $1 AND account_id = $2",
     )
     .bind(rotation.old)
@@ -104,7 +103,7 @@ pub(super) async fn rotate_key(
 }
 
 pub(super) async fn revoke_key(
-    connection: &mut PgConnection,
+    connection: &mut Connection,
     write: Write,
     id: KeyId,
 ) -> Outcome<bool> {
@@ -121,6 +120,38 @@ pub(super) async fn revoke_key(
         audit::record(connection, write, Action::KeyRevoked, [id]).await?;
         return Ok(true);
     }
-    let known = "SELECT EXISTS (SELECT FROM api_keys WHERE id = $1 AND account_id = $2)";
+    let known = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = $1 AND account_id = $2)";
     Ok(sqlx::query_scalar(known).bind(id).bind(write.account).fetch_one(connection).await?)
+}
+
+/// Lets a sealed secret sign beside the newest one, until that expires.
+pub(super) async fn rotate_signing_secret(
+    connection: &mut Connection,
+    write: Write,
+    (id, secret): (SigningSecretId, String),
+    old_expires_at: Timestamp,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    sqlx::query("DELETE FROM signing_secrets WHERE account_id = $1 AND expires_at IS NOT NULL")
+        .bind(write.account)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("UPDATE signing_secrets SET expires_at = $2 WHERE account_id = $1")
+        .bind(write.account)
+        .bind(old_expires_at)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(
+        "INSERT INTO signing_secrets (id, account_id, secret, created_at) VALUES ($1, $2, $3, $4)",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(secret)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::SigningSecretRotated, [id]).await?;
+    Ok(true)
 }

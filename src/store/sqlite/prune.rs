@@ -1,0 +1,91 @@
+//! The end of history, in small batches.
+
+use sqlx::SqliteConnection;
+
+use super::error::Outcome;
+use super::values::{json_ids, key_from};
+use crate::domain::{JobId, Timestamp};
+use crate::store::Upkeep;
+
+pub(super) async fn prune(
+    connection: &mut SqliteConnection,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<Upkeep> {
+    let jobs = prune_jobs(connection, before, limit).await?;
+    let skips = sqlx::query(
+        "DELETE FROM skips WHERE id IN
+             (SELECT id FROM skips WHERE last_tick < ?1 ORDER BY last_tick LIMIT ?2)",
+    )
+    .bind(before)
+    .bind(limit)
+    .execute(&mut *connection)
+    .await?
+    .rows_affected();
+    let versions = sqlx::query(PRUNE_VERSIONS)
+        .bind(before)
+        .bind(limit)
+        .bind(RETIRING_MS)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(Upkeep { jobs, skips, versions })
+}
+
+/// A version's jobs are made before it is retired, give or take the time that a call is under way;
+/// this many milliseconds are more than enough for that.
+const RETIRING_MS: i64 = 3_600_000;
+
+/// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
+/// while the schedule may have any number of newer ones.
+pub(super) const PRUNE_VERSIONS: &str = "
+    DELETE FROM schedule_versions WHERE id IN
+        (SELECT v.id FROM schedule_versions AS v
+         WHERE v.retired_at < ?1
+           AND NOT EXISTS
+               (SELECT 1 FROM jobs AS j
+                WHERE j.schedule_id = v.schedule_id AND j.version_id = v.id
+                  AND j.id < unhex(printf('%012x', v.retired_at + ?3) || '00000000000000000000'))
+         ORDER BY v.retired_at LIMIT ?2)";
+
+/// No job has ended before its run was due, so the old ones are at the lower end of the key.
+pub(super) const OLD_JOBS: &str = "
+    SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
+    ORDER BY id LIMIT ?3";
+
+/// Account, lowest id that stays, instant, number of rows.
+pub(super) const OLD_JOBS_OF: &str = "
+    SELECT id FROM jobs WHERE account_id = ?1 AND id < ?2 AND status >= 2 AND completed_at < ?3
+    ORDER BY id LIMIT ?4";
+
+async fn prune_jobs(
+    connection: &mut SqliteConnection,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
+        .bind(key_from(before))
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
+    remove_jobs(connection, &jobs).await
+}
+
+/// Removes jobs with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(connection: &mut SqliteConnection, jobs: &[JobId]) -> Outcome<u64> {
+    if jobs.is_empty() {
+        return Ok(0);
+    }
+    let ids = json_ids(jobs);
+    sqlx::query("DELETE FROM attempts WHERE job_id IN (SELECT unhex(value) FROM json_each(?1))")
+        .bind(&ids)
+        .execute(&mut *connection)
+        .await?;
+    let pruned =
+        sqlx::query("DELETE FROM jobs WHERE id IN (SELECT unhex(value) FROM json_each(?1))")
+            .bind(&ids)
+            .execute(connection)
+            .await?;
+    Ok(pruned.rows_affected())
+}
