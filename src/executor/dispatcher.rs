@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::Shared;
 use super::ended::Ended;
 use super::start::Start;
-use super::{Divided, Shared};
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
@@ -50,9 +50,11 @@ impl Dispatcher {
     /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
     /// it is not known what they may, the sweep finds these jobs again.
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
-        let Divided { within, beyond } = self.shared.divide(tickets).await?;
+        let Shared { shares, slots, queue, clock, .. } = &*self.shared;
+        let shares = shares.of(&tickets, clock.monotonic()).await?;
+        let (within, beyond) = slots.within(&shares, tickets, clock.monotonic());
         if !beyond.is_empty()
-            && let Err(error) = self.shared.queue.put_back(&beyond).await
+            && let Err(error) = queue.put_back(&beyond).await
         {
             tracing::warn!(%error, "tickets not put back, leaving their jobs to the sweep");
         }
@@ -106,6 +108,8 @@ impl Worker for Dispatcher {
         if !self.shared.clock.is_believed() {
             return Ok(Pause::For(LONGEST_REST));
         }
+        let shared = self.shared.clone();
+        let turn = shared.slots.turn().await;
         // Before the room is looked at: a slot freed in between is then not missed.
         self.shared.slots.want_more();
         let mut room = self.shared.slots.room(self.shared.clock.monotonic());
@@ -120,6 +124,7 @@ impl Worker for Dispatcher {
         self.shared.slots.set_queued(taken == room.total);
         let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
+            drop(turn);
             self.rest = (taken > 0).then_some(FRUITLESS);
             self.settle().await?;
             let rest = now.plus(LONGEST_REST);
@@ -128,6 +133,7 @@ impl Worker for Dispatcher {
         let is_crowded = tickets.len() < BATCH && tickets.len() == room.total;
         self.rest = is_crowded.then_some(GATHER);
         let next = self.start(tickets);
+        drop(turn);
         let earlier = self.settle().await;
         self.claiming = Some(next);
         earlier?;

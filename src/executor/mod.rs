@@ -38,11 +38,10 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::SharedCluster;
 use crate::domain::plan::Plans;
 use crate::domain::retry::RetryPolicy;
-use crate::domain::ticket::Ticket;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
-use crate::store::{ExecutorId, Result, SharedStore};
+use crate::store::{ExecutorId, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
 use committer::Committer;
@@ -114,22 +113,6 @@ pub struct Parts {
     pub clock: Clock,
     /// Where ids come from.
     pub random: Random,
-}
-
-/// Tickets, divided by what their accounts' plans allow.
-struct Divided {
-    within: Vec<Ticket>,
-    beyond: Vec<Ticket>,
-}
-
-impl Shared {
-    /// Divides tickets into those whose accounts may have another attempt under way, and the rest.
-    async fn divide(&self, tickets: Vec<Ticket>) -> Result<Divided> {
-        let now = self.clock.monotonic();
-        let shares = self.shares.of(&tickets, now).await?;
-        let (within, beyond) = self.slots.within(&shares, tickets, now);
-        Ok(Divided { within, beyond })
-    }
 }
 
 /// A running executor.

@@ -18,6 +18,8 @@ pub(super) struct Slots {
     per_account: usize,
     per_host: usize,
     state: Mutex<State>,
+    /// Held from the look at the room until the slots are taken, so that nobody else takes them.
+    turn: tokio::sync::Mutex<()>,
     hint: Arc<Notify>,
 }
 
@@ -41,6 +43,8 @@ struct State {
     narrow: HashMap<AccountId, Narrow>,
     /// Whether the dispatcher found less room than tickets and waits for more.
     wanted: bool,
+    /// How many slots have been freed so far.
+    freed: u64,
     /// Whether tickets may wait for room. As long, nothing starts past them.
     queued: bool,
     /// Accounts and hosts that have been at their caps, so that tickets of theirs may wait, and
@@ -77,6 +81,7 @@ impl Slots {
             per_account: settings.per_account,
             per_host: settings.per_host,
             state: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
             hint,
         }
     }
@@ -156,14 +161,21 @@ impl Slots {
         Slot { slots: self.clone(), account: ticket.account, host: ticket.host }
     }
 
+    /// Lets nobody else take slots until it is dropped.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// Takes slots for those of the tickets that may start past the queue: there is room for them,
     /// and no ticket waits for it. A part of the slots is left, by which the queue is seen to be empty.
+    /// None, while it is somebody else's turn.
     pub(super) fn reserve(
         self: &Arc<Self>,
         tickets: &[Ticket],
         now: Duration,
     ) -> HashMap<JobId, Slot> {
         let mut slots = HashMap::with_capacity(tickets.len());
+        let Ok(_turn) = self.turn.try_lock() else { return slots };
         let mut free = self.free();
         for ticket in tickets {
             if free > 0 && self.lock().has_room(ticket, self, now) {
@@ -179,6 +191,11 @@ impl Slots {
         let state = self.lock();
         let most = self.total - self.total / FOR_TICKETS;
         if state.queued { 0 } else { most.saturating_sub(state.used) }
+    }
+
+    /// How many have been freed so far.
+    pub(super) fn freed(&self) -> u64 {
+        self.lock().freed
     }
 
     /// Notes whether tickets may wait for room.
@@ -217,6 +234,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.slots.lock();
         state.used -= 1;
+        state.freed += 1;
         release(&mut state.accounts, self.account);
         release(&mut state.hosts, self.host);
         if std::mem::take(&mut state.wanted) {

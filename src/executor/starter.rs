@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::Shared;
 use super::ended::Ended;
 use super::running::Coming;
 use super::start::Start;
-use super::{Divided, Shared};
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::runtime::faults::Point;
@@ -22,7 +22,10 @@ use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 /// As many slots at least are waited for, so that batches stay batches.
 const WORTH_WAITING: usize = 100;
 /// How often it is looked for slots while they are waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How often at most. They are not waited for any more if so few are freed that they would not come
+/// by then.
+const LOOKS: u32 = 25;
 /// For how long nobody waits for slots after they did not come in time.
 const RESIGNED_FOR: Duration = Duration::from_secs(1);
 
@@ -74,11 +77,12 @@ impl Starter {
         let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
         let Some(outcomes) = outcomes else { return Err(wanted) };
         self.wait_for_room(wanted.len(), patience).await;
-        let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
-        let Ok(Divided { within, .. }) = self.shared.divide(tickets).await else {
-            return Err(wanted);
-        };
-        let slots = self.shared.slots.reserve(&within, self.shared.clock.monotonic());
+        let mut tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
+        let Shared { shares, slots, clock, .. } = &*self.shared;
+        // Who may have no more than a share under way is left to the dispatcher, which counts them.
+        let Ok(shares) = shares.of(&tickets, clock.monotonic()).await else { return Err(wanted) };
+        tickets.retain(|ticket| !shares.contains_key(&ticket.account));
+        let slots = slots.reserve(&tickets, clock.monotonic());
         if slots.is_empty() {
             return Err(wanted);
         }
@@ -98,20 +102,25 @@ impl Starter {
     async fn wait_for_room(&self, wanted: usize, patience: Duration) {
         let Shared { slots, clock, shares, .. } = &*self.shared;
         let enough = wanted.min(WORTH_WAITING);
+        let least = (enough as u64).div_ceil(u64::from(LOOKS));
         let began = clock.monotonic();
         let is_resigned = began < *self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.free() >= enough || slots.is_queued() || is_resigned || !shares.is_alone().await {
+        let is_settled = patience.is_zero() || slots.free() >= enough || slots.is_queued();
+        if is_settled || is_resigned || !shares.is_alone().await {
             return;
         }
+        let patience = patience.min(LOOK_AGAIN * LOOKS);
         while slots.free() < enough && !slots.is_queued() {
-            if clock.monotonic().saturating_sub(began) >= patience {
-                let until = clock.monotonic() + RESIGNED_FOR;
-                *self.resigned.lock().unwrap_or_else(PoisonError::into_inner) = until;
-                return;
-            }
+            let freed = slots.freed();
             tokio::select! {
                 () = clock.sleep(LOOK_AGAIN) => {}
                 () = self.tasks.stopping().cancelled() => return,
+            }
+            let is_over = clock.monotonic().saturating_sub(began) >= patience;
+            if is_over || slots.freed() - freed < least {
+                let until = clock.monotonic() + RESIGNED_FOR;
+                *self.resigned.lock().unwrap_or_else(PoisonError::into_inner) = until;
+                return;
             }
         }
     }

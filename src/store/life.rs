@@ -228,7 +228,8 @@ pub(in crate::store) const SKIPS: &str = "
     WHERE account_id = $1 AND (first_tick, id) > ($2, $3) ORDER BY first_tick, id LIMIT $4";
 /// Account.
 pub(in crate::store) const MONTHS: &str = "
-    SELECT month, reserved, exhausted_at FROM account_months WHERE account_id = $1 ORDER BY month";
+    SELECT month, reserved, exhausted_at FROM account_months
+    WHERE account_id = $1 AND month > 0 ORDER BY month";
 /// Before all skips.
 pub(in crate::store) const FIRST_SKIP: SkipPlace = (Timestamp::from_millis(i64::MIN), i64::MIN);
 /// Before all versions.

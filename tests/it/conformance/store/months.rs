@@ -82,6 +82,7 @@ pub async fn another_plan_gives_nothing_back(w: &World) {
         w.store.set_plan(&w.write(minute(3)), plan).await.expect("set");
     }
     assert_eq!(reserved(w, minute(3)).await, None);
+    assert_eq!(w.store.months(w.account).await.expect("read"), [], "nothing is counted yet");
     assert_eq!(reserve(minute(3)).await, Some((4, 10)), "six were reserved before");
 }
 
