@@ -1,4 +1,5 @@
-//! The cookie that holds a session.
+//! The cookie that holds a session. No page takes it yet, and the API never does: who calls it shows
+//! a key, and a cookie beside it changes nothing.
 
 use std::time::Duration;
 

@@ -13,6 +13,7 @@ use super::reserving::Answers;
 use crate::domain::plan::{Plans, month_of};
 use crate::domain::{AccountId, Timestamp};
 use crate::store::{Candidate, Granted, Wanted};
+use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
 /// How long an account is not asked for again that has used up its month.
 const REST: Duration = Duration::from_secs(5);
@@ -224,6 +225,7 @@ impl Allowed {
 /// Says once a month that an account has used up its jobs.
 fn tell(wanted: &Wanted, granted: &Granted) {
     if granted.newly_exhausted {
+        QUOTAS_EXHAUSTED.add(1);
         let (account, quota) = (wanted.account, wanted.quota);
         tracing::warn!(%account, quota, "the jobs of the month are used up, skipping ticks");
     }

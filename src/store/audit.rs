@@ -1,8 +1,9 @@
 //! The audit log: who did what to which object, from where, for every change that somebody made.
 //!
 //! Entries are written by the changing methods themselves, each in the transaction of its change;
-//! none is ever changed. A change of a user is entered for each account that the user belongs to. What the stages do (firing, claiming, committing,
-//! pruning) is no change that somebody made: the jobs and skips are its record.
+//! none is ever changed. A change of a user is entered for each account that the user belongs to.
+//! What the stages do (firing, claiming, committing, pruning) is no change that somebody made: the
+//! jobs and skips are its record.
 //!
 //! An entry holds names and ids, never a value that was written: there are no secrets in it.
 

@@ -76,14 +76,13 @@ macro_rules! row_that_holds {
         impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> $name for R {}
     };
 }
-
 pub(in crate::store) use row_that_holds;
 
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
     StoreRow: AccountId, Action, AuditId, CatchUpPolicy, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, ShardId, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId,
-    bool, i16, i32, i64,
+    OverlapPolicy, ScheduleId, Scope, ShardId, SigningSecretId, String, Timestamp, Trigger,
+    Vec<u8>, VersionId, bool, i16, i32, i64,
 }
 
 /// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one

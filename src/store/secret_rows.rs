@@ -8,7 +8,7 @@ use super::error::{Fault, Outcome};
 use super::secrets::{hold_keys, row_id, sealed_row};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
-use crate::store::{KeyProof, Resealed, SealedTable, StoreErrorKind};
+use crate::store::{KeyProof, OpenError, Resealed, SealedTable, StoreErrorKind};
 
 /// How many rows are looked at in one statement.
 const ROWS: i64 = 50;
@@ -66,22 +66,31 @@ pub(super) async fn stale(connection: &mut Connection, vault: &Vault) -> Outcome
 }
 
 /// Whether there are secrets that need another key than the first one: stale ones, but for those
-/// that are to be abandoned because they cannot be opened.
+/// that are to be abandoned because they cannot be opened. Those of a key of the store, or of one
+/// of those just `forgotten`, that is not known here can be opened elsewhere: by a server that was
+/// started meanwhile, with a newer first key.
 pub(super) async fn need_others(
     connection: &mut Connection,
     vault: &Vault,
     abandon: bool,
+    forgotten: &[KeyProof],
 ) -> Outcome<bool> {
     if !abandon {
         return Ok(stale(connection, vault).await? > 0);
     }
+    let known = proofs(connection).await?;
+    let opens = |table, row: &SealedRow| match vault.sealer.reseal(table, row) {
+        Ok(_) => true,
+        Err(OpenError::UnknownKey(key)) => known.iter().chain(forgotten).any(|one| one.id == key),
+        Err(OpenError::Forged) => false,
+    };
     for table in SealedTable::ALL {
         let mut after = [0; 16];
         loop {
             let rows = stale_rows(connection, vault, table, after).await?;
             let Some(last) = rows.last() else { break };
             after = last.id;
-            if rows.iter().any(|row| vault.sealer.reseal(table, row).is_ok()) {
+            if rows.iter().any(|row| opens(table, row)) {
                 return Ok(true);
             }
         }

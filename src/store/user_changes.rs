@@ -5,9 +5,9 @@
 //! to an account, the account's row. A statement that follows sees what the one before has waited
 //! for.
 
-use super::account_changes::insert_account;
 use sqlx::AssertSqlSafe;
 
+use super::account_changes::insert_account;
 use super::account_lock::PASSING;
 use super::error::Outcome;
 use super::user_locks::{lock_account, lock_user};

@@ -66,8 +66,15 @@ impl LifeStore for PostgresStore {
             Box::pin(delete_account(connection, write))
         });
         let deleted = deleted.await?;
-        if deleted {
-            self.fence_shards("delete_account").await?;
+        // It is deleted, whatever follows: who was told otherwise could not even call again.
+        if deleted && let Err(error) = self.fence_shards("delete_account").await {
+            let account = write.account;
+            tracing::warn!(
+                %account,
+                %error,
+                "the account is deleted, but not all leaders were waited for: what they have read \
+                 of it before may still become jobs, which are removed with the rest of it"
+            );
         }
         Ok(deleted)
     }

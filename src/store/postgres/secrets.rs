@@ -1,5 +1,6 @@
 //! Keys, and sealing with another one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -62,7 +63,7 @@ impl SecretStore for PostgresStore {
 
     /// Looks before and after: a server may write with an old key meanwhile.
     async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
-        if self.need_others(abandon).await? {
+        if self.need_others(abandon, &[]).await? {
             return Ok(Vec::new());
         }
         let first = self.vault.sealer.first().to_owned();
@@ -73,12 +74,12 @@ impl SecretStore for PostgresStore {
             Box::pin(async move { Ok(query.fetch_all(connection).await?) })
         });
         let gone: Vec<(String, String)> = gone.await?;
-        if gone.is_empty() || !self.need_others(abandon).await? {
-            return Ok(gone.into_iter().map(|(id, _)| id).collect());
+        let gone: Vec<_> = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
+        if gone.is_empty() || !self.need_others(abandon, &gone).await? {
+            return Ok(gone.into_iter().map(|key| key.id).collect());
         }
-        let back: Vec<_> = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
         let put_back = self.api.run("forget_keys", Within::Transaction, move |connection| {
-            Box::pin(insert(connection, back.clone()))
+            Box::pin(insert(connection, gone.clone()))
         });
         put_back.await?;
         Ok(Vec::new())
@@ -86,13 +87,13 @@ impl SecretStore for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn need_others(&self, abandon: bool) -> Result<bool> {
-        let vault = self.vault.clone();
+    async fn need_others(&self, abandon: bool, gone: &[KeyProof]) -> Result<bool> {
+        let (vault, gone): (_, Arc<[KeyProof]>) = (self.vault.clone(), gone.into());
         let looked = self.api.patiently(PATIENCE, Within::Transaction, move |connection| {
-            let vault = vault.clone();
+            let (vault, gone) = (vault.clone(), gone.clone());
             Box::pin(async move {
                 connection.execute(NO_TIMEOUT).await?;
-                need_others(connection, &vault, abandon).await
+                need_others(connection, &vault, abandon, &gone).await
             })
         });
         looked.await.map_err(failed_in("forget_keys"))

@@ -79,7 +79,7 @@ impl SecretStore for SqliteStore {
 
     /// Looks before and after, and not meanwhile: others wait for the writer.
     async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
-        if self.need_others(abandon).await? {
+        if self.need_others(abandon, &[]).await? {
             return Ok(Vec::new());
         }
         let first = self.vault.sealer.first().to_owned();
@@ -90,19 +90,19 @@ impl SecretStore for SqliteStore {
             })
         });
         let gone: Vec<(String, String)> = gone.await?;
-        if gone.is_empty() || !self.need_others(abandon).await? {
-            return Ok(gone.into_iter().map(|(id, _)| id).collect());
+        let gone: Vec<_> = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
+        if gone.is_empty() || !self.need_others(abandon, &gone).await? {
+            return Ok(gone.into_iter().map(|key| key.id).collect());
         }
-        let back = gone.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect();
-        self.write("forget_keys", |connection| Box::pin(insert(connection, back))).await?;
+        self.write("forget_keys", |connection| Box::pin(insert(connection, gone))).await?;
         Ok(Vec::new())
     }
 }
 
 impl SqliteStore {
-    async fn need_others(&self, abandon: bool) -> Result<bool> {
+    async fn need_others(&self, abandon: bool, gone: &[KeyProof]) -> Result<bool> {
         let mut reader = self.readers.take().await.map_err(failed_in("forget_keys"))?;
-        let looked = need_others(&mut reader, &self.vault, abandon).await;
+        let looked = need_others(&mut reader, &self.vault, abandon, gone).await;
         reader.done(looked).map_err(failed_in("forget_keys"))
     }
 }

@@ -44,6 +44,7 @@ macro_rules! table {
 table! {
     TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job.";
     SKIPS: Counter<SkipReason> = "punctual_skips_total", "Ticks that became no job, by reason.";
+    QUOTAS_EXHAUSTED: Counter = "punctual_quotas_exhausted_total", "Accounts that used up the jobs of a month, once for each month.";
     FIRE_BATCH_SIZE: Histogram[COUNTS] = "punctual_fire_batch_size", "Ticks fired by one statement.";
     FIRE_BATCH_SECONDS: Histogram[SECONDS] = "punctual_fire_batch_seconds", "Time one firing statement took.";
     LEADER_SHARDS: Gauge = "punctual_leader_shards", "Shards this replica leads.";

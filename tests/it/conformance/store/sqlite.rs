@@ -349,7 +349,7 @@ async fn secrets_open_at_their_own_places_only() {
 #[tokio::test]
 async fn keys_are_changed_and_checked() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db", "c.db", "d.db", "e.db"].into_iter().zip(0..) {
+    for (name, case) in ["a.db", "b.db", "c.db", "d.db", "e.db", "f.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
@@ -362,13 +362,13 @@ async fn keys_are_changed_and_checked() {
             0 => secrets::keys_are_changed(&world, reopen).await,
             1 => secrets::of_different_first_keys_one_is_taken(&world, reopen).await,
             2 => secrets::lost_rows_keep_the_keys_until_abandoned(&world, reopen, spoil).await,
-            3 => {
+            3 | 4 => {
                 spoil(
                     "CREATE TRIGGER meanwhile AFTER DELETE ON secret_keys
-                     BEGIN UPDATE signing_secrets SET secret = 'plain'; END",
+                     BEGIN UPDATE signing_secrets SET secret = 'sealed:1:newer:AAAA'; END",
                 )
                 .await;
-                secrets::what_is_written_meanwhile_keeps_the_keys(&world, reopen).await;
+                secrets::what_is_written_meanwhile_keeps_the_keys(&world, reopen, case == 4).await;
             }
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
         }

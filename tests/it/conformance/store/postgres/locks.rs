@@ -98,6 +98,25 @@ async fn a_leader_that_fires_keeps_a_suspension_waiting_and_no_other_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_hangs_keeps_no_account_and_no_other_shard() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (mut leader, mut beside) = (database.beside().await, database.beside().await);
+    let mut hangs = leader.begin().await.expect("begin");
+    run(&mut hangs, "SELECT FROM shards WHERE shard = 1 FOR SHARE").await;
+    let mut fences = async || -> Vec<i64> {
+        let query = "SELECT suspensions::bigint FROM shards ORDER BY shard";
+        sqlx::query_scalar(query).fetch_all(&mut beside).await.expect("read")
+    };
+    let error = w.store.set_suspended(&w.write(minute(1)), true).await.expect_err("one hangs");
+    assert_eq!(error.kind(), StoreErrorKind::Locked, "to be called again");
+    assert_eq!(fences().await, [1, 0, 1, 1]);
+    assert!(w.store.delete_account(&w.write(minute(2))).await.expect("it is deleted"));
+    assert_eq!(fences().await, [2, 0, 2, 2]);
+    assert!(!w.store.delete_account(&w.write(minute(2))).await.expect("there is none"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
     let database = Database::migrated().await;
     let w = world(&database).await;

@@ -26,7 +26,7 @@ async fn secrets_open_at_their_own_places_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_changed_and_checked() {
-    for case in 0..5 {
+    for case in 0..6 {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let spoil = async |sql| run(&mut database.beside().await, sql).await;
@@ -39,15 +39,15 @@ async fn keys_are_changed_and_checked() {
             0 => secrets::keys_are_changed(&w, reopen).await,
             1 => secrets::of_different_first_keys_one_is_taken(&w, reopen).await,
             2 => secrets::lost_rows_keep_the_keys_until_abandoned(&w, reopen, spoil).await,
-            3 => {
+            3 | 4 => {
                 spoil(
                     "CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                         UPDATE signing_secrets SET secret = 'plain'; RETURN NULL; END $$;
+                         UPDATE signing_secrets SET secret = 'sealed:1:newer:AAAA'; RETURN NULL; END $$;
                      CREATE TRIGGER meanwhile AFTER DELETE ON secret_keys
                          EXECUTE FUNCTION meanwhile()",
                 )
                 .await;
-                secrets::what_is_written_meanwhile_keeps_the_keys(&w, reopen).await;
+                secrets::what_is_written_meanwhile_keeps_the_keys(&w, reopen, case == 4).await;
             }
             _ => secrets::a_missing_or_wrong_key_is_refused(&w, reopen).await,
         }
