@@ -11,7 +11,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 
 use super::address::ClientAddress;
@@ -63,7 +63,10 @@ pub(super) async fn serve(
     let duration = api.clock.monotonic().saturating_sub(began);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     log(&method, route, &response, duration, id.as_str(), account);
-    response.headers_mut().insert(request_id::HEADER, id.into_header());
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, id.into_header());
+    // No browser shall take an answer for something else than it says that it is.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -285,4 +285,16 @@ mod tests {
         assert!(wanted.is_empty());
         assert_eq!((allowed.take(account, 1), allowed.take(account, 0)), (Err(REST), Ok(0)));
     }
+
+    #[test]
+    fn a_month_that_is_used_up_is_counted_once() {
+        let exporter = crate::telemetry::metrics::install();
+        let account = AccountId::from_bytes([1; 16]);
+        let wanted = Wanted { account, quota: 100, jobs: 3 };
+        for newly_exhausted in [false, true, false] {
+            tell(&wanted, &Granted { account, jobs: 0, reserved: 100, newly_exhausted });
+        }
+        let text = exporter.render();
+        assert!(text.contains("\npunctual_quotas_exhausted_total 1\n"), "{text}");
+    }
 }

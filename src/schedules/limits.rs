@@ -9,6 +9,7 @@ use crate::domain::plan::{LimitExceeded, Plan};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::UsedUp;
+use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
 /// How long a call waits for the jobs of a month to be counted.
 const COUNTING: Duration = Duration::from_secs(2);
@@ -71,6 +72,7 @@ pub(super) fn quota(plan: &Plan) -> Result<Option<u64>, LimitExceeded> {
 pub(super) fn tell(account: AccountId, plan: &Plan, used_up: UsedUp) -> LimitExceeded {
     let quota = plan.jobs_per_month.unwrap_or(u64::MAX);
     if used_up.newly {
+        QUOTAS_EXHAUSTED.add(1);
         let plan = plan.name.as_str();
         tracing::warn!(%account, plan, quota, "the jobs of the month are used up");
     }

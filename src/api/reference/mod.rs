@@ -98,7 +98,6 @@ fn file(content_type: &'static str, bytes: Bytes) -> Response {
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "public, max-age=300"),
     ] {

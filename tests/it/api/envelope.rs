@@ -13,6 +13,10 @@ async fn unknown_paths_and_methods() {
     for path in ["/", "/v2/schedules", "/favicon.ico", "/docs/", "/docs/../x", "/docs/x"] {
         service.bare("GET", path).send().await.not_found("Not found");
     }
+    // These are the operations listener's.
+    for path in ["/metrics", "/healthz", "/readyz", "/echo", "/v1/metrics", "/v1/healthz"] {
+        service.call("GET", path).send().await.not_found("Not found");
+    }
     for (method, path, allow) in [
         ("DELETE", "/v1/account", "GET,HEAD"),
         ("PUT", "/v1/schedules", "GET,HEAD,POST"),
@@ -30,6 +34,27 @@ async fn unknown_paths_and_methods() {
         };
         assert_eq!(sorted(answer.header("allow")), sorted(allow), "{method} {path}");
     }
+}
+
+/// S27: also of errors, and of what has no body.
+#[tokio::test]
+async fn no_answer_is_taken_for_something_else() {
+    let service = Service::start().await;
+    for (method, path, status) in [
+        ("GET", "/v1/schedules", 200),
+        ("HEAD", "/v1/schedules", 200),
+        ("POST", "/v1/schedules", 400),
+        ("GET", "/v1/jobs/x", 404),
+        ("PUT", "/v1/schedules", 405),
+        ("GET", "/openapi.json", 200),
+        ("GET", "/", 404),
+    ] {
+        let answer = service.call(method, path).send().await;
+        assert_eq!(answer.status, status, "{method} {path}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{method} {path}");
+    }
+    let refused = service.bare("GET", "/v1/schedules").send().await;
+    assert_eq!((refused.status, refused.header("x-content-type-options")), (401, "nosniff"));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod audit;
 pub mod away_queue;
 mod body_limits;
 mod bulk;
+mod cookies;
 mod creation;
 mod envelope;
 mod faults;

@@ -42,7 +42,8 @@ async fn keys_are_changed_and_checked() {
             3 | 4 => {
                 spoil(
                     "CREATE FUNCTION meanwhile() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                         UPDATE signing_secrets SET secret = 'sealed:1:newer:AAAA'; RETURN NULL; END $$;
+                         UPDATE signing_secrets SET secret = 'sealed:1:newer:AAAA';
+                         RETURN NULL; END $$;
                      CREATE TRIGGER meanwhile AFTER DELETE ON secret_keys
                          EXECUTE FUNCTION meanwhile()",
                 )
