@@ -101,11 +101,14 @@ async fn a_leader_that_fires_keeps_a_suspension_waiting_and_no_other_leader() {
 async fn a_leader_that_hangs_keeps_no_account_and_no_other_shard() {
     let database = Database::migrated().await;
     let w = world(&database).await;
+    for shard in 1..4 {
+        w.store.raise_epoch(ShardId(shard), "another", minute(0)).await.expect("raise");
+    }
     let (mut leader, mut beside) = (database.beside().await, database.beside().await);
     let mut hangs = leader.begin().await.expect("begin");
     run(&mut hangs, "SELECT FROM shards WHERE shard = 1 FOR SHARE").await;
     let mut fences = async || -> Vec<i64> {
-        let query = "SELECT suspensions::bigint FROM shards ORDER BY shard";
+        let query = "SELECT suspensions FROM shards ORDER BY shard";
         sqlx::query_scalar(query).fetch_all(&mut beside).await.expect("read")
     };
     let error = w.store.set_suspended(&w.write(minute(1)), true).await.expect_err("one hangs");
