@@ -1,9 +1,9 @@
 //! Finished jobs a second when 20,000 schedules are due at once, 50,000 on a cluster of one replica,
 //! and its ratio to the requests a second of a bare reqwest loop of one thread against the same
-//! target.
+//! target; and the same while an account of as many schedules is removed.
 //!
 //! `cargo bench --bench throughput`, or `tests/servers cargo bench --bench throughput` for the
-//! cluster, takes four minutes; then BullMQ and graphile-worker, which take Node.js and npm, get as many
+//! cluster, takes six minutes; then BullMQ and graphile-worker, which take Node.js and npm, get as many
 //! jobs as the cluster. The caps per account and per host are
 //! raised, because here one account calls one host; everything else is as it comes.
 #![allow(
@@ -31,6 +31,8 @@ const BARE_REQUESTS: usize = 100_000;
 const IN_FLIGHT: &str = "1024";
 const PATIENCE: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
+/// An account with as many schedules, which are not due.
+const LEAVING: &str = "leaving";
 
 fn main() {
     let schedules = if cluster::is_there() { 50_000 } else { 20_000 };
@@ -46,32 +48,43 @@ fn main() {
     let (_, bulk) = service.create(schedules, "* * * * *", &target.url());
     println!("bulk create of 1000: {}", summary(bulk));
 
-    let mut rates = Vec::new();
-    for round in 1..=ROUNDS {
-        target.take_lags();
-        let clock = Clock::system();
-        let left = MINUTE - since_minute(&clock);
-        thread::sleep(left);
-        let due = Instant::now();
-        target.wait_for(schedules, PATIENCE);
-        let sent = due.elapsed();
-        let expected = (round * schedules) as f64;
-        while service.metric("punctual_jobs_finished_total", "SUCCESS") < expected {
-            assert!(due.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
-            thread::sleep(Duration::from_millis(2));
-        }
-        let rate = schedules as f64 / due.elapsed().as_secs_f64();
-        let lags = summary(target.take_lags());
-        println!("round {round}: {rate:.0} jobs a second; sent after {sent:.2?}; lag {lags}");
-        rates.push(rate);
-    }
+    let rates: Vec<f64> =
+        (1..=ROUNDS).map(|round| run(&target, &service, schedules, round)).collect();
+    // What removes an account takes rows and locks as what removes history does, and more of them.
+    service.fill_account(LEAVING, schedules, &target.url());
+    wait_for_second(50..55);
+    service.delete_account(LEAVING);
+    let beside = run(&target, &service, schedules, ROUNDS + 1);
     let bare = [bare.as_slice(), &[bare_loop(&target, 128)]].concat();
     let (rate, bare) = (best(&rates), best(&bare));
     println!("best: {rate:.0} jobs / {bare:.0} requests = {:.3}", rate / bare);
+    println!(
+        "beside the removal of an account: {beside:.0} jobs, {:.2} of the best",
+        beside / rate
+    );
     if cluster::is_there() {
         service.stop();
         compare(&target, schedules, bare);
     }
+}
+
+/// Finished jobs a second of all schedules' next tick.
+fn run(target: &Target, service: &Service, schedules: usize, round: usize) -> f64 {
+    let clock = Clock::system();
+    target.take_lags();
+    thread::sleep(MINUTE - since_minute(&clock));
+    let due = Instant::now();
+    target.wait_for(schedules, PATIENCE);
+    let sent = due.elapsed();
+    let expected = (round * schedules) as f64;
+    while service.metric("punctual_jobs_finished_total", "SUCCESS") < expected {
+        assert!(due.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+    let rate = schedules as f64 / due.elapsed().as_secs_f64();
+    let lags = summary(target.take_lags());
+    println!("round {round}: {rate:.0} jobs a second; sent after {sent:.2?}; lag {lags}");
+    rate
 }
 
 /// What other queues make of as many jobs.

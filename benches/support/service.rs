@@ -126,6 +126,20 @@ impl Service {
         (ids, times)
     }
 
+    /// Makes another account, with `count` schedules that are due in some years.
+    pub fn fill_account(&mut self, name: &str, count: usize, endpoint: &str) {
+        self.run(&["account", "create", name]);
+        let key = self.run(&["key", "create", "--account", name]).trim().to_owned();
+        let own = std::mem::replace(&mut self.key, key);
+        self.create(count, "0 0 29 2 *", endpoint);
+        self.key = own;
+    }
+
+    /// Deletes an account. What it has is removed from then on, by and by.
+    pub fn delete_account(&self, name: &str) {
+        self.run(&["account", "delete", name, "--yes", "--no-wait"]);
+    }
+
     /// The sum of a metric over its labels that contain `label`.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
         let (_, text) =

@@ -14,7 +14,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// The most jobs claimed at once.
 const BATCH: usize = 500;
@@ -85,14 +85,23 @@ impl Dispatcher {
 }
 
 /// Claims the tickets' jobs and starts those that were claimed.
-async fn claim(start: Start, tickets: Vec<Ticket>) -> Claiming {
+async fn claim(mut start: Start, tickets: Vec<Ticket>) -> Claiming {
     let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
     let (claim, asked) = start.claim();
     Point::AfterTake.reach();
-    let claims = start.claim_for_sure(&claim, &jobs).await?;
-    Point::AfterClaim.reach();
-    start.begin(claims, asked).await;
-    Ok(())
+    match start.shared.store.claim(&claim, &jobs).await {
+        Ok(claims) => {
+            Point::AfterClaim.reach();
+            start.begin(claims, asked).await;
+            Ok(())
+        }
+        Err(error) => {
+            if error.kind() == StoreErrorKind::Unavailable {
+                start.ask_again(claim, asked);
+            }
+            Err(error)
+        }
+    }
 }
 
 #[async_trait]
@@ -121,7 +130,8 @@ impl Worker for Dispatcher {
         }
         let (tickets, next) = self.shared.queue.take(now, &room).await?;
         let taken = tickets.len();
-        self.shared.slots.set_queued(taken == room.total);
+        let is_more_due = next.is_some_and(|next| next <= now);
+        self.shared.slots.set_queued(taken == room.total || is_more_due);
         let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
             drop(turn);

@@ -119,7 +119,7 @@ pub struct Parts {
 pub struct Executor {
     shared: Arc<Shared>,
     starter: Starter,
-    /// Set when no attempt can begin any more.
+    /// Set when the dispatcher begins no attempt any more.
     drained: CancellationToken,
 }
 

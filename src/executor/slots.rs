@@ -59,6 +59,9 @@ enum Cap {
     Host(HostKey),
 }
 
+/// The right to take slots by what the room is.
+pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+
 /// A share that is smaller than what is wanted.
 struct Narrow {
     share: usize,
@@ -91,6 +94,7 @@ impl Slots {
         let mut state = self.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
         state.full.retain(|_, until| *until > now);
+        state.note_full(self, now);
         let mut accounts = left(&state.accounts, self.per_account);
         for (account, narrow) in &state.narrow {
             let used = state.accounts.get(account).copied().unwrap_or_default();
@@ -140,8 +144,7 @@ impl Slots {
         (within, beyond)
     }
 
-    /// Takes the slot for a ticket. More than there is room for is the caller's fault only for a
-    /// moment: the next room is smaller by as much.
+    /// Takes the slot for a ticket that there was room for in this turn.
     pub(super) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
         let mut state = self.lock();
         state.used += 1;
@@ -162,20 +165,19 @@ impl Slots {
     }
 
     /// Lets nobody else take slots until it is dropped.
-    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+    pub(super) async fn turn(&self) -> Turn<'_> {
         self.turn.lock().await
     }
 
     /// Takes slots for those of the tickets that may start past the queue: there is room for them,
     /// and no ticket waits for it. A part of the slots is left, by which the queue is seen to be empty.
-    /// None, while it is somebody else's turn.
     pub(super) fn reserve(
         self: &Arc<Self>,
         tickets: &[Ticket],
         now: Duration,
+        _turn: &Turn<'_>,
     ) -> HashMap<JobId, Slot> {
         let mut slots = HashMap::with_capacity(tickets.len());
-        let Ok(_turn) = self.turn.try_lock() else { return slots };
         let mut free = self.free();
         for ticket in tickets {
             if free > 0 && self.lock().has_room(ticket, self, now) {
@@ -189,8 +191,17 @@ impl Slots {
     /// How many slots there are for what may start past the queue.
     pub(super) fn free(&self) -> usize {
         let state = self.lock();
-        let most = self.total - self.total / FOR_TICKETS;
-        if state.queued { 0 } else { most.saturating_sub(state.used) }
+        if state.queued { 0 } else { self.most().saturating_sub(state.used) }
+    }
+
+    /// How many slots what starts past the queue may have.
+    pub(super) fn most(&self) -> usize {
+        self.total - self.total / FOR_TICKETS
+    }
+
+    /// How many slots are not in use.
+    pub(super) fn unused(&self) -> usize {
+        self.total.saturating_sub(self.lock().used)
     }
 
     /// How many have been freed so far.
@@ -226,7 +237,15 @@ impl State {
         used(self.accounts.get(&ticket.account), slots.per_account)
             && used(self.hosts.get(&ticket.host), slots.per_host)
             && caps.iter().all(|cap| self.full.get(cap).is_none_or(|until| *until <= now))
-            && !self.narrow.contains_key(&ticket.account)
+    }
+
+    /// Tickets may wait of all who are at their caps.
+    fn note_full(&mut self, slots: &Slots, now: Duration) {
+        let accounts = self.accounts.iter().filter(|(_, used)| **used >= slots.per_account);
+        let hosts = self.hosts.iter().filter(|(_, used)| **used >= slots.per_host);
+        let caps = accounts.map(|(account, _)| Cap::Account(*account));
+        let caps = caps.chain(hosts.map(|(host, _)| Cap::Host(*host)));
+        self.full.extend(caps.map(|cap| (cap, now + FULL_FOR)));
     }
 }
 
@@ -295,12 +314,17 @@ mod tests {
         assert_eq!((room.total, room.accounts.len(), room.hosts.len()), (3, 0, 0));
     }
 
+    fn reserve(slots: &Arc<Slots>, tickets: &[Ticket], now: Duration) -> HashMap<JobId, Slot> {
+        let turn = slots.turn.try_lock().expect("nobody else's turn");
+        slots.reserve(tickets, now, &turn)
+    }
+
     #[test]
     fn an_eighth_of_the_slots_is_left_to_the_queue() {
         let settings = Settings { slots: 16, per_account: 99, per_host: 99, ..Settings::default() };
         let slots = Arc::new(Slots::new(&settings, Arc::default()));
         let wanted: Vec<Ticket> = (0..20).map(|job| ticket(job, 1)).collect();
-        let reserved = slots.reserve(&wanted, NOW);
+        let reserved = reserve(&slots, &wanted, NOW);
         assert_eq!((reserved.len(), slots.free(), slots.room(NOW).total), (14, 0, 2));
         assert!(wanted[..14].iter().all(|ticket| reserved.contains_key(&ticket.job)), "in turn");
         drop(reserved);
@@ -311,16 +335,18 @@ mod tests {
     fn nothing_starts_past_waiting_tickets() {
         let slots = slots();
         slots.set_queued(true);
-        assert!(slots.reserve(&[ticket(1, 1)], NOW).is_empty(), "of this executor");
+        assert!(reserve(&slots, &[ticket(1, 1)], NOW).is_empty(), "of this executor");
         slots.set_queued(false);
         // An account that has been at its cap may have tickets in the queue, and so may a host.
         let full = [ticket(1, 1), ticket(2, 1)].map(|ticket| slots.take(&ticket, NOW));
+        let late = NOW + FULL_FOR * 9;
+        slots.room(late);
         drop(full);
         let other = Ticket { host: HostKey(2), ..ticket(3, 2) };
         let wanted = [Ticket { host: HostKey(2), ..ticket(4, 1) }, ticket(5, 2), other];
-        let reserved = slots.reserve(&wanted, NOW);
+        let reserved = reserve(&slots, &wanted, late);
         assert_eq!(reserved.into_keys().collect::<Vec<_>>(), [other.job]);
-        assert_eq!(slots.reserve(&wanted[..1], NOW + FULL_FOR).len(), 1, "for a while");
+        assert_eq!(reserve(&slots, &wanted[..1], late + FULL_FOR).len(), 1, "for a while");
     }
 
     #[test]

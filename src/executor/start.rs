@@ -13,8 +13,17 @@ use super::slots::Slot;
 use crate::domain::JobId;
 use crate::domain::job::Trigger;
 use crate::runtime::{TaskKind, Tasks};
-use crate::store::{Claim, Claimed, Claims, Completion, End, Result, StoreErrorKind, Unreadable};
+use crate::store::{Claim, Claimed, Claims, Completion, End, Unreadable};
 use crate::telemetry::metrics::START_LAG_SECONDS;
+
+/// How long it is waited each time before what a lost answer has brought is asked for. The last time is
+/// before half of a claim's time is over, after which nothing of it is sent.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(50),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+    Duration::from_secs(6),
+];
 
 /// Jobs that are to be claimed and started, and what their attempts need.
 pub(super) struct Start {
@@ -34,20 +43,9 @@ impl Start {
         (Claim { executor: *id, now, until }, asked)
     }
 
-    /// Claims jobs; again, if the answer was lost.
-    pub(super) async fn claim_for_sure(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        let store = &self.shared.store;
-        match store.claim(claim, jobs).await {
-            Err(error) if error.kind() == StoreErrorKind::Unavailable => {
-                store.claim(claim, jobs).await
-            }
-            claims => claims,
-        }
-    }
-
     /// Starts what was claimed. What runs already does not run twice: a claim that is repeated
     /// brings it again.
-    pub(super) async fn begin(mut self, claims: Claims, asked: Duration) {
+    pub(super) async fn begin(&mut self, claims: Claims, asked: Duration) {
         let shared = &self.shared;
         let Claims { taken, unreadable } = claims;
         for claimed in taken {
@@ -60,11 +58,37 @@ impl Start {
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
         for damaged in unreadable {
+            self.slots.remove(&damaged.job);
             if let Some(ended) = fail(damaged, shared) {
                 // If the committer is gone, the sweep takes over.
                 let _ = self.outcomes.send(ended).await;
             }
         }
+    }
+
+    /// Asks again for what a claim has brought whose answer was lost, beside everything else, and
+    /// starts it: otherwise each job would have lost an attempt. The statement may still be running
+    /// at the server, so what does not come is asked for some more times.
+    pub(super) fn ask_again(mut self, claim: Claim, asked: Duration) {
+        let tasks = self.tasks.clone();
+        tasks.spawn(TaskKind::Claim, async move {
+            let coming = self.shared.running.announce();
+            for pause in PAUSES {
+                tokio::select! {
+                    () = self.shared.clock.sleep(pause) => {}
+                    () = self.tasks.stopping().cancelled() => break,
+                }
+                let jobs: Vec<JobId> = self.slots.keys().copied().collect();
+                match self.shared.store.claim(&claim, &jobs).await {
+                    Ok(claims) => self.begin(claims, asked).await,
+                    Err(error) => tracing::warn!(%error, "what was claimed is not known yet"),
+                }
+                if self.slots.is_empty() {
+                    break;
+                }
+            }
+            drop(coming);
+        });
     }
 
     /// Late ticks and further attempts say nothing about how prompt the service is.

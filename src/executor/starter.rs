@@ -26,6 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How often at most. They are not waited for any more if so few are freed that they would not come
 /// by then.
 const LOOKS: u32 = 25;
+/// How long the dispatcher is waited for that is just taking slots: the queue's server may hang.
+const LONGEST_TURN: Duration = Duration::from_millis(10);
 /// For how long nobody waits for slots after they did not come in time.
 const RESIGNED_FOR: Duration = Duration::from_secs(1);
 
@@ -77,12 +79,20 @@ impl Starter {
         let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
         let Some(outcomes) = outcomes else { return Err(wanted) };
         self.wait_for_room(wanted.len(), patience).await;
+        if self.tasks.stopping().is_cancelled() {
+            return Err(wanted);
+        }
         let mut tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
         let Shared { shares, slots, clock, .. } = &*self.shared;
         // Who may have no more than a share under way is left to the dispatcher, which counts them.
         let Ok(shares) = shares.of(&tickets, clock.monotonic()).await else { return Err(wanted) };
         tickets.retain(|ticket| !shares.contains_key(&ticket.account));
-        let slots = slots.reserve(&tickets, clock.monotonic());
+        let turn = tokio::select! {
+            turn = slots.turn() => turn,
+            () = clock.sleep(LONGEST_TURN) => return Err(wanted),
+        };
+        let slots = slots.reserve(&tickets, clock.monotonic(), &turn);
+        drop(turn);
         if slots.is_empty() {
             return Err(wanted);
         }
@@ -101,11 +111,15 @@ impl Starter {
     /// Waits until there are slots for so many, or for a batch; unless others could run them.
     async fn wait_for_room(&self, wanted: usize, patience: Duration) {
         let Shared { slots, clock, shares, .. } = &*self.shared;
-        let enough = wanted.min(WORTH_WAITING);
+        let enough = wanted.min(WORTH_WAITING).min(slots.most());
         let least = (enough as u64).div_ceil(u64::from(LOOKS));
         let began = clock.monotonic();
         let is_resigned = began < *self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_settled = patience.is_zero() || slots.free() >= enough || slots.is_queued();
+        // What there is room for can start by its tickets, too.
+        let is_settled = patience.is_zero()
+            || slots.free() >= enough
+            || slots.unused() >= wanted
+            || slots.is_queued();
         if is_settled || is_resigned || !shares.is_alone().await {
             return;
         }
@@ -141,24 +155,27 @@ impl Done {
     }
 }
 
-/// Fires a batch, claims its jobs and starts them. If the answer is lost, the claim is repeated, so
-/// that no attempt is lost with it.
-async fn run(start: Start, fence: Fence, firings: Vec<Firing>, _coming: Coming) -> Done {
+/// Fires a batch, claims its jobs and starts them. What a lost answer has brought is asked for by
+/// itself: the leader goes on.
+async fn run(mut start: Start, fence: Fence, firings: Vec<Firing>, _coming: Coming) -> Done {
     let (claim, asked) = start.claim();
     let fired = start.shared.store.fire_and_claim(fence, &claim, &firings).await;
     let took = start.shared.clock.monotonic().saturating_sub(asked);
-    Point::AfterFire.reach();
-    Point::AfterClaim.reach();
-    let (outcome, claims) = match fired {
-        Ok((fired, claims)) => (Ok(fired), claims),
-        Err(error) => {
-            let jobs = firings.iter().flat_map(|firing| &firing.jobs);
-            let jobs: Vec<JobId> = jobs.map(|job| job.id).collect();
-            (Err(error), start.claim_for_sure(&claim, &jobs).await.unwrap_or_default())
+    match fired {
+        Ok((fired, claims)) => {
+            Point::AfterFire.reach();
+            Point::AfterClaim.reach();
+            let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
+            let started =
+                claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
+            start.begin(claims, asked).await;
+            Done { outcome: Ok(fired), started, took }
         }
-    };
-    let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
-    let started = claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
-    start.begin(claims, asked).await;
-    Done { outcome, started, took }
+        Err(error) => {
+            if error.kind() == StoreErrorKind::Unavailable {
+                start.ask_again(claim, asked);
+            }
+            Done { outcome: Err(error), started: Vec::new(), took }
+        }
+    }
 }

@@ -73,7 +73,7 @@ task_kinds! {
     Sweeper = "sweeper", Soft, StopProcess;
     /// Takes tickets and claims jobs.
     Executor = "executor", Soft, StopProcess;
-    /// Claims a batch of jobs and starts their attempts.
+    /// Claims a batch of jobs, or fires it, and starts their attempts.
     Claim = "claim", Hard, Contain;
     /// Sends one request.
     Attempt = "attempt", Hard, Contain;

@@ -73,8 +73,11 @@ impl Batch<'_> {
             let patience = until.saturating_sub(context.clock.monotonic());
             match starter.fire(self.fence, wanted, patience).await {
                 Ok(Started { fired, started, outcome, left, took }) => {
-                    if !self.keep(&fired, outcome, &started, took)? {
-                        return Ok(None);
+                    let kept = self.keep(&fired, outcome, &started, took);
+                    if !matches!(kept, Ok(true)) {
+                        rest.extend(left.into_iter().map(|(firing, _)| firing));
+                        self.taken.give_back(&rest, []);
+                        return kept.map(|_| None);
                     }
                     wanted = left;
                     if fired.len() < WORTH_REPEATING {
@@ -131,6 +134,7 @@ impl Batch<'_> {
             Err(error) => {
                 // They are fired again, and taken again, unless the answer alone was lost: that
                 // costs nobody more than this batch.
+                TICKS_FIRED.add(started.len() as u64);
                 self.taken.give_back(firings, started);
                 return Err(error.into());
             }

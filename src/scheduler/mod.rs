@@ -2,14 +2,14 @@
 //! lost.
 //!
 //! Place in the flow: the due index (a hint) says which schedules are due; the store gives their
-//! definitions; `domain::firing` decides; the store is written in one fenced statement per batch;
+//! definitions; `domain::firing` decides; the store is written in fenced statements, each of a batch;
 //! then the index is moved on and tickets are pushed. What an executor of the same replica has room
 //! for is claimed for it by that statement, and starts without a ticket.
 //!
 //! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. Dying
 //! between any two steps loses nothing: an index that was not moved on names a schedule whose tick
 //! has been fired, which the store answers as stale; tickets that were not pushed are found by the
-//! sweep.
+//! sweep, and so are claims of an executor that died with its leader.
 //!
 //! How late a change that a user makes is known to the shard's leader:
 //! - At once, by its hint. One that the queue does not take is kept by the replica that made the

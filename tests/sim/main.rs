@@ -35,6 +35,7 @@ mod process;
 mod queue;
 mod races;
 mod shards;
+mod starts;
 mod steps;
 mod store;
 mod target;

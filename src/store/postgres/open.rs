@@ -40,11 +40,12 @@ const COMMON: &str = "
 /// Requests of users may wait for each other.
 const API: &str = "
     SET plan_cache_mode = auto; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
-/// A stage that is paused in the middle of a transaction must not hold the fence, or rows. It waits
+/// A stage that is paused in the middle of a transaction must not hold the fence, or rows, nor one that
+/// does not read its answer. It waits
 /// for a table longer than a day's end keeps that locked.
 const STAGE: &str = "
     SET plan_cache_mode = force_custom_plan; SET lock_timeout = '1s';
-    SET idle_in_transaction_session_timeout = '1s';";
+    SET idle_in_transaction_session_timeout = '1s'; SET tcp_user_timeout = '5s';";
 
 impl PostgresStore {
     /// Prepares to use a database. Secrets are kept by `sealer`. No connection is made yet, so this succeeds while the server is

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use punctual::accounts::RateLimits;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
+use punctual::domain::ticket::Ticket;
 use punctual::runtime::{Pause, Random, Worker};
-use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings};
+use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings, Started, Starter};
+use punctual::store::{Fence, Firing, SharedStore};
 use serde_json::{Value, json};
 
 use crate::harness::wait::until;
@@ -268,25 +271,49 @@ async fn refuse(service: &Service, table: &str, refuse: bool) {
     sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut beside).await.expect("done");
 }
 
+/// An executor with room for one job at a time, which is left to its ticket.
+struct RoomForOne(SharedStore);
+
+#[async_trait]
+impl Starter for RoomForOne {
+    async fn fire(
+        &self,
+        fence: Fence,
+        mut wanted: Vec<(Firing, Ticket)>,
+        _: Duration,
+    ) -> Result<Started, Vec<(Firing, Ticket)>> {
+        let (firing, ticket) = wanted.remove(0);
+        let fired = vec![firing];
+        let outcome = self.0.fire(fence, ticket.start, &fired).await;
+        Ok(Started { fired, started: vec![], outcome, left: wanted, took: Duration::ZERO })
+    }
+}
+
 #[tokio::test]
 async fn a_firing_that_fails_costs_nothing() {
-    let plan = Plan { jobs_per_month: Some(20), ..free() };
-    let service = limited(plan.clone()).await;
-    let mut leader = leader(&service, vec![plan]);
-    let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
-    fire(&service, &mut leader).await;
-    service.advance(300);
-    refuse(&service, "jobs", true).await;
-    for _ in 0..30 {
+    for is_started in [false, true] {
+        let plan = Plan { jobs_per_month: Some(20), ..free() };
+        let service = limited(plan.clone()).await;
+        let room: Arc<dyn Starter> = Arc::new(RoomForOne(service.store.clone()));
+        let context = Context { starter: is_started.then_some(room), ..context(&service) };
+        let mut leader = Leader::new(context, Arc::new(Plans::new(vec![plan])), Random::seeded(5));
+        let every_five = json!({ "cronExpression": "*/5 * * * *" });
+        let schedule = id(&service.create(every_five.clone()).await);
+        service.create(every_five).await;
         fire(&service, &mut leader).await;
-        service.advance(5);
+        service.advance(300);
+        refuse(&service, "jobs", true).await;
+        for _ in 0..30 {
+            fire(&service, &mut leader).await;
+            service.advance(5);
+        }
+        refuse(&service, "jobs", false).await;
+        service.advance(60);
+        fire(&service, &mut leader).await;
+        assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (2, vec![]));
+        let account = service.get("/v1/account").await.ok().clone();
+        assert_eq!(account["usage"]["jobsThisMonth"], 2);
     }
-    refuse(&service, "jobs", false).await;
-    service.advance(60);
-    fire(&service, &mut leader).await;
-    assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
-    let account = service.get("/v1/account").await.ok().clone();
-    assert_eq!(account["usage"]["jobsThisMonth"], 1);
 }
 
 #[tokio::test]

@@ -11,7 +11,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::certificates::ServerFiles;
-use super::wait::until;
+use super::wait::{until, within};
+
+/// How long three members may take to agree on a machine that is busy with everything else.
+const START: Duration = Duration::from_secs(60);
 
 /// The address of a shared server, from the environment.
 ///
@@ -214,7 +217,7 @@ impl EtcdServers {
 
     /// Waits until it takes writes.
     pub async fn ready(&self) {
-        until("etcd takes writes", async || self.try_put().await.ok()).await;
+        within(START, "etcd takes writes", async || self.try_put().await.ok()).await;
     }
 
     async fn try_put(&self) -> Result<(), etcd_client::Error> {
