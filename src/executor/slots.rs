@@ -146,21 +146,11 @@ impl Slots {
 
     /// Takes the slot for a ticket that there was room for in this turn.
     pub(super) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
-        let mut state = self.lock();
-        state.used += 1;
-        let of_account = state.accounts.entry(ticket.account).or_default();
-        *of_account += 1;
-        let account_full = *of_account >= self.per_account;
-        let of_host = state.hosts.entry(ticket.host).or_default();
-        *of_host += 1;
-        let host_full = *of_host >= self.per_host;
-        for (cap, is_full) in
-            [(Cap::Account(ticket.account), account_full), (Cap::Host(ticket.host), host_full)]
-        {
-            if is_full {
-                state.full.insert(cap, now + FULL_FOR);
-            }
-        }
+        self.lock().enter(ticket, self, now);
+        self.slot(ticket)
+    }
+
+    fn slot(self: &Arc<Self>, ticket: &Ticket) -> Slot {
         Slot { slots: self.clone(), account: ticket.account, host: ticket.host }
     }
 
@@ -177,12 +167,12 @@ impl Slots {
         now: Duration,
         _turn: &Turn<'_>,
     ) -> HashMap<JobId, Slot> {
+        let mut state = self.lock();
         let mut slots = HashMap::with_capacity(tickets.len());
-        let mut free = self.free();
         for ticket in tickets {
-            if free > 0 && self.lock().has_room(ticket, self, now) {
-                slots.insert(ticket.job, self.take(ticket, now));
-                free -= 1;
+            if state.free(self) > 0 && state.has_room(ticket, self, now) {
+                state.enter(ticket, self, now);
+                slots.insert(ticket.job, self.slot(ticket));
             }
         }
         slots
@@ -190,8 +180,7 @@ impl Slots {
 
     /// How many slots there are for what may start past the queue.
     pub(super) fn free(&self) -> usize {
-        let state = self.lock();
-        if state.queued { 0 } else { self.most().saturating_sub(state.used) }
+        self.lock().free(self)
     }
 
     /// How many slots what starts past the queue may have.
@@ -230,6 +219,26 @@ impl Slots {
 }
 
 impl State {
+    /// Counts a slot as taken for a ticket.
+    fn enter(&mut self, ticket: &Ticket, slots: &Slots, now: Duration) {
+        self.used += 1;
+        let of_account = self.accounts.entry(ticket.account).or_default();
+        *of_account += 1;
+        if *of_account >= slots.per_account {
+            self.full.insert(Cap::Account(ticket.account), now + FULL_FOR);
+        }
+        let of_host = self.hosts.entry(ticket.host).or_default();
+        *of_host += 1;
+        if *of_host >= slots.per_host {
+            self.full.insert(Cap::Host(ticket.host), now + FULL_FOR);
+        }
+    }
+
+    /// How many slots there are for what may start past the queue.
+    fn free(&self, slots: &Slots) -> usize {
+        if self.queued { 0 } else { slots.most().saturating_sub(self.used) }
+    }
+
     /// Whether a ticket's account and host have room that no other ticket of theirs waits for.
     fn has_room(&self, ticket: &Ticket, slots: &Slots, now: Duration) -> bool {
         let used = |used: Option<&usize>, cap| used.copied().unwrap_or_default() < cap;

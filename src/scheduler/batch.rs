@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
-use crate::domain::schedule::OverlapPolicy;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
@@ -107,12 +106,9 @@ impl Batch<'_> {
         for firing in firings {
             let Candidate { account, host, .. } = *candidates[&firing.schedule];
             match firing.jobs[..] {
-                [TickJob { id, .. }]
-                    if firing.overlap_policy == OverlapPolicy::Allow && firing.skips.is_empty() =>
-                {
-                    let shard = self.fence.shard;
-                    wanted
-                        .push((firing, Ticket { job: id, shard, account, host, start: self.now }));
+                [TickJob { id: job, .. }] if firing.is_plain() => {
+                    let (shard, start) = (self.fence.shard, self.now);
+                    wanted.push((firing, Ticket { job, shard, account, host, start }));
                 }
                 _ => rest.push(firing),
             }

@@ -89,6 +89,13 @@ pub struct Firing {
     pub skips: Vec<(TickRange, SkipReason)>,
 }
 
+impl Firing {
+    /// Whether, by what was read, its jobs start at once, and nothing but they is to be made.
+    pub fn is_plain(&self) -> bool {
+        self.overlap_policy == OverlapPolicy::Allow && self.skips.is_empty()
+    }
+}
+
 /// What firing a batch has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fired {

@@ -27,7 +27,7 @@ use super::claims::{Secrets, Taken, sort};
 use super::error::Outcome;
 use super::skips::counted;
 use super::values::bounds;
-use crate::domain::schedule::{OverlapPolicy, SKIP_COUNT_CAP};
+use crate::domain::schedule::SKIP_COUNT_CAP;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::damage::Damage;
@@ -56,14 +56,9 @@ struct Row {
     host_key: Option<HostKey>,
 }
 
-/// Whether the shorter statement does.
-fn is_plain(firing: &Firing) -> bool {
-    firing.overlap_policy == OverlapPolicy::Allow && firing.skips.is_empty()
-}
-
 /// How many statements fire these: if more than one, they need a transaction.
 pub(super) fn statements(firings: &[Firing]) -> usize {
-    let plain = firings.iter().filter(|firing| is_plain(firing)).count();
+    let plain = firings.iter().filter(|firing| firing.is_plain()).count();
     usize::from(plain > 0) + usize::from(plain < firings.len())
 }
 
@@ -75,7 +70,7 @@ pub(super) async fn fire(
 ) -> Outcome<(Fired, Claims, Secrets)> {
     let Order { fence, now, claim, firings } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
-        (0..).zip(&*firings).partition(|(_, firing)| is_plain(firing));
+        (0..).zip(&*firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
     for (firings, statement, claim) in [(plain, &PLAIN, claim), (others, &ANY, None)] {
         if firings.is_empty() {

@@ -2,10 +2,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use punctual::domain::JobId;
-use punctual::domain::job::{JobStatus, Trigger};
-use punctual::store::{Claim, Claimed, End, ExecutorId, ExpiredClaim, Renewed};
+use punctual::domain::job::JobStatus;
+use punctual::store::{Claim, End, ExecutorId, ExpiredClaim, Renewed};
 
-use super::world::{World, definition, failure, minute, soon};
+use super::world::{World, failure, minute, soon};
 
 pub async fn one_claimer_of_many_gets_a_job(w: &World) {
     let id = w.schedule().await;
@@ -37,18 +37,7 @@ pub async fn a_claim_is_whole(w: &World) {
     let unknown = JobId::new(minute(1), 1);
     let now = soon(minute(1));
     let claimed = w.claim(now, &[unknown, job, job]).await;
-    let expected = Claimed {
-        job,
-        account: w.account,
-        schedule: id,
-        version: w.read(id).await.version,
-        trigger: Trigger::Schedule,
-        attempt: 1,
-        max_attempts: 3,
-        started_at: now,
-        definition: definition(),
-        signing_secrets: Vec::new(),
-    };
+    let expected = w.first_claimed(id, job, now).await;
     assert_eq!(claimed, [expected]);
     let (job, attempts) = w.job_and_attempts(job).await;
     assert_eq!((job.status, job.attempt_number), (JobStatus::Running, 1));

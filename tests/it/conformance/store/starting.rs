@@ -1,12 +1,10 @@
 use std::time::Duration;
 
-use punctual::domain::job::{JobStatus, Trigger};
+use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{Definition, OverlapPolicy};
 use punctual::domain::shard::Epoch;
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{
-    Claim, Claimed, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind,
-};
+use punctual::store::{Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind};
 
 use super::world::{SHARD, World, definition, every_job, minute, soon};
 
@@ -33,18 +31,7 @@ pub async fn what_is_fired_is_claimed(w: &World) {
     assert_eq!((tickets, held), (vec![], vec![]));
     assert_eq!(advanced, [(id, Some(minute(2)))]);
     let job = JobId::of_tick(id, minute(1));
-    let expected = Claimed {
-        job,
-        account: w.account,
-        schedule: id,
-        version: w.read(id).await.version,
-        trigger: Trigger::Schedule,
-        attempt: 1,
-        max_attempts: 3,
-        started_at: claim.now,
-        definition: definition(),
-        signing_secrets: Vec::new(),
-    };
+    let expected = w.first_claimed(id, job, claim.now).await;
     assert_eq!(claims, Claims { taken: vec![expected.clone()], unreadable: vec![] });
     let (read, attempts) = w.job_and_attempts(job).await;
     assert_eq!((read.status, read.attempt_number), (JobStatus::Running, 1));

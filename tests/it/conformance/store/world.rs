@@ -285,6 +285,22 @@ impl World {
         Claim { executor: self.executor, now, until: now.plus(Duration::from_secs(30)) }
     }
 
+    /// A tick's job of the usual schedule as its first claim, at `now`, brings it.
+    pub async fn first_claimed(&self, id: ScheduleId, job: JobId, now: Timestamp) -> Claimed {
+        Claimed {
+            job,
+            account: self.account,
+            schedule: id,
+            version: self.read(id).await.version,
+            trigger: Trigger::Schedule,
+            attempt: 1,
+            max_attempts: 3,
+            started_at: now,
+            definition: definition(),
+            signing_secrets: Vec::new(),
+        }
+    }
+
     pub async fn claim(&self, now: Timestamp, jobs: &[JobId]) -> Vec<Claimed> {
         self.store.claim(&self.claim_at(now), jobs).await.expect("claim").taken
     }
