@@ -68,8 +68,10 @@ impl Batch<'_> {
         let Some(starter) = starter else { return Ok(Some(firings)) };
         let (mut wanted, mut rest) = self.with_tickets(firings, candidates);
         let until = context.clock.monotonic() + patience(self.now, &wanted);
+        // What there is room for starts at once, before room is waited for.
+        let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
-            let patience = until.saturating_sub(context.clock.monotonic());
+            let is_waiting = !patience.is_zero();
             match starter.fire(self.fence, wanted, patience).await {
                 Ok(Started { fired, started, outcome, left, took }) => {
                     let kept = self.keep(&fired, outcome, &started, took);
@@ -79,14 +81,20 @@ impl Batch<'_> {
                         return kept.map(|_| None);
                     }
                     wanted = left;
-                    if fired.len() < WORTH_REPEATING {
+                    if is_waiting && fired.len() < WORTH_REPEATING {
                         break;
                     }
                 }
                 Err(left) => {
                     wanted = left;
-                    break;
+                    if is_waiting {
+                        break;
+                    }
                 }
+            }
+            patience = until.saturating_sub(context.clock.monotonic());
+            if patience.is_zero() {
+                break;
             }
         }
         rest.extend(wanted.into_iter().map(|(firing, _)| firing));
