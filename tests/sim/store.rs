@@ -199,6 +199,7 @@ gated! { SigningStore:
     fn make_first_secrets(&self) -> ();
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
     fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
+    fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64;
 }
 
 gated! { LifeStore:

@@ -284,6 +284,8 @@ flaky! { SigningStore:
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
     fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool
         => |lost, again| done_once(lost, again, |rotated| *rotated, |_, again| is_refused(again));
+    fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64
+        => |lost, again| both(lost, again, |lost, again| lost + again);
 }
 
 flaky! { UpkeepStore:

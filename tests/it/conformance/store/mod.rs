@@ -301,6 +301,7 @@ macro_rules! every_case {
                 a_round_is_bounded,
                 a_shorter_history_goes_row_by_row,
                 keys_that_are_over_go,
+                signing_secrets_that_are_over_go,
             }
         }
     };
