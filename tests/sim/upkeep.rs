@@ -3,10 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::domain::AccountId;
+use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
+use punctual::domain::signing::SigningSecret;
+use punctual::domain::{AccountId, KeyId, SigningSecretId};
 use punctual::scheduler::{Eraser, Pruner, PrunerSettings};
-use punctual::store::{AccountStore, LifeStore, Write};
+use punctual::store::{
+    AccountStore, AuditQuery, AuditStore, KeyCreated, LifeStore, NewKey, NewSecret, SigningStore,
+    Write,
+};
 
 use crate::gate::Fault;
 use crate::process::run;
@@ -56,6 +61,61 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
     run(&mut pruner, &clock).await.expect("no fault is armed");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 2, "it has its turn again");
+}
+
+/// What every account has that is over after some time: the entry of its creation, a key, and a
+/// signing secret.
+async fn let_things_expire(world: &mut World) {
+    let now = world.clock.now();
+    let (write, sqlite) = (world.write(), &world.process().sqlite);
+    let key = NewKey {
+        id: KeyId::new(now, 1),
+        name: "short".to_owned(),
+        scope: Scope::Write,
+        digest: KeyDigest([1; 32]),
+        expires_at: Some(now),
+    };
+    assert_eq!(sqlite.create_key(&write, &key).await.expect("created"), KeyCreated::Done);
+    let secret = SigningSecret::new(|bytes| bytes.fill(7));
+    let new = NewSecret { id: SigningSecretId::new(now, 1), secret, old_expires_at: now };
+    assert!(sqlite.rotate_signing_secret(&write, &new).await.expect("rotated"));
+}
+
+#[tokio::test]
+async fn a_kind_that_cannot_be_pruned_keeps_no_other_waiting() {
+    let kinds = ["prune_audit_log", "prune_keys", "prune_signing_secrets"];
+    let others = ["prepare", "prune", "prune_answers", "prune_logins"];
+    for kind in kinds.into_iter().chain(others) {
+        let mut world = World::new(14).await;
+        let_things_expire(&mut world).await;
+        let (clock, account) = (world.clock.clone(), world.write().account);
+        clock.advance(90 * DAY);
+        let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+        let context = world.process().context.clone();
+        let mut pruner = Pruner::new(context, keep, Arc::new(Plans::default()));
+        let left = async |world: &mut World| {
+            let sqlite = &world.process().sqlite;
+            let query = AuditQuery {
+                from: None,
+                to: None,
+                actor: None,
+                action: None,
+                after: None,
+                limit: 9,
+            };
+            let log = sqlite.audit_log(account, &query).await.expect("read").entries;
+            let keys = sqlite.keys(account).await.expect("list");
+            let secrets = sqlite.signing_secrets(account).await.expect("list");
+            [!log.is_empty(), !keys.is_empty(), secrets.len() > 1]
+        };
+        assert_eq!(left(&mut world).await, [true; 3]);
+        world.process().gate.arm_at(kind, Fault::Refused);
+        let error = run(&mut pruner, &clock).await.expect_err("it is told of");
+        assert!(error.to_string().contains(&format!("({kind})")), "{error}");
+        assert_eq!(left(&mut world).await, kinds.map(|one| one == kind), "{kind} failed");
+        run(&mut pruner, &clock).await.expect("no fault is armed");
+        assert_eq!(left(&mut world).await, [false; 3]);
+    }
 }
 
 #[tokio::test]
