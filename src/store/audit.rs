@@ -9,7 +9,7 @@
 
 use async_trait::async_trait;
 
-use super::{Act, Result};
+use super::{Act, Result, Write};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 
@@ -64,6 +64,10 @@ pub trait AuditStore: Send + Sync {
     /// Enters, for [`INSTALLATION`], that somebody begins to seal all secrets with the first key: many
     /// transactions follow, and no account sees its data change.
     async fn enter_rotation(&self, act: &Act) -> Result<()>;
+
+    /// Enters for an account that somebody read its secrets in clear, and how: that is no change, but
+    /// has to be answered for as one.
+    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;
 
     /// Lists the changes of an account's data, or those of [`INSTALLATION`].
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;

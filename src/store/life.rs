@@ -160,7 +160,8 @@ pub trait LifeStore: Send + Sync {
     async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>>;
 
     /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
-    /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`].
+    /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`], and the
+    /// log of the [`INSTALLATION`](super::INSTALLATION), as long as that is kept.
     async fn delete_account(&self, write: &Write) -> Result<bool>;
 
     /// The accounts that were deleted, oldest deletion first.

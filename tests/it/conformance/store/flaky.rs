@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::audit::Action;
 use punctual::domain::call::Once;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
@@ -361,6 +362,8 @@ flaky! { UserStore:
 
 flaky! { AuditStore:
     fn enter_rotation(&self, act: &Act) -> ()
+        => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
+    fn enter_reading(&self, write: &Write, how: Action) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
