@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Context;
+use super::pace::rest;
 use crate::domain::plan::{Plan, Plans};
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
@@ -13,7 +14,7 @@ use crate::store::{self, ANSWERS_KEPT, StoreError, Upkeep};
 
 /// How often it looks for history that is over.
 const EVERY: Duration = Duration::from_secs(600);
-/// The rest between batches, so that firing never waits long for a writer.
+/// The least rest between batches, so that firing never waits long for a writer.
 const BETWEEN: Duration = Duration::from_millis(200);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
@@ -144,12 +145,15 @@ impl Pruner {
 #[async_trait]
 impl Worker for Pruner {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let clock = self.context.clock.clone();
+        let began = clock.monotonic();
+        let rested = || Pause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN));
         let mut failed = None;
         if self.shorter.is_empty() {
             let round = self.prune(now).await;
             failed = round.failed;
             if round.most >= u64::from(BATCH) {
-                return failed.map_or(Ok(Pause::For(BETWEEN)), |error| Err(error.into()));
+                return failed.map_or(Ok(rested()), |error| Err(error.into()));
             }
             // What fails is tried again soon; looking through the accounts has its own time.
             if now.since(self.looked_at) >= EVERY {
@@ -160,7 +164,8 @@ impl Worker for Pruner {
         self.prune_shorter(now).await;
         match failed {
             Some(error) => Err(error.into()),
-            None => Ok(Pause::For(if self.shorter.is_empty() { EVERY } else { BETWEEN })),
+            None if self.shorter.is_empty() => Ok(Pause::For(EVERY)),
+            None => Ok(rested()),
         }
     }
 }

@@ -7,6 +7,7 @@ use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, KeyId, SigningSecretId};
+use punctual::runtime::{Pause, Worker};
 use punctual::scheduler::{Eraser, Pruner, PrunerSettings};
 use punctual::store::{
     AccountStore, AuditQuery, AuditStore, KeyCreated, LifeStore, NewKey, NewSecret, SigningStore,
@@ -59,6 +60,7 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     world.process().gate.arm_at("prune_account", Fault::Refused);
     run(&mut pruner, &clock).await.expect("the other is pruned");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+    clock.advance(Duration::from_secs(600));
     run(&mut pruner, &clock).await.expect("no fault is armed");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 2, "it has its turn again");
 }
@@ -77,7 +79,7 @@ async fn let_things_expire(world: &mut World) {
     };
     assert_eq!(sqlite.create_key(&write, &key).await.expect("created"), KeyCreated::Done);
     let secret = SigningSecret::new(|bytes| bytes.fill(7));
-    let new = NewSecret { id: SigningSecretId::new(now, 1), secret, old_expires_at: now };
+    let new = NewSecret { id: SigningSecretId::new(now, 2), secret, old_expires_at: now };
     assert!(sqlite.rotate_signing_secret(&write, &new).await.expect("rotated"));
 }
 
@@ -132,4 +134,51 @@ async fn a_deleted_account_that_cannot_be_removed_keeps_no_other_waiting() {
     let mut eraser = Eraser::new(context);
     run(&mut eraser, &clock).await.expect_err("one is told of");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+}
+
+/// A run of a worker of which one operation takes a while.
+async fn run_slowly(
+    world: &mut World,
+    worker: &mut dyn Worker,
+    operation: &'static str,
+    span: Duration,
+) -> Pause {
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    gate.hold(operation);
+    let slowly = async {
+        gate.reached().await;
+        clock.advance(span);
+        gate.release();
+    };
+    let (ran, ()) = tokio::join!(worker.run_once(clock.now()), slowly);
+    ran.expect("it has its turn")
+}
+
+#[tokio::test]
+async fn what_removes_rests_nine_times_as_long_as_it_took() {
+    let ms = Duration::from_millis;
+    let mut world = World::new(15).await;
+    let (now, context) = (world.clock.now(), world.process().context.clone());
+    let many: Vec<_> = (10..40).map(|n| AccountId::new(now, n)).collect();
+    for account in many {
+        let write = Write { account, ..world.write() };
+        let name = account.to_string();
+        let made = world.process().sqlite.create_account(&write, &name, "short");
+        assert!(made.await.expect("created"));
+    }
+    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
+    let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let mut pruner = Pruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
+    // More accounts are left than are looked at in a round.
+    let pause = run_slowly(&mut world, &mut pruner, "prune_account", ms(300)).await;
+    assert_eq!(pause, Pause::For(ms(2_700)));
+
+    let accounts = accounts(&mut world, UNLIMITED).await;
+    let write = Write { account: accounts[0], ..world.write() };
+    assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
+    let mut eraser = Eraser::new(context);
+    for (took, rest) in [(200, 1_800), (2, 100), (9_000, 5_000)] {
+        let pause = run_slowly(&mut world, &mut eraser, "erase", ms(took)).await;
+        assert_eq!(pause, Pause::For(ms(rest)), "{took} ms");
+    }
 }
