@@ -152,8 +152,10 @@ fn committed(lost: Committed, again: Committed) -> Committed {
     }
 }
 
+/// What it makes is there, or somebody has suspended the account since.
 fn is_refused<T>(again: &Result<T>) -> bool {
-    again.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Rejected)
+    let kind = again.as_ref().err().map(StoreError::kind);
+    matches!(kind, Some(StoreErrorKind::Rejected | StoreErrorKind::Suspended))
 }
 
 flaky! { AccountStore:
