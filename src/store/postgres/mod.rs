@@ -111,10 +111,11 @@ mod users;
 mod values;
 mod version;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::PgArguments;
@@ -124,6 +125,7 @@ use sqlx::{PgConnection, Postgres};
 use super::damage::Damage;
 use super::months::Months;
 use super::vault::Vault;
+use crate::domain::AccountId;
 use crate::runtime::Tasks;
 use error::Fault;
 use pool::{Connections, Within};
@@ -186,6 +188,8 @@ pub struct PostgresStore {
     present: AtomicI64,
     damage: Arc<Damage>,
     vault: Vault,
+    /// The deleted accounts of which leaders have read anew.
+    fenced: Mutex<HashSet<AccountId>>,
     months: Months,
     tasks: Tasks,
 }
