@@ -105,7 +105,8 @@ const ROW: &str = concat!(
     " FROM schedules AS s
       JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
       JOIN schedule_versions AS v ON v.id = s.version_id
-      WHERE s.id = $1 AND s.account_id = $2"
+      WHERE s.id = $1 AND s.account_id = $2
+        AND EXISTS (SELECT FROM accounts WHERE id = $2)"
 );
 
 async fn create_within(

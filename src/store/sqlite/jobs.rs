@@ -228,7 +228,8 @@ async fn read(
         job_columns!(),
         ", j.response, j.response_truncated, j.attempt_started_at, j.timings
          FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-         WHERE j.id = ?1 AND j.account_id = ?2"
+         WHERE j.id = ?1 AND j.account_id = ?2
+           AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)"
     ))
     .bind(id)
     .bind(account)

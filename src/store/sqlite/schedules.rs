@@ -60,7 +60,8 @@ impl ScheduleStore for SqliteStore {
             " FROM schedules AS s
               JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
               JOIN schedule_versions AS v ON v.id = s.version_id
-              WHERE s.id = ?1 AND s.account_id = ?2"
+              WHERE s.id = ?1 AND s.account_id = ?2
+        AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)"
         ))
         .bind(id)
         .bind(account);

@@ -13,7 +13,7 @@ use punctual::store::{
 
 use super::accounts::new_key;
 use super::users::{act, address, member, new_invitation, user};
-use super::world::{World, definition, failure, minute, soon};
+use super::world::{World, definition, every_job, every_schedule, failure, minute, soon};
 
 /// Gives the world's own account rows in every table that accounts have rows in. Returns a job that
 /// is running, and one that waits.
@@ -102,6 +102,15 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     let key = w.store.create_key(&w.write(minute(4)), &new_key(3)).await.expect("create");
     assert_eq!(key, KeyCreated::NoSuchAccount);
 
+    // Who was let in a moment ago sees nothing of it.
+    assert_eq!(w.store.schedule(w.account, id).await.expect("read"), None);
+    assert_eq!(w.store.job(w.account, waiting).await.expect("read"), None);
+    let schedules = w.store.schedules(w.account, &every_schedule()).await.expect("list");
+    assert_eq!((schedules.schedules, schedules.total), (vec![], 0));
+    let jobs = w.store.jobs(w.account, &every_job()).await.expect("list");
+    assert_eq!((jobs.jobs, jobs.total), (vec![], 0));
+    assert!(w.skips(id).await.is_empty());
+
     assert_eq!(w.store.candidates(w.fence.shard, &[id]).await.expect("read"), []);
     // What was read before does not fire either.
     let fired = w.store.fire(w.fence, soon(firing.tick), std::slice::from_ref(&firing)).await;
@@ -163,8 +172,9 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
     assert_eq!(deleted.gone_at, None, "a call may still be under way");
     // Such as this one.
-    let late = w.new_schedule();
-    w.store.create_schedules(&w.write(minute(5)), &[late], None).await.expect("create");
+    let once = Once { key: OnceKey([8; 16]), holder: 8 };
+    let late = Reservation { once, request: [9; 32] };
+    w.store.reserve(w.account, minute(5), &late).await.expect("reserve");
     let settled = minute(4).plus(SETTLED);
     assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
     erase_all(w, w.account).await;
