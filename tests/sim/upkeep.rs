@@ -69,7 +69,7 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
 /// signing secret.
 async fn let_things_expire(world: &mut World) {
     let now = world.clock.now();
-    let (write, sqlite) = (world.write(), &world.process().sqlite);
+    let (writes, sqlite) = ([world.write(), world.write()], &world.process().sqlite);
     let key = NewKey {
         id: KeyId::new(now, 1),
         name: "short".to_owned(),
@@ -77,10 +77,10 @@ async fn let_things_expire(world: &mut World) {
         digest: KeyDigest([1; 32]),
         expires_at: Some(now),
     };
-    assert_eq!(sqlite.create_key(&write, &key).await.expect("created"), KeyCreated::Done);
+    assert_eq!(sqlite.create_key(&writes[0], &key).await.expect("created"), KeyCreated::Done);
     let secret = SigningSecret::new(|bytes| bytes.fill(7));
     let new = NewSecret { id: SigningSecretId::new(now, 2), secret, old_expires_at: now };
-    assert!(sqlite.rotate_signing_secret(&write, &new).await.expect("rotated"));
+    assert!(sqlite.rotate_signing_secret(&writes[1], &new).await.expect("rotated"));
 }
 
 #[tokio::test]

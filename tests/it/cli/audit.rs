@@ -132,7 +132,6 @@ async fn every_changing_command_writes_exactly_one_entry() {
     result(path, &[&invite[..], &["--config", "p.toml"]].concat());
     let said = result(path, &["signing", "rotate", "--account", "alice"]);
     let secret = said.split_whitespace().next().expect("an id");
-    result(path, &["signing", "list", "--account", "alice"]);
     result(path, &["signing", "show", "--account", "alice"]);
     result(path, &["account", "export", "alice"]);
     result(path, &["account", "delete", "alice", "--yes", "--no-wait"]);
