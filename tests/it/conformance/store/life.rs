@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use punctual::domain::audit::Action;
 use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::plan::month_of;
 use punctual::domain::schedule::{SkipReason, UnreadableFields};
@@ -110,6 +111,11 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     let jobs = w.store.jobs(w.account, &every_job()).await.expect("list");
     assert_eq!((jobs.jobs, jobs.total), (vec![], 0));
     assert!(w.skips(id).await.is_empty());
+    for key in [OnceKey([7; 16]), OnceKey([8; 16])] {
+        let asked = Reservation { once: Once { key, holder: 9 }, request: [9; 32] };
+        let reserved = w.store.reserve(w.account, minute(30), &asked).await.expect("reserve");
+        assert_eq!(reserved, Reserved::Running, "whatever was answered");
+    }
 
     assert_eq!(w.store.candidates(w.fence.shard, &[id]).await.expect("read"), []);
     // What was read before does not fire either.
@@ -172,9 +178,7 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
     assert_eq!(deleted.gone_at, None, "a call may still be under way");
     // Such as this one.
-    let once = Once { key: OnceKey([8; 16]), holder: 8 };
-    let late = Reservation { once, request: [9; 32] };
-    w.store.reserve(w.account, minute(5), &late).await.expect("reserve");
+    w.store.enter_reading(&w.write(minute(5)), Action::AccountExported).await.expect("enter");
     let settled = minute(4).plus(SETTLED);
     assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
     erase_all(w, w.account).await;
