@@ -15,6 +15,7 @@ use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::{StoreError, StoreErrorKind};
+use crate::telemetry::metrics::TICKETS_CLAIMED;
 
 /// The most jobs claimed at once.
 const BATCH: usize = 500;
@@ -92,6 +93,7 @@ async fn claim(mut start: Start, tickets: Vec<Ticket>) -> Claiming {
     match start.shared.store.claim(&claim, &jobs).await {
         Ok(claims) => {
             Point::AfterClaim.reach();
+            TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
             start.begin(claims, asked).await;
             Ok(())
         }

@@ -21,6 +21,7 @@ mod commit;
 mod committer;
 mod dispatcher;
 mod ended;
+mod line;
 mod renewer;
 mod request;
 mod running;

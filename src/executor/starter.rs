@@ -4,13 +4,14 @@
 //! they need no ticket and no claim of their own. Nobody is passed by that: while tickets wait for
 //! room, of this executor, of an account or of a host, nothing of theirs starts here.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use super::Shared;
 use super::ended::Ended;
+use super::line::{Line, Place};
 use super::running::Coming;
 use super::start::Start;
 use crate::domain::JobId;
@@ -19,20 +20,8 @@ use crate::runtime::faults::Point;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
-/// As many slots at least are waited for, so that batches stay batches.
-const WORTH_WAITING: usize = 200;
-/// How often it is looked for slots while they are waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// After this, slots are waited for only as long as a batch of them is freed within such a time. Not
-/// earlier: attempts that have just begun free none.
-const PACE: Duration = Duration::from_millis(500);
-/// So few jobs do not wait for slots that are left to the queue: they start by their tickets.
-const FEW: usize = 20;
 /// How long the dispatcher is waited for that is just taking slots: the queue's server may hang.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
-/// For how long nobody waits for slots after they did not come in time.
-const RESIGNED_FOR: Duration = Duration::from_secs(1);
-
 /// Fires and starts, on behalf of a leader of the same replica.
 #[derive(Clone)]
 pub struct Starter {
@@ -40,11 +29,7 @@ pub struct Starter {
     /// Weak, so that outcomes are awaited for as long as there can be some, and no longer.
     outcomes: mpsc::WeakSender<Ended>,
     tasks: Tasks,
-    /// Until when nobody waits for slots, on the monotonic clock.
-    resigned: Arc<Mutex<Duration>>,
-    /// Held by the leader that waits for slots: the others wait in turn, so that each gets a batch
-    /// of them.
-    line: Arc<tokio::sync::Mutex<()>>,
+    line: Arc<Line>,
 }
 
 /// What has come of firings.
@@ -67,7 +52,7 @@ impl Starter {
         outcomes: mpsc::WeakSender<Ended>,
         tasks: Tasks,
     ) -> Self {
-        Self { shared, outcomes, tasks, resigned: Arc::default(), line: Arc::default() }
+        Self { shared, outcomes, tasks, line: Arc::default() }
     }
 
     /// Fires those of the firings, each of one job with its ticket, whose jobs there is room for,
@@ -83,9 +68,7 @@ impl Starter {
         let coming = self.shared.running.announce();
         let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
         let Some(outcomes) = outcomes else { return Err(wanted) };
-        let Some(line) = self.wait_for_room(wanted.len(), patience).await else {
-            return Err(wanted);
-        };
+        let Some(place) = self.wait(wanted.len(), patience).await else { return Err(wanted) };
         if self.tasks.stopping().is_cancelled() {
             return Err(wanted);
         }
@@ -99,7 +82,7 @@ impl Starter {
             () = clock.sleep(LONGEST_TURN) => return Err(wanted),
         };
         let slots = slots.reserve(&tickets, clock.monotonic(), &turn);
-        drop((turn, line));
+        drop((turn, place));
         if slots.is_empty() {
             return Err(wanted);
         }
@@ -115,45 +98,17 @@ impl Starter {
         Ok(Started { fired, started, outcome, left, took })
     }
 
-    /// Waits until there are slots for so many, or for a batch, past the tickets that wait for some
-    /// too; unless others could run them. While it is held what is returned, no other leader gets
-    /// slots; `None` if one of them is first.
-    async fn wait_for_room(
-        &self,
-        wanted: usize,
-        patience: Duration,
-    ) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+    /// Waits for slots, unless others could run the jobs. `None` if other leaders are first.
+    async fn wait(&self, wanted: usize, patience: Duration) -> Option<Place<'_>> {
         let Shared { slots, clock, shares, .. } = &*self.shared;
-        let (enough, began) = (wanted.min(WORTH_WAITING).min(slots.most()), clock.monotonic());
-        let is_resigned = began < *self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
-        let few_by_tickets = wanted < FEW && slots.unused() >= wanted;
-        if patience.is_zero() || is_resigned || few_by_tickets || !shares.is_alone().await {
-            return self.line.try_lock().ok();
+        let may_wait = !patience.is_zero() && self.line.is_worth(slots, clock, wanted);
+        if !may_wait || !shares.is_alone().await {
+            return self.line.pass();
         }
-        let line = tokio::select! {
-            line = self.line.lock() => line,
-            () = clock.sleep(patience) => return None,
-            () = self.tasks.stopping().cancelled() => return None,
-        };
-        let (first, freed) = (clock.monotonic(), slots.freed());
-        while slots.free() < enough {
-            tokio::select! {
-                () = clock.sleep(LOOK_AGAIN) => {}
-                () = self.tasks.stopping().cancelled() => return None,
-            }
-            let now = clock.monotonic();
-            let waited = now.saturating_sub(first);
-            let pace = (slots.freed() - freed) as f64 / waited.as_secs_f64();
-            if waited >= PACE && pace * PACE.as_secs_f64() < enough as f64 {
-                let mut resigned = self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
-                *resigned = now + RESIGNED_FOR;
-                break;
-            }
-            if now.saturating_sub(began) >= patience {
-                break;
-            }
+        tokio::select! {
+            place = self.line.wait(slots, clock, wanted, patience) => place,
+            () = self.tasks.stopping().cancelled() => None,
         }
-        Some(line)
     }
 }
 

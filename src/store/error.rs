@@ -43,6 +43,9 @@ impl StoreError {
         kind: StoreErrorKind,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
+        if let Some(fault) = kind.fault() {
+            STORE_ERRORS.with(fault).add(1);
+        }
         Self { operation, kind, source: source.into() }
     }
 

@@ -1,0 +1,190 @@
+//! The line of leaders that wait for slots: one gets a batch of them, then the next.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::slots::Slots;
+use crate::runtime::Clock;
+
+/// As many slots at least are waited for, so that batches stay batches.
+const WORTH_WAITING: usize = 200;
+/// How often it is looked for slots while they are waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// After this, slots are waited for only as long as a batch of them is freed within such a time. Not
+/// earlier: attempts that have just begun free none.
+const PACE: Duration = Duration::from_millis(500);
+/// For how long nobody waits for slots after they did not come in time.
+const RESIGNED_FOR: Duration = Duration::from_secs(1);
+/// So few jobs do not wait for slots that are left to the queue: they start by their tickets.
+const FEW: usize = 20;
+
+/// Leaders of one replica that wait for slots of its executor.
+#[derive(Default)]
+pub(super) struct Line {
+    order: tokio::sync::Mutex<()>,
+    /// Until when nobody waits, on the monotonic clock.
+    resigned: Mutex<Duration>,
+}
+
+/// The first place. While it is held, no other leader gets slots.
+pub(super) type Place<'a> = tokio::sync::MutexGuard<'a, ()>;
+
+impl Line {
+    /// The first place, if nobody has it.
+    pub(super) fn pass(&self) -> Option<Place<'_>> {
+        self.order.try_lock().ok()
+    }
+
+    /// Whether it is worth waiting for slots for so many jobs.
+    pub(super) fn is_worth(&self, slots: &Slots, clock: &Clock, wanted: usize) -> bool {
+        let is_resigned = clock.monotonic() < *self.resigned();
+        let start_by_tickets = wanted < FEW && slots.unused() >= wanted;
+        !is_resigned && !start_by_tickets
+    }
+
+    /// Waits for the first place, and then until there are slots for so many jobs or for a batch of
+    /// them; for `patience` at most. `None` if others have been first for as long.
+    pub(super) async fn wait(
+        &self,
+        slots: &Slots,
+        clock: &Clock,
+        wanted: usize,
+        patience: Duration,
+    ) -> Option<Place<'_>> {
+        let until = clock.monotonic() + patience;
+        let place = tokio::select! {
+            biased;
+            place = self.order.lock() => place,
+            () = clock.sleep(patience) => return None,
+        };
+        let enough = wanted.min(WORTH_WAITING).min(slots.most());
+        let (began, freed) = (clock.monotonic(), slots.freed());
+        while slots.free() < enough {
+            clock.sleep(LOOK_AGAIN).await;
+            let now = clock.monotonic();
+            let waited = now.saturating_sub(began);
+            let pace = (slots.freed() - freed) as f64 / waited.as_secs_f64();
+            if waited >= PACE && pace * PACE.as_secs_f64() < enough as f64 {
+                *self.resigned() = now + RESIGNED_FOR;
+                break;
+            }
+            if now >= until {
+                break;
+            }
+        }
+        Some(place)
+    }
+
+    fn resigned(&self) -> std::sync::MutexGuard<'_, Duration> {
+        self.resigned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::domain::shard::ShardId;
+    use crate::domain::ticket::{HostKey, Ticket};
+    use crate::domain::{AccountId, JobId, Timestamp};
+    use crate::executor::Settings;
+    use crate::executor::slots::Slot;
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// A line, slots that are all in use, and the time.
+    struct World {
+        line: Line,
+        slots: Arc<Slots>,
+        used: VecDeque<Slot>,
+        clock: Clock,
+    }
+
+    fn world(total: usize) -> World {
+        let cap = total;
+        let settings =
+            Settings { slots: total, per_account: cap, per_host: cap, ..Settings::default() };
+        let slots = Arc::new(Slots::new(&settings, Arc::default()));
+        let at = Timestamp::from_millis(1_900_000_000_000);
+        let ticket = |job| Ticket {
+            job: JobId::new(at, job),
+            shard: ShardId(0),
+            account: AccountId::new(at, 1),
+            host: HostKey(1),
+            start: at,
+        };
+        let used = (0..total).map(|n| slots.take(&ticket(n as u128), Duration::ZERO)).collect();
+        World { line: Line::default(), slots, used, clock: Clock::manual(at) }
+    }
+
+    impl World {
+        /// Waits for as many, while every ten milliseconds so many slots are freed. Whether it has
+        /// come first, how many there are then, and how long that took.
+        async fn wait(&mut self, wanted: usize, freed: usize) -> (bool, usize, Duration) {
+            let Self { line, slots, used, clock } = self;
+            let began = clock.monotonic();
+            let wait = line.wait(slots, clock, wanted, PATIENCE);
+            tokio::pin!(wait);
+            loop {
+                tokio::select! {
+                    biased;
+                    place = &mut wait => {
+                        return (place.is_some(), slots.free(), clock.monotonic() - began);
+                    }
+                    () = yield_now() => {}
+                }
+                used.drain(..freed.min(used.len()));
+                clock.advance(LOOK_AGAIN);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_batch_of_slots_is_waited_for() {
+        let mut world = world(1_024);
+        // The queue's eighth comes first: (128 + 200) / 10.
+        let (first, free, took) = world.wait(900, 10).await;
+        assert!(first && free >= WORTH_WAITING, "{free}");
+        assert_eq!(took, LOOK_AGAIN * 33);
+        assert!(world.line.is_worth(&world.slots, &world.clock, 900), "and so it goes on");
+    }
+
+    #[tokio::test]
+    async fn slots_that_do_not_come_are_not_waited_for_again_so_soon() {
+        let mut world = world(1_024);
+        let (first, free, took) = world.wait(900, 1).await;
+        assert_eq!((first, free, took), (true, 0, PACE));
+        assert!(!world.line.is_worth(&world.slots, &world.clock, 900));
+        world.clock.advance(RESIGNED_FOR);
+        assert!(world.line.is_worth(&world.slots, &world.clock, 900));
+    }
+
+    #[tokio::test]
+    async fn few_jobs_take_the_slots_that_are_left_to_the_queue() {
+        let mut world = world(1_024);
+        assert!(world.line.is_worth(&world.slots, &world.clock, 1), "there is none");
+        world.used.drain(..FEW);
+        assert!(!world.line.is_worth(&world.slots, &world.clock, FEW - 1));
+        assert!(world.line.is_worth(&world.slots, &world.clock, FEW));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_the_first_place_longer_than_patience() {
+        let world = world(8);
+        let Some(first) = world.line.pass() else { panic!("nobody has it") };
+        assert!(world.line.pass().is_none());
+        let wait = world.line.wait(&world.slots, &world.clock, 1, PATIENCE);
+        let time = async {
+            yield_now().await;
+            world.clock.advance(PATIENCE);
+        };
+        let (place, ()) = tokio::join!(wait, time);
+        assert!(place.is_none());
+        drop(first);
+        assert!(world.line.pass().is_some());
+    }
+}
