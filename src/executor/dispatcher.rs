@@ -14,7 +14,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::StoreError;
 
 /// The most jobs claimed at once.
 const BATCH: usize = 500;
@@ -87,18 +87,16 @@ impl Dispatcher {
 /// Claims the tickets' jobs and starts those that were claimed.
 async fn claim(mut start: Start, tickets: Vec<Ticket>) -> Claiming {
     let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
-    let (claim, asked) = start.claim();
+    let asked = start.claim();
     Point::AfterTake.reach();
-    match start.shared.store.claim(&claim, &jobs).await {
+    match start.shared.store.claim(&asked.claim, &jobs).await {
         Ok(claims) => {
             Point::AfterClaim.reach();
             start.begin(claims, asked).await;
             Ok(())
         }
         Err(error) => {
-            if error.kind() == StoreErrorKind::Unavailable {
-                start.ask_again(claim, asked);
-            }
+            start.recall(asked, &error);
             Err(error)
         }
     }

@@ -158,13 +158,12 @@ impl Done {
 /// Fires a batch, claims its jobs and starts them. What a lost answer has brought is asked for by
 /// itself: the leader goes on.
 async fn run(mut start: Start, fence: Fence, firings: Vec<Firing>, _coming: Coming) -> Done {
-    let (claim, asked) = start.claim();
-    let fired = start.shared.store.fire_and_claim(fence, &claim, &firings).await;
-    let took = start.shared.clock.monotonic().saturating_sub(asked);
+    let asked = start.claim();
+    let fired = start.shared.store.fire_and_claim(fence, &asked.claim, &firings).await;
+    let took = start.shared.clock.monotonic().saturating_sub(asked.at);
     match fired {
         Ok((fired, claims)) => {
-            Point::AfterFire.reach();
-            Point::AfterClaim.reach();
+            Point::AfterStart.reach();
             let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
@@ -172,9 +171,7 @@ async fn run(mut start: Start, fence: Fence, firings: Vec<Firing>, _coming: Comi
             Done { outcome: Ok(fired), started, took }
         }
         Err(error) => {
-            if error.kind() == StoreErrorKind::Unavailable {
-                start.ask_again(claim, asked);
-            }
+            start.recall(asked, &error);
             Done { outcome: Err(error), started: Vec::new(), took }
         }
     }

@@ -12,10 +12,15 @@ pub enum StoreErrorKind {
     Locked,
     /// There is no room left to write.
     Full,
+    /// The server refuses this replica: its user, its password, a right, the database, TLS. An
+    /// operator can mend that there, or in a file, while this replica runs.
+    Refused,
     /// The data cannot be read back: a damaged file or row.
     Corrupt,
     /// The store's version, or its set-up, does not fit this binary.
     Incompatible,
+    /// Secrets are sealed with a key that this process has not got.
+    WrongKeys,
     /// A row of the call cannot be written, whoever tries. A batch that gets this is split.
     Rejected,
     /// Another call has taken over the idempotency key of this one, which took too long.
@@ -29,6 +34,7 @@ pub enum StoreErrorKind {
 pub struct StoreError {
     operation: &'static str,
     kind: StoreErrorKind,
+    is_void: bool,
     source: Box<dyn Error + Send + Sync>,
 }
 
@@ -39,7 +45,18 @@ impl StoreError {
         kind: StoreErrorKind,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
-        Self { operation, kind, source: source.into() }
+        Self { operation, kind, is_void: false, source: source.into() }
+    }
+
+    /// The same error of a call that has certainly had no effect, and will have none.
+    pub fn void(self) -> Self {
+        Self { is_void: true, ..self }
+    }
+
+    /// Whether it is certain that the call has had no effect, and will have none: no server has
+    /// heard of it.
+    pub fn is_void(&self) -> bool {
+        self.is_void
     }
 
     /// Of what kind it is.
@@ -51,7 +68,10 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            StoreErrorKind::Unavailable | StoreErrorKind::Locked | StoreErrorKind::Full
+            StoreErrorKind::Unavailable
+                | StoreErrorKind::Locked
+                | StoreErrorKind::Full
+                | StoreErrorKind::Refused
         )
     }
 }
@@ -63,8 +83,11 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Unavailable => write!(f, "store unavailable ({operation})")?,
             StoreErrorKind::Locked => write!(f, "store busy ({operation})")?,
             StoreErrorKind::Full => write!(f, "store full, free some space ({operation})")?,
+            StoreErrorKind::Refused => write!(f, "store refuses ({operation})")?,
             StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
-            StoreErrorKind::Incompatible => write!(f, "store does not fit ({operation})")?,
+            StoreErrorKind::Incompatible | StoreErrorKind::WrongKeys => {
+                write!(f, "store does not fit ({operation})")?;
+            }
             StoreErrorKind::Rejected => write!(f, "store refused a row ({operation})")?,
             StoreErrorKind::TakenOver => write!(f, "call taken over ({operation})")?,
             StoreErrorKind::Internal => write!(f, "store failed ({operation})")?,
