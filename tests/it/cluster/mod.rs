@@ -10,7 +10,7 @@ mod audit;
 mod defects;
 mod etcd;
 mod history;
-mod lapse;
+pub mod lapse;
 mod load;
 mod oracles;
 mod postgres;
