@@ -226,7 +226,7 @@ impl Said {
             }
             _ if passes => tracing::warn!(%error, "waiting for the store (store.url)"),
             _ => {
-                tracing::error!(%error, "cannot use the store (store.url), waiting until it is mended")
+                tracing::error!(%error, "cannot use the store (store.url), waiting until it is mended");
             }
         }
     }

@@ -23,6 +23,7 @@ mod settle;
 mod start;
 mod stores;
 mod time;
+mod unpushed;
 mod users;
 mod workers;
 mod world;
