@@ -66,6 +66,7 @@ const OTHERS: &[(&str, &str)] = &[
         "idempotency",
         "DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE",
     ),
+    ("signing", "DELETE FROM signing_secrets WHERE id IN (SELECT id FROM signing_secrets WHERE"),
     ("upkeep", "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE coalesce("),
     // How the shards of all accounts stand.
     ("upkeep", "FROM jobs WHERE status = 0 AND wake_at <="),
