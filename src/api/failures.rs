@@ -106,6 +106,7 @@ mod tests {
     fn the_kind_of_a_stores_failure_decides_what_a_client_does() {
         for (kind, status) in [
             (StoreErrorKind::Locked, StatusCode::SERVICE_UNAVAILABLE),
+            (StoreErrorKind::Refused, StatusCode::SERVICE_UNAVAILABLE),
             (StoreErrorKind::TakenOver, StatusCode::CONFLICT),
             (StoreErrorKind::Corrupt, StatusCode::INTERNAL_SERVER_ERROR),
         ] {

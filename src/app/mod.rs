@@ -1,7 +1,7 @@
 //! The composition: which adapters, which roles, in which order they start and stop.
 //!
 //! Start: the operations listener first, so that the process can be seen to live; then the store
-//! (opened, locked, migrated; a server is waited for), the queue and the cluster; then what an
+//! (opened, locked, migrated; a server is waited for until it can be used), the queue and the cluster; then what an
 //! earlier process left unfinished is closed; then the stages of the replica's roles; then the
 //! public listener; last readiness, when queue and cluster have answered once. Later they may be
 //! away without taking readiness with them: the API goes on without them.
@@ -112,7 +112,7 @@ impl App {
         let lock = open.lock()?;
         let store = open.shared();
         let mut keeper = TimeKeeper::new(store.clone(), clock.clone());
-        let ready = open.make_ready(config, &clock, &random, &mut keeper).await?;
+        let ready = open.make_ready(config, &clock, &random, &mut keeper, &readiness).await?;
         let shards = ready.shards;
         ready.check_plans()?;
         let Joined { queue, cluster, replica } =

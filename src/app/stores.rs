@@ -7,6 +7,7 @@ use super::StartError;
 use super::keys;
 use super::time::TimeKeeper;
 use crate::config::{Config, Store};
+use crate::operations::Readiness;
 use crate::runtime::{Clock, Random};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::{ServerLock, SqliteStore};
@@ -14,6 +15,8 @@ use crate::store::{Result, SharedStore, StoreError, StoreErrorKind};
 
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// How often it is said again what somebody has to mend.
+const SAY_EVERY: Duration = Duration::from_secs(60);
 
 /// An open store. Clones share it.
 #[derive(Clone)]
@@ -134,24 +137,24 @@ impl OpenStore {
         }
     }
 
-    /// Makes the store ready to be used, and the clock follow its time. Waits for a server that is
-    /// not there yet.
+    /// Makes the store ready to be used, and the clock follow its time. A server is waited for,
+    /// whatever it says: there it can be mended. Keys cannot.
     pub(super) async fn make_ready(
         &self,
         config: &Config,
         clock: &Clock,
         random: &Random,
         keeper: &mut TimeKeeper,
+        readiness: &Readiness,
     ) -> Result<Ready> {
         let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
         let mut wait = SHORTEST_WAIT;
-        let mut said = None;
+        let mut said = Said::default();
         loop {
             match self.try_make_ready(config, clock, proposed, keeper).await {
-                Err(error) if error.is_transient() && matches!(self, Self::Postgres(_)) => {
-                    if said.replace(error.kind()) != Some(error.kind()) {
-                        say_why(&error);
-                    }
+                Err(error) if matches!(self, Self::Postgres(_)) && is_awaited(&error) => {
+                    said.say(&error, clock.monotonic());
+                    readiness.waiting_for_store(reason(error.kind()));
                     clock.sleep(wait).await;
                     wait = (wait * 2).min(LONGEST_WAIT);
                 }
@@ -182,13 +185,49 @@ impl OpenStore {
     }
 }
 
-/// Says what a start waits for. That replicas that start together wait for each other is as it
-/// should be.
-fn say_why(error: &StoreError) {
-    if error.kind() == StoreErrorKind::Locked {
-        tracing::info!("another replica is preparing the store, waiting for it");
-        tracing::debug!(%error, "what it waits for");
-    } else {
-        tracing::warn!(%error, "waiting for the store (store.url)");
+/// Whether a start waits for the end of such a failure.
+fn is_awaited(error: &StoreError) -> bool {
+    error.kind() != StoreErrorKind::WrongKeys
+}
+
+/// What whoever has no key may know of it.
+fn reason(kind: StoreErrorKind) -> &'static str {
+    match kind {
+        StoreErrorKind::Refused => "refused",
+        StoreErrorKind::Incompatible => "incompatible",
+        StoreErrorKind::Corrupt => "damaged",
+        StoreErrorKind::Full => "full",
+        _ => "unavailable",
+    }
+}
+
+/// What was said last of what a start waits for, and when.
+#[derive(Default)]
+struct Said(Option<(String, Duration)>);
+
+impl Said {
+    /// Says what a start waits for: what passes by itself once, what somebody has to mend again and
+    /// again. That replicas that start together wait for each other is as it should be.
+    fn say(&mut self, error: &StoreError, now: Duration) {
+        let passes = matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Locked);
+        // What is away is so in many ways.
+        let what = if passes { format!("{:?}", error.kind()) } else { error.to_string() };
+        let is_said = self.0.as_ref().is_some_and(|(said, at)| {
+            *said == what && (passes || now.saturating_sub(*at) < SAY_EVERY)
+        });
+        if is_said {
+            return;
+        }
+        self.0 = Some((what, now));
+        match error.kind() {
+            StoreErrorKind::Locked => {
+                tracing::info!("another replica is preparing the store, waiting for it");
+                tracing::debug!(%error, "what it waits for");
+            }
+            _ if passes => tracing::warn!(%error, "waiting for the store (store.url)"),
+            _ => {
+                tracing::error!(%error, "cannot use the store (store.url), waiting until it is mended");
+            }
+        }
     }
 }

@@ -157,7 +157,7 @@ fn store_of(raw: &Raw, data_dir: &Path) -> Parsed<Store> {
         return Ok(Store::Sqlite(SqliteSettings::new(data_dir.join("punctual.db"))));
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return Ok(Store::Postgres(PostgresSettings::new(url)));
+        return PostgresSettings::parse(url).map(Store::Postgres);
     }
     match url.strip_prefix("sqlite:") {
         Some("") => Err("needs a path, such as sqlite:/var/lib/punctual/punctual.db".to_owned()),

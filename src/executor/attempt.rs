@@ -64,7 +64,8 @@ impl Attempt {
     }
 
     fn complete(&self, ended: Result<Exchange, Abort>) -> Completion {
-        let now = self.shared.clock.now();
+        // A claim's instant may be some milliseconds ahead.
+        let now = self.shared.clock.now().max(self.claimed.started_at);
         let (exchange, end) = match ended {
             Ok(exchange) => {
                 let end = self.judge(&exchange, now);

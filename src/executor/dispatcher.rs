@@ -14,7 +14,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::StoreError;
 use crate::telemetry::metrics::TICKETS_CLAIMED;
 
 /// The most jobs claimed at once.
@@ -88,9 +88,9 @@ impl Dispatcher {
 /// Claims the tickets' jobs and starts those that were claimed.
 async fn claim(mut start: Start, tickets: Vec<Ticket>) -> Claiming {
     let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
-    let (claim, asked) = start.claim();
+    let asked = start.claim();
     Point::AfterTake.reach();
-    match start.shared.store.claim(&claim, &jobs).await {
+    match start.shared.store.claim(&asked.claim, &jobs).await {
         Ok(claims) => {
             Point::AfterClaim.reach();
             TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
@@ -98,9 +98,7 @@ async fn claim(mut start: Start, tickets: Vec<Ticket>) -> Claiming {
             Ok(())
         }
         Err(error) => {
-            if error.kind() == StoreErrorKind::Unavailable {
-                start.ask_again(claim, asked);
-            }
+            start.recall(asked, &error);
             Err(error)
         }
     }

@@ -26,13 +26,16 @@ pub(super) struct Line {
     resigned: Mutex<Duration>,
 }
 
-/// The first place. While it is held, no other leader gets slots.
+/// The first place in the line.
 pub(super) type Place<'a> = tokio::sync::MutexGuard<'a, ()>;
 
+/// Other leaders are first.
+pub(super) struct Behind;
+
 impl Line {
-    /// The first place, if nobody has it.
-    pub(super) fn pass(&self) -> Option<Place<'_>> {
-        self.order.try_lock().ok()
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.try_lock().is_ok()
     }
 
     /// Whether it is worth waiting for slots for so many jobs.
@@ -43,19 +46,19 @@ impl Line {
     }
 
     /// Waits for the first place, and then until there are slots for so many jobs or for a batch of
-    /// them; for `patience` at most. `None` if others have been first for as long.
+    /// them; for `patience` at most. `Err` if others have been first for as long.
     pub(super) async fn wait(
         &self,
         slots: &Slots,
         clock: &Clock,
         wanted: usize,
         patience: Duration,
-    ) -> Option<Place<'_>> {
+    ) -> Result<Place<'_>, Behind> {
         let until = clock.monotonic() + patience;
         let place = tokio::select! {
             biased;
             place = self.order.lock() => place,
-            () = clock.sleep(patience) => return None,
+            () = clock.sleep(patience) => return Err(Behind),
         };
         let enough = wanted.min(WORTH_WAITING).min(slots.most());
         let (began, freed) = (clock.monotonic(), slots.freed());
@@ -72,7 +75,7 @@ impl Line {
                 break;
             }
         }
-        Some(place)
+        Ok(place)
     }
 
     fn resigned(&self) -> std::sync::MutexGuard<'_, Duration> {
@@ -133,7 +136,7 @@ mod tests {
                 tokio::select! {
                     biased;
                     place = &mut wait => {
-                        return (place.is_some(), slots.free(), clock.monotonic() - began);
+                        return (place.is_ok(), slots.free(), clock.monotonic() - began);
                     }
                     () = yield_now() => {}
                 }
@@ -175,16 +178,16 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_the_first_place_longer_than_patience() {
         let world = world(8);
-        let Some(first) = world.line.pass() else { panic!("nobody has it") };
-        assert!(world.line.pass().is_none());
+        let first = world.line.order.try_lock().expect("nobody has it");
+        assert!(!world.line.is_empty());
         let wait = world.line.wait(&world.slots, &world.clock, 1, PATIENCE);
         let time = async {
             yield_now().await;
             world.clock.advance(PATIENCE);
         };
         let (place, ()) = tokio::join!(wait, time);
-        assert!(place.is_none());
-        drop(first);
-        assert!(world.line.pass().is_some());
+        assert!(place.is_err());
+        drop((first, place));
+        assert!(world.line.is_empty());
     }
 }

@@ -52,6 +52,7 @@ use renewer::Renewer;
 use running::{Abort, Running};
 use shares::Shares;
 use slots::Slots;
+use start::Instants;
 
 pub use starter::{Started, Starter};
 
@@ -94,6 +95,7 @@ struct Shared {
     slots: Arc<Slots>,
     shares: Shares,
     running: Arc<Running>,
+    instants: Instants,
 }
 
 /// What an executor works with.
@@ -145,6 +147,7 @@ impl Executor {
             slots,
             shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
+            instants: Instants::default(),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
         let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,20 +11,41 @@ use super::Shared;
 use super::attempt::Attempt;
 use super::ended::Ended;
 use super::slots::Slot;
-use crate::domain::JobId;
 use crate::domain::job::Trigger;
+use crate::domain::{JobId, Timestamp};
 use crate::runtime::{TaskKind, Tasks};
-use crate::store::{Claim, Claimed, Claims, Completion, End, Unreadable};
+use crate::store::{
+    Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
+};
 use crate::telemetry::metrics::START_LAG_SECONDS;
 
-/// How long it is waited each time before what a lost answer has brought is asked for. The last time is
-/// before half of a claim's time is over, after which nothing of it is sent.
-const PAUSES: [Duration; 4] = [
-    Duration::from_millis(50),
-    Duration::from_millis(500),
-    Duration::from_secs(2),
-    Duration::from_secs(6),
-];
+/// How long it is waited before what a lost answer has brought is asked for; each time twice as long
+/// as before, and no longer than the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The instants of an executor's claims. No two are the same: by its instant the store tells one
+/// claim from another.
+#[derive(Default)]
+pub(super) struct Instants(AtomicI64);
+
+impl Instants {
+    /// The next one, as near to `now` as can be.
+    fn next(&self, now: Timestamp) -> Timestamp {
+        let later = |last: i64| Some(last.saturating_add(1).max(now.as_millis()));
+        let (Ok(last) | Err(last)) =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        Timestamp::from_millis(last.saturating_add(1).max(now.as_millis()))
+    }
+}
+
+/// A claim, and when it was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) claim: Claim,
+    /// On the monotonic clock.
+    pub(super) at: Duration,
+}
 
 /// Jobs that are to be claimed and started, and what their attempts need.
 pub(super) struct Start {
@@ -34,18 +56,17 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// A claim that begins now, and the instant on the monotonic clock. As late as can be: a claim
-    /// must not be half over when it is made.
-    pub(super) fn claim(&self) -> (Claim, Duration) {
-        let Shared { id, clock, settings, .. } = &*self.shared;
-        let (now, asked) = (clock.now(), clock.monotonic());
+    /// A claim that begins now. As late as can be: a claim must not be half over when it is made.
+    pub(super) fn claim(&self) -> Asked {
+        let Shared { id, clock, settings, instants, .. } = &*self.shared;
+        let (now, at) = (instants.next(clock.now()), clock.monotonic());
         let until = clock.after(now, settings.claim_time);
-        (Claim { executor: *id, now, until }, asked)
+        Asked { claim: Claim { executor: *id, now, until }, at }
     }
 
-    /// Starts what was claimed. What runs already does not run twice: a claim that is repeated
+    /// Starts what was claimed. What runs already does not run twice: a claim that is recalled
     /// brings it again.
-    pub(super) async fn begin(&mut self, claims: Claims, asked: Duration) {
+    pub(super) async fn begin(&mut self, claims: Claims, asked: Asked) {
         let shared = &self.shared;
         let Claims { taken, unreadable } = claims;
         for claimed in taken {
@@ -53,42 +74,67 @@ impl Start {
             let entered = shared.running.enter(claimed.job, claimed.attempt, Some(claimed.account));
             let Some((place, aborted)) = entered else { continue };
             self.observe_lag(&claimed);
-            let attempt = Attempt { shared: shared.clone(), claimed, asked, slot, place, aborted };
+            let attempt =
+                Attempt { shared: shared.clone(), claimed, asked: asked.at, slot, place, aborted };
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
         for damaged in unreadable {
             self.slots.remove(&damaged.job);
-            if let Some(ended) = fail(damaged, shared) {
+            if let Some(ended) = fail(damaged, shared, asked.claim.now) {
                 // If the committer is gone, the sweep takes over.
                 let _ = self.outcomes.send(ended).await;
             }
         }
     }
 
-    /// Asks again for what a claim has brought whose answer was lost, beside everything else, and
-    /// starts it: otherwise each job would have lost an attempt. The statement may still be running
-    /// at the server, so what does not come is asked for some more times.
-    pub(super) fn ask_again(mut self, claim: Claim, asked: Duration) {
-        let tasks = self.tasks.clone();
-        tasks.spawn(TaskKind::Claim, async move {
-            let coming = self.shared.running.announce();
-            for pause in PAUSES {
-                tokio::select! {
-                    () = self.shared.clock.sleep(pause) => {}
-                    () = self.tasks.stopping().cancelled() => break,
-                }
-                let jobs: Vec<JobId> = self.slots.keys().copied().collect();
-                match self.shared.store.claim(&claim, &jobs).await {
-                    Ok(claims) => self.begin(claims, asked).await,
-                    Err(error) => tracing::warn!(%error, "what was claimed is not known yet"),
-                }
-                if self.slots.is_empty() {
+    /// Asks for what a claim has brought whose answer was lost, beside everything else, and starts
+    /// it: otherwise each job would have lost an attempt. The statement may still be running at the
+    /// server, so what does not come is asked for until an answer says so when it cannot come any
+    /// more, or it would come too late to be sent. A stop does not wait for that: it is asked once
+    /// more.
+    pub(super) fn recall(mut self, asked: Asked, error: &StoreError) {
+        if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
+            return;
+        }
+        // Before the caller is gone, for whom a stop waits.
+        let coming = self.shared.running.announce();
+        let failed = self.shared.clock.monotonic();
+        self.tasks.clone().spawn(TaskKind::Claim, async move {
+            let (settled, end) = (failed + LATEST_EFFECT, self.sendable_until(asked));
+            let mut pause = FIRST_PAUSE;
+            while !self.slots.is_empty() {
+                let is_stopping = tokio::select! {
+                    () = self.shared.clock.sleep(pause) => false,
+                    () = self.tasks.stopping().cancelled() => true,
+                };
+                let now = self.shared.clock.monotonic();
+                if now > end {
                     break;
                 }
+                let jobs: Vec<JobId> = self.slots.keys().copied().collect();
+                match self.shared.store.recall(&asked.claim, &jobs).await {
+                    Ok(claims) => {
+                        self.begin(claims, asked).await;
+                        if now >= settled {
+                            break;
+                        }
+                    }
+                    Err(error) => tracing::warn!(%error, "what was claimed is not known yet"),
+                }
+                if is_stopping {
+                    break;
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
             drop(coming);
         });
+    }
+
+    /// Until when, on the monotonic clock, what was claimed may be sent: afterwards the claim may
+    /// end before it is renewed, and somebody else could send too.
+    fn sendable_until(&self, asked: Asked) -> Duration {
+        asked.at + self.shared.settings.claim_time / 2
     }
 
     /// Late ticks and further attempts say nothing about how prompt the service is.
@@ -100,16 +146,31 @@ impl Start {
 }
 
 /// The end of an attempt that cannot be sent. No other would be different.
-fn fail(damaged: Unreadable, shared: &Shared) -> Option<Ended> {
+fn fail(damaged: Unreadable, shared: &Shared, began: Timestamp) -> Option<Ended> {
     let Unreadable { job, attempt, failure } = damaged;
     let (place, _) = shared.running.enter(job, attempt, None)?;
     let completion = Completion {
         job,
         attempt,
         executor: shared.id,
-        completed_at: shared.clock.now(),
+        completed_at: shared.clock.now().max(began),
         exchange: None,
         end: End::Failed(failure),
     };
     Some(Ended { completion, place })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_claims_have_one_instant() {
+        let instants = Instants::default();
+        let at = Timestamp::from_millis;
+        assert_eq!(instants.next(at(5)), at(5));
+        assert_eq!(instants.next(at(5)), at(6));
+        assert_eq!(instants.next(at(4)), at(7));
+        assert_eq!(instants.next(at(9)), at(9));
+    }
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 use super::ended::Ended;
-use super::line::{Line, Place};
+use super::line::{Behind, Line, Place};
 use super::running::Coming;
 use super::start::Start;
 use crate::domain::JobId;
@@ -68,7 +68,7 @@ impl Starter {
         let coming = self.shared.running.announce();
         let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
         let Some(outcomes) = outcomes else { return Err(wanted) };
-        let Some(place) = self.wait(wanted.len(), patience).await else { return Err(wanted) };
+        let Ok(place) = self.wait(wanted.len(), patience).await else { return Err(wanted) };
         if self.tasks.stopping().is_cancelled() {
             return Err(wanted);
         }
@@ -98,16 +98,21 @@ impl Starter {
         Ok(Started { fired, started, outcome, left, took })
     }
 
-    /// Waits for slots, unless others could run the jobs. `None` if other leaders are first.
-    async fn wait(&self, wanted: usize, patience: Duration) -> Option<Place<'_>> {
+    /// Waits for slots, unless others could run the jobs. While the place is held that it comes
+    /// back with, no other leader gets slots.
+    async fn wait(
+        &self,
+        wanted: usize,
+        patience: Duration,
+    ) -> std::result::Result<Option<Place<'_>>, Behind> {
         let Shared { slots, clock, shares, .. } = &*self.shared;
         let may_wait = !patience.is_zero() && self.line.is_worth(slots, clock, wanted);
         if !may_wait || !shares.is_alone().await {
-            return self.line.pass();
+            return if self.line.is_empty() { Ok(None) } else { Err(Behind) };
         }
         tokio::select! {
-            place = self.line.wait(slots, clock, wanted, patience) => place,
-            () = self.tasks.stopping().cancelled() => None,
+            place = self.line.wait(slots, clock, wanted, patience) => place.map(Some),
+            () = self.tasks.stopping().cancelled() => Err(Behind),
         }
     }
 }
@@ -130,13 +135,12 @@ impl Done {
 /// Fires a batch, claims its jobs and starts them. What a lost answer has brought is asked for by
 /// itself: the leader goes on.
 async fn run(mut start: Start, fence: Fence, firings: Vec<Firing>, _coming: Coming) -> Done {
-    let (claim, asked) = start.claim();
-    let fired = start.shared.store.fire_and_claim(fence, &claim, &firings).await;
-    let took = start.shared.clock.monotonic().saturating_sub(asked);
+    let asked = start.claim();
+    let fired = start.shared.store.fire_and_claim(fence, &asked.claim, &firings).await;
+    let took = start.shared.clock.monotonic().saturating_sub(asked.at);
     match fired {
         Ok((fired, claims)) => {
-            Point::AfterFire.reach();
-            Point::AfterClaim.reach();
+            Point::AfterStart.reach();
             let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
@@ -144,9 +148,7 @@ async fn run(mut start: Start, fence: Fence, firings: Vec<Firing>, _coming: Comi
             Done { outcome: Ok(fired), started, took }
         }
         Err(error) => {
-            if error.kind() == StoreErrorKind::Unavailable {
-                start.ask_again(claim, asked);
-            }
+            start.recall(asked, &error);
             Done { outcome: Err(error), started: Vec::new(), took }
         }
     }

@@ -63,8 +63,8 @@ impl Asked {
 
 #[derive(Clone)]
 enum Phase {
-    /// Waiting for these servers.
-    Starting(Vec<&'static str>),
+    /// Waiting for these servers; and why, if it is the store.
+    Starting(Vec<&'static str>, Option<&'static str>),
     Serving(Serving),
     Draining,
 }
@@ -85,14 +85,19 @@ pub struct Serving {
 impl Readiness {
     /// A replica that has not found its stores yet.
     pub fn starting(clock: Clock) -> Arc<Self> {
-        let phase = Mutex::new(Phase::Starting(Vec::new()));
+        let phase = Mutex::new(Phase::Starting(Vec::new(), None));
         let [store, queue, cluster] = [Asked::default(), Asked::default(), Asked::default()];
         Arc::new(Self { clock, phase, store, queue, cluster })
     }
 
     /// It still waits for these servers.
     pub fn waiting_for(&self, servers: Vec<&'static str>) {
-        self.enter(Phase::Starting(servers));
+        self.enter(Phase::Starting(servers, None));
+    }
+
+    /// It still waits for the store, which is in this state.
+    pub fn waiting_for_store(&self, state: &'static str) {
+        self.enter(Phase::Starting(vec!["store"], Some(state)));
     }
 
     /// From now on it serves, as long as the store answers.
@@ -115,7 +120,9 @@ impl Readiness {
     async fn report(&self) -> Report {
         let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match phase {
-            Phase::Starting(waiting_for) => Report { waiting_for, ..Report::new("starting") },
+            Phase::Starting(waiting_for, store) => {
+                Report { waiting_for, store, ..Report::new("starting") }
+            }
             Phase::Draining => Report::new("draining"),
             Phase::Serving(serving) => self.report_serving(serving).await,
         }

@@ -97,6 +97,9 @@ async fn readiness_follows_the_life_of_the_replica() {
     readiness.waiting_for(vec!["queue"]);
     let waiting = (503, r#"{"status":"starting","waitingFor":["queue"]}"#.to_owned());
     assert_eq!(get(&ops, "/readyz").await, waiting);
+    readiness.waiting_for_store("refused");
+    let refused = r#"{"status":"starting","waitingFor":["store"],"store":"refused"}"#;
+    assert_eq!(get(&ops, "/readyz").await, (503, refused.to_owned()));
     readiness.serving(serving.clone());
     let ready = r#"{"status":"ready","store":"ok","replica":"here","shards":[0,1]}"#;
     let ready = (200, ready.to_owned());

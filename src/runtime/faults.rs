@@ -16,11 +16,13 @@ pub enum Point {
     BeforeFire,
     /// Ticks have been fired; their tickets are not pushed.
     AfterFire,
+    /// Ticks have been fired and their jobs claimed in one; nothing has been sent.
+    AfterStart,
     /// The tickets are pushed; the index has not been moved on.
     AfterPush,
     /// Tickets have been taken; their jobs are not claimed.
     AfterTake,
-    /// Jobs have been claimed; nothing has been sent.
+    /// The jobs of tickets have been claimed; nothing has been sent.
     AfterClaim,
     /// A request has been answered; its outcome is not committed.
     AfterSend,

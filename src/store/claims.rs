@@ -1,5 +1,7 @@
 //! Claims: what executors and the sweep do. Batches over all accounts.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::Result;
@@ -179,6 +181,10 @@ pub struct ExpiredClaim {
     pub until: Timestamp,
 }
 
+/// How long after a call has failed it takes effect at the latest, if it does: a statement whose
+/// connection is cut may still be running at the server.
+pub const LATEST_EFFECT: Duration = Duration::from_secs(6);
+
 /// Before all late jobs.
 pub(in crate::store) const FIRST: (Timestamp, JobId) =
     (Timestamp::from_millis(i64::MIN), JobId::from_bytes([0; 16]));
@@ -191,9 +197,15 @@ pub trait ClaimStore: Send + Sync {
     /// second mention of a job and one whose row somebody else holds just now: it stays among the
     /// [`late`](Self::late) ones.
     ///
-    /// What the same claim has brought already is in the answer again, as long as it runs: so a
-    /// claim whose answer was lost is repeated, and costs no attempt.
+    /// Of two claims of one executor the instants must differ: [`recall`](Self::recall) tells them
+    /// apart by these.
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
+
+    /// What this very claim has brought of the jobs, as long as that runs; it takes nothing. Who
+    /// has lost the answer of [`claim`](Self::claim) or
+    /// [`fire_and_claim`](super::FiringStore::fire_and_claim) asks so, and loses no attempt. An
+    /// effect may come as late as [`LATEST_EFFECT`] after the failure.
+    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
     /// Extends the claims of this executor on running jobs, without waiting for anybody.
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed>;

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::telemetry::metrics::{STORE_ERRORS, StoreFault};
+
 /// Of what kind a failure is; decides what a caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
@@ -12,10 +14,15 @@ pub enum StoreErrorKind {
     Locked,
     /// There is no room left to write.
     Full,
+    /// The server refuses this replica: its user, its password, a right, the database, TLS. An
+    /// operator can mend that there, or in a file, while this replica runs.
+    Refused,
     /// The data cannot be read back: a damaged file or row.
     Corrupt,
     /// The store's version, or its set-up, does not fit this binary.
     Incompatible,
+    /// Secrets are sealed with a key that this process has not got.
+    WrongKeys,
     /// A row of the call cannot be written, whoever tries. A batch that gets this is split.
     Rejected,
     /// The account that the call is for is suspended.
@@ -28,11 +35,28 @@ pub enum StoreErrorKind {
     Internal,
 }
 
+impl StoreErrorKind {
+    /// What is counted of it: what an operator has to know about. The others are answers.
+    fn fault(self) -> Option<StoreFault> {
+        match self {
+            Self::Unavailable => Some(StoreFault::Unavailable),
+            Self::Full => Some(StoreFault::Full),
+            Self::Refused => Some(StoreFault::Refused),
+            Self::Corrupt => Some(StoreFault::Corrupt),
+            Self::Incompatible | Self::WrongKeys => Some(StoreFault::Incompatible),
+            Self::Rejected => Some(StoreFault::Rejected),
+            Self::Internal => Some(StoreFault::Internal),
+            Self::Locked | Self::Suspended | Self::NoSuchAccount | Self::TakenOver => None,
+        }
+    }
+}
+
 /// A failed operation of a store.
 #[derive(Debug)]
 pub struct StoreError {
     operation: &'static str,
     kind: StoreErrorKind,
+    is_void: bool,
     source: Box<dyn Error + Send + Sync>,
 }
 
@@ -46,7 +70,18 @@ impl StoreError {
         if let Some(fault) = kind.fault() {
             STORE_ERRORS.with(fault).add(1);
         }
-        Self { operation, kind, source: source.into() }
+        Self { operation, kind, is_void: false, source: source.into() }
+    }
+
+    /// The same error of a call that has certainly had no effect, and will have none.
+    pub fn void(self) -> Self {
+        Self { is_void: true, ..self }
+    }
+
+    /// Whether it is certain that the call has had no effect, and will have none: no server has
+    /// heard of it.
+    pub fn is_void(&self) -> bool {
+        self.is_void
     }
 
     /// Of what kind it is.
@@ -58,7 +93,10 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            StoreErrorKind::Unavailable | StoreErrorKind::Locked | StoreErrorKind::Full
+            StoreErrorKind::Unavailable
+                | StoreErrorKind::Locked
+                | StoreErrorKind::Full
+                | StoreErrorKind::Refused
         )
     }
 }
@@ -70,8 +108,11 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Unavailable => write!(f, "store unavailable ({operation})")?,
             StoreErrorKind::Locked => write!(f, "store busy ({operation})")?,
             StoreErrorKind::Full => write!(f, "store full, free some space ({operation})")?,
+            StoreErrorKind::Refused => write!(f, "store refuses ({operation})")?,
             StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
-            StoreErrorKind::Incompatible => write!(f, "store does not fit ({operation})")?,
+            StoreErrorKind::Incompatible | StoreErrorKind::WrongKeys => {
+                write!(f, "store does not fit ({operation})")?;
+            }
             StoreErrorKind::Rejected => write!(f, "store refused a row ({operation})")?,
             StoreErrorKind::Suspended => write!(f, "account suspended ({operation})")?,
             StoreErrorKind::NoSuchAccount => write!(f, "no such account ({operation})")?,

@@ -167,8 +167,7 @@ pub trait FiringStore: Send + Sync {
     /// have no tickets. Of jobs that overlap policies keep in order, a store may leave the claim
     /// to whoever takes their tickets.
     ///
-    /// If the answer is lost, [`claim`](super::ClaimStore::claim) with the same claim tells what it
-    /// was.
+    /// If the answer is lost, [`recall`](super::ClaimStore::recall) tells what was claimed.
     async fn fire_and_claim(
         &self,
         fence: Fence,

@@ -25,7 +25,7 @@ pub(super) fn new_keys(
     known: &[KeyProof],
     others: &[KeyProof],
 ) -> Outcome<Vec<KeyProof>> {
-    let unfit = |why| Fault::new(StoreErrorKind::Incompatible, why);
+    let unfit = |why| Fault::new(StoreErrorKind::WrongKeys, why);
     vault.sealer.new_keys(known, others).map_err(unfit)
 }
 

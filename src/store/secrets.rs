@@ -144,7 +144,7 @@ impl Sealer {
 #[async_trait]
 pub trait SecretStore: Send + Sync {
     /// Makes sure that secrets sealed with the keys of the store, and with `others`, can be
-    /// opened, and notes these and the first key as keys of the store. `Incompatible` if a key is
+    /// opened, and notes these and the first key as keys of the store. `WrongKeys` if a key is
     /// missing or is not the one it was.
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()>;
 

@@ -113,6 +113,7 @@ gated! { FiringStore:
 
 gated! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
+    fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn aborts(&self) -> Aborts;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;

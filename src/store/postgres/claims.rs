@@ -112,13 +112,12 @@ const CLAIM: &str = concat!(
     "WITH free AS MATERIALIZED (
         SELECT id FROM jobs
         WHERE id = ANY ($4) AND id BETWEEN $5 AND $6
-          AND (status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
-               OR status::integer = 1 AND claimed_by = $1 AND attempt_started_at = $2)
+          AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
           AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE jobs
-        SET status = 1, attempt_number = attempt_number + 1 - status, claimed_by = $1,
+        SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1,
             wake_at = $3, started_at = coalesce(started_at, $2), attempt_started_at = $2,
             updated_at = $2
         WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
@@ -128,6 +127,17 @@ const CLAIM: &str = concat!(
            t.attempt_started_at, ",
     to_send!("t", "$2"),
     " FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id"
+);
+
+/// What a claim has brought, without a lock: nobody else can change that while the claim lasts.
+const RECALL: &str = concat!(
+    "SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
+           t.attempt_started_at, ",
+    to_send!("t", "$2"),
+    " FROM jobs AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id
+    WHERE t.id = ANY ($3) AND t.id BETWEEN $4 AND $5
+      AND t.status::integer = 1 AND t.claimed_by = $1 AND t.attempt_started_at = $2
+      AND t.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)"
 );
 
 /// Which claims are this executor's is asked twice: with a lock, and without one, to tell those
@@ -176,6 +186,19 @@ impl ClaimStore for PostgresStore {
         let damage = self.damage.clone();
         let claims = self.executor.run("claim", Within::Statement, move |connection| {
             Box::pin(take(connection, claim, jobs.clone(), damage.clone()))
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.vault.open_claims(claims, secrets))
+    }
+
+    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (claim, jobs): (_, Arc<[JobId]>) = (*claim, jobs.into());
+        let damage = self.damage.clone();
+        let claims = self.executor.run("recall", Within::Statement, move |connection| {
+            Box::pin(recall(connection, claim, jobs.clone(), damage.clone()))
         });
         let (claims, secrets) = claims.await?;
         Ok(self.vault.open_claims(claims, secrets))
@@ -282,10 +305,33 @@ async fn take(
         .bind(last)
         .fetch_all(connection)
         .await?;
-    let (mut claims, secrets) = sort(damage.leave_out("job", rows), &damage);
+    Ok(in_order(damage.leave_out("job", rows), &jobs, &damage))
+}
+
+async fn recall(
+    connection: &mut PgConnection,
+    claim: Claim,
+    jobs: Arc<[JobId]>,
+    damage: Arc<Damage>,
+) -> Outcome<(Claims, Secrets)> {
+    let (first, last) = bounds(jobs.iter().copied());
+    let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(RECALL)
+        .bind(claim.executor)
+        .bind(claim.now)
+        .bind(&*jobs)
+        .bind(first)
+        .bind(last)
+        .fetch_all(connection)
+        .await?;
+    Ok(in_order(damage.leave_out("job", rows), &jobs, &damage))
+}
+
+/// Claimed jobs, in the order in which they were asked for.
+fn in_order(claimed: Vec<Taken>, jobs: &[JobId], damage: &Damage) -> (Claims, Secrets) {
+    let (mut claims, secrets) = sort(claimed, damage);
     let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
     claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
-    Ok((claims, secrets))
+    (claims, secrets)
 }
 
 /// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.

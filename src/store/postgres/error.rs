@@ -12,6 +12,8 @@ pub(super) struct Fault {
     pub(super) kind: StoreErrorKind,
     pub(super) message: String,
     pub(super) remedy: Remedy,
+    /// The server has heard nothing of the work.
+    is_void: bool,
 }
 
 /// What the adapter itself does about a failure.
@@ -36,7 +38,7 @@ pub(super) type Outcome<T> = Result<T, Fault>;
 
 impl Fault {
     pub(super) fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), remedy: Remedy::None }
+        Self { kind, message: message.into(), remedy: Remedy::None, is_void: false }
     }
 
     /// The server has not answered in time.
@@ -49,9 +51,15 @@ impl Fault {
         Self { remedy, ..self }
     }
 
+    /// The same failure, met before the server has heard of the work.
+    pub(super) fn void(self) -> Self {
+        Self { is_void: true, ..self }
+    }
+
     /// The error of a contract's method.
     pub(super) fn of(self, operation: &'static str) -> StoreError {
-        StoreError::new(operation, self.kind, self.message)
+        let error = StoreError::new(operation, self.kind, self.message);
+        if self.is_void { error.void() } else { error }
     }
 }
 
@@ -81,15 +89,14 @@ impl From<sqlx::Error> for Fault {
                 let message = format!("a row cannot be read back: {error}");
                 Self::new(StoreErrorKind::Corrupt, message)
             }
-            sqlx::Error::Tls(_) => Self::new(
-                StoreErrorKind::Incompatible,
+            _ if is_of_tls(&error) => Self::new(
+                StoreErrorKind::Refused,
                 format!("{error}: check sslmode and sslrootcert in the store's URL"),
             )
             .with(Remedy::Reconnect),
-            sqlx::Error::Configuration(_) => Self::new(
-                StoreErrorKind::Incompatible,
-                format!("the store's URL cannot be used: {error}"),
-            ),
+            sqlx::Error::Configuration(_) => {
+                Self::new(StoreErrorKind::Incompatible, format!("the URL cannot be used: {error}"))
+            }
             sqlx::Error::Io(_)
             | sqlx::Error::Protocol(_)
             | sqlx::Error::WorkerCrashed
@@ -98,6 +105,15 @@ impl From<sqlx::Error> for Fault {
             }
             _ => Self::new(StoreErrorKind::Internal, error.to_string()),
         }
+    }
+}
+
+/// Whether there is no trust: a certificate that is refused comes as a failure to read.
+fn is_of_tls(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.get_ref().is_some_and(|why| why.is::<rustls::Error>()),
+        _ => false,
     }
 }
 
@@ -143,7 +159,7 @@ fn kind_of_code(code: &str) -> StoreErrorKind {
             StoreErrorKind::Unavailable
         }
         // Authorization, no such database, no right.
-        ("28", _) | (_, "3D000" | "42501") => StoreErrorKind::Incompatible,
+        ("28", _) | (_, "3D000" | "42501") => StoreErrorKind::Refused,
         // Data and integrity.
         ("22" | "23", _) => StoreErrorKind::Rejected,
         _ => StoreErrorKind::Internal,
@@ -189,9 +205,10 @@ mod tests {
             ("23505", StoreErrorKind::Rejected),
             ("XX001", StoreErrorKind::Corrupt),
             ("XX002", StoreErrorKind::Corrupt),
-            ("28P01", StoreErrorKind::Incompatible),
-            ("28000", StoreErrorKind::Incompatible),
-            ("3D000", StoreErrorKind::Incompatible),
+            ("28P01", StoreErrorKind::Refused),
+            ("28000", StoreErrorKind::Refused),
+            ("3D000", StoreErrorKind::Refused),
+            ("42501", StoreErrorKind::Refused),
             ("42601", StoreErrorKind::Internal),
             ("", StoreErrorKind::Internal),
         ] {

@@ -165,6 +165,18 @@ impl Settings {
             executor_connections: 12,
         }
     }
+
+    /// The same, if the URL can be used.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with it.
+    pub fn parse(url: impl Into<String>) -> Result<Self, String> {
+        let settings = Self::new(url);
+        match options::address(&settings.url) {
+            Ok(_) => Ok(settings),
+            Err(fault) => Err(fault.message),
+        }
+    }
 }
 
 impl fmt::Debug for Settings {

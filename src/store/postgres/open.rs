@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
 use super::error::{Fault, Outcome};
-use super::options::options;
+use super::options::{address, options};
 use super::pool::Connections;
 use super::quotas::Counts;
 use super::{PostgresStore, Settings};
@@ -53,9 +53,11 @@ impl PostgresStore {
     /// [`check_version`](Self::check_version).
     ///
     /// # Errors
-    /// `Incompatible` if the URL or the password file cannot be used.
+    /// `Incompatible` if the URL cannot be used. A password file that cannot be read is told when
+    /// the store is used: it may be mended by then.
     pub fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
-        let options = options(settings).map_err(|fault| fault.of("open"))?;
+        let address = address(&settings.url).map_err(|fault| fault.of("open"))?;
+        let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
         let damage = Arc::<Damage>::default();
         let connections = |size, role: &'static str, timeouts| {
@@ -77,8 +79,12 @@ impl PostgresStore {
         })
     }
 
-    /// A connection without timeouts, for migrations.
+    /// A connection without timeouts, for migrations. The password file is read for this one, and
+    /// for all that are made later.
     pub(super) async fn connect(&self) -> Outcome<PgConnection> {
+        for connections in [&self.api, &*self.scheduler, &self.executor] {
+            connections.renew_password()?;
+        }
         let options = options(&self.settings)?;
         let connected = timeout(ACQUIRE, options.connect()).await;
         Ok(connected.map_err(|_| Fault::no_answer())??)

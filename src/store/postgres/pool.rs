@@ -91,7 +91,7 @@ impl Connections {
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
     {
         if self.tasks.stopping().is_cancelled() {
-            return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed"));
+            return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
         let pool = self.pool.clone();
@@ -108,9 +108,14 @@ impl Connections {
         if let Err(fault) = &outcome
             && fault.remedy == Remedy::ReadPassword
         {
-            renew_password(&self.pool, &self.settings);
+            self.renew_password()?;
         }
         outcome
+    }
+
+    /// Reads the password file again, for the connections that are made from now on.
+    pub(super) fn renew_password(&self) -> Outcome<()> {
+        renew_password(&self.pool, &self.settings)
     }
 
     /// Lets nobody take a connection any more, and closes them.
@@ -131,7 +136,7 @@ where
 {
     let mut connection = match pool.acquire().await {
         Ok(connection) => connection,
-        Err(error) => return (Err(error.into()), None),
+        Err(error) => return (Err(Fault::from(error).void()), None),
     };
     let mut tries = 1;
     loop {

@@ -40,8 +40,12 @@ impl FromRow<'_, SqliteRow> for ExpiredClaim {
 /// How many jobs are read at once: each can have a body of 256 KiB.
 const READ_AT_ONCE: usize = 50;
 
-/// The first number says which of the jobs asked for a row is about.
-pub(super) const CLAIMABLE: &str = "
+/// What is read of jobs that are, or are to be, claimed. The first number says which of the jobs
+/// asked for a row is about.
+macro_rules! jobs_where {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT json_group_array(json_array(
         e.key, hex(j.account_id), hex(j.schedule_id), hex(j.version_id), j.trigger,
         j.attempt_number + 1 - j.status, j.max_attempts,
@@ -54,15 +58,24 @@ pub(super) const CLAIMABLE: &str = "
              WHERE k.account_id = j.account_id AND (k.expires_at IS NULL OR k.expires_at > ?1))),
             NULL)))
     FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
-    WHERE j.id = unhex(e.value)
-      AND (j.status = 0 AND j.wake_at <= ?1 AND j.attempt_number < j.max_attempts
-           OR j.status = 1 AND j.claimed_by = ?3 AND j.attempt_started_at = ?1)
+    WHERE j.id = unhex(e.value) AND ",
+            $condition,
+            "
       AND v.id = j.version_id
-      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)";
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)"
+        )
+    };
+}
+
+pub(super) const CLAIMABLE: &str =
+    jobs_where!("j.status = 0 AND j.wake_at <= ?1 AND j.attempt_number < j.max_attempts");
+
+pub(super) const CLAIMED: &str =
+    jobs_where!("j.status = 1 AND j.claimed_by = ?3 AND j.attempt_started_at = ?1");
 
 pub(super) const CLAIM: &str = "
     UPDATE jobs
-    SET status = 1, attempt_number = attempt_number + 1 - status, claimed_by = ?1, wake_at = ?3,
+    SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = ?3,
         started_at = coalesce(started_at, ?2), attempt_started_at = ?2, updated_at = ?2
     WHERE id IN (SELECT unhex(value) FROM json_each(?4))";
 
@@ -93,12 +106,25 @@ impl ClaimStore for SqliteStore {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        // A job that is named twice is claimed once.
-        let mut seen = HashSet::with_capacity(jobs.len());
-        let jobs: Vec<JobId> = jobs.iter().copied().filter(|job| seen.insert(*job)).collect();
-        let (claim, damage) = (*claim, self.damage.clone());
+        let (claim, jobs, damage) = (*claim, each_once(jobs), self.damage.clone());
         let claims = self.write_rows("claim", jobs.len(), move |connection| {
             Box::pin(take(connection, claim, jobs, damage))
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.vault.open_claims(claims, secrets))
+    }
+
+    /// Among the writes: behind a claim that is under way.
+    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (claim, jobs, damage) = (*claim, each_once(jobs), self.damage.clone());
+        let claims = self.write_rows("recall", jobs.len(), move |connection| {
+            Box::pin(async move {
+                let read = Found::read(connection, CLAIMED, claim, &jobs, &damage).await?;
+                read.claims(connection).await
+            })
         });
         let (claims, secrets) = claims.await?;
         Ok(self.vault.open_claims(claims, secrets))
@@ -175,7 +201,13 @@ impl ClaimStore for SqliteStore {
     }
 }
 
-/// A row of `CLAIMABLE`.
+/// A job that is named twice is claimed once.
+fn each_once(jobs: &[JobId]) -> Vec<JobId> {
+    let mut seen = HashSet::with_capacity(jobs.len());
+    jobs.iter().copied().filter(|job| seen.insert(*job)).collect()
+}
+
+/// A row of `CLAIMABLE` or `CLAIMED`.
 #[derive(Deserialize)]
 struct Claimable(usize, Hex, Hex, Hex, u8, u8, u8, DefinitionRow, Option<Vec<SecretRow>>);
 
@@ -189,27 +221,9 @@ pub(super) async fn take(
     jobs: Vec<JobId>,
     damage: Arc<Damage>,
 ) -> Outcome<(Claims, Secrets)> {
-    let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
-    let mut secrets = Secrets::new();
-    let mut parts = Halves::of(&jobs, READ_AT_ONCE);
-    while let Some(part) = parts.next() {
-        match claimable(connection, claim, part).await {
-            Ok(rows) => {
-                for (claimed, sealed) in rows {
-                    secrets.extend(sealed.map(|sealed| (claimed.job, sealed)));
-                    taken.push(claimed);
-                }
-            }
-            Err(fault) => {
-                if let Some((job, why)) = parts.halve(part, fault)? {
-                    damage.tell("job", job, &why);
-                    damaged.push(*job);
-                }
-            }
-        }
-    }
-    let all: Vec<JobId> = taken.iter().map(|claimed: &Claimed| claimed.job).collect();
-    let all: Vec<&JobId> = all.iter().chain(&damaged).collect();
+    let found = Found::read(connection, CLAIMABLE, claim, &jobs, &damage).await?;
+    let all: Vec<JobId> = found.taken.iter().map(|claimed| claimed.job).collect();
+    let all: Vec<&JobId> = all.iter().chain(&found.damaged).collect();
     if !all.is_empty() {
         sqlx::query(CLAIM)
             .bind(claim.executor)
@@ -219,19 +233,64 @@ pub(super) async fn take(
             .execute(&mut *connection)
             .await?;
     }
-    let mut unreadable = Vec::new();
-    for job in damaged {
-        unreadable.extend(attempt_of(connection, job).await?);
-    }
-    Ok((Claims { taken, unreadable }, secrets))
+    found.claims(connection).await
 }
 
-async fn claimable(
+/// Jobs that are, or are to be, claimed.
+struct Found {
+    taken: Vec<Claimed>,
+    damaged: Vec<JobId>,
+    secrets: Secrets,
+}
+
+impl Found {
+    /// Reads the jobs that `query` finds.
+    async fn read(
+        connection: &mut SqliteConnection,
+        query: &'static str,
+        claim: Claim,
+        jobs: &[JobId],
+        damage: &Damage,
+    ) -> Outcome<Self> {
+        let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
+        let mut secrets = Secrets::new();
+        let mut parts = Halves::of(jobs, READ_AT_ONCE);
+        while let Some(part) = parts.next() {
+            match rows(connection, query, claim, part).await {
+                Ok(rows) => {
+                    for (claimed, sealed) in rows {
+                        secrets.extend(sealed.map(|sealed| (claimed.job, sealed)));
+                        taken.push(claimed);
+                    }
+                }
+                Err(fault) => {
+                    if let Some((job, why)) = parts.halve(part, fault)? {
+                        damage.tell("job", job, &why);
+                        damaged.push(*job);
+                    }
+                }
+            }
+        }
+        Ok(Self { taken, damaged, secrets })
+    }
+
+    /// What claiming them has brought.
+    async fn claims(self, connection: &mut SqliteConnection) -> Outcome<(Claims, Secrets)> {
+        let mut unreadable = Vec::new();
+        for job in self.damaged {
+            unreadable.extend(attempt_of(connection, job).await?);
+        }
+        Ok((Claims { taken: self.taken, unreadable }, self.secrets))
+    }
+}
+
+async fn rows(
     connection: &mut SqliteConnection,
+    query: &'static str,
     claim: Claim,
     jobs: &[JobId],
 ) -> Outcome<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
-    let rows: String = sqlx::query_scalar(CLAIMABLE)
+    let rows: String = sqlx::query_scalar(query)
         .bind(claim.now)
         .bind(json_ids(jobs))
         .bind(claim.executor)

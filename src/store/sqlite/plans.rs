@@ -60,6 +60,7 @@ async fn batches_look_rows_up_by_their_key() {
         (fire::ADVANCE, 1),
         (fire::INSERT, 0),
         (claims::CLAIMABLE, 2),
+        (claims::CLAIMED, 2),
         (claims::CLAIM, 1),
         (claims::RENEW, 1),
         (ending::RUNNING, 2),

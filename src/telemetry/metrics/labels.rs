@@ -143,6 +143,8 @@ label! {
         Unavailable = "unavailable",
         /// It had no room.
         Full = "full",
+        /// It refused this replica: user, password, right, database or TLS.
+        Refused = "refused",
         /// It could not read its data.
         Corrupt = "corrupt",
         /// Its version or set-up does not fit.

@@ -166,7 +166,7 @@ pub struct Schedule {
 }
 
 /// A write that takes a leader.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// A life of a replica has raised a shard's epoch.
     Epoch { shard: i32, epoch: i64, life: String },

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::history::{Answer, What};
 use super::load::Users;
 use super::stores::{Store, To};
-use super::world::{AWAY, Plan, USUAL, World};
+use super::world::{A_MINUTE, AWAY, Plan, USUAL, World};
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::link::Mood;
 use crate::harness::postgres::{PostgresServer, Stop};
@@ -21,6 +21,10 @@ use crate::harness::wait::{live_for, until, within};
 const API_CONNECTIONS: i64 = 8;
 /// Of each replica: two commit what comes, one what has been set aside.
 const EXECUTORS_COMMITS: i64 = 3;
+/// What only the statements contain that fire and claim in one, that fire, and that claim.
+const FIRES_AND_CLAIMS: &str = "CROSS JOIN (SELECT ($13::uuid IS NOT NULL)";
+const FIRES: &str = "FROM placed AS p";
+const CLAIMS: &str = "attempt_number = attempt_number + 1";
 const OWN: Plan = Plan { own_store: true, ..USUAL };
 
 impl World {
@@ -62,24 +66,50 @@ async fn a_store_that_is_restarted_has_forgotten_nothing_that_was_answered() {
     world.holds().await;
 }
 
+impl World {
+    /// Each replica loses the answer to its next request that says this, so many times.
+    async fn lose_answers_to(&self, text: &'static str, times: usize) {
+        for _ in 0..times {
+            for replica in &self.replicas {
+                replica.links.store.lose_answer_to(text);
+            }
+            until("answers are lost", async || {
+                self.replicas.iter().all(|replica| !replica.links.store.is_to_lose()).then_some(())
+            })
+            .await;
+            self.minutes(0.4).await;
+        }
+    }
+}
+
 /// F31.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_whose_answers_are_lost_are_not_done_twice() {
     let mut world = World::start(USUAL).await;
     world.trouble();
-    for _ in 0..3 {
-        for replica in &world.replicas {
-            replica.links.store.lose_answer_to("COMMIT");
-        }
-        until("answers are lost", async || {
-            world.replicas.iter().all(|replica| !replica.links.store.is_to_lose()).then_some(())
-        })
-        .await;
-        world.minutes(0.4).await;
-    }
+    world.lose_answers_to("COMMIT", 3).await;
     world.healed();
     world.minutes(1.0).await;
     world.holds().await;
+}
+
+/// F31, of statements that are their own transactions: those that fire, with and without a claim, and
+/// those that claim. What was fired is not fired again, and what was claimed costs no attempt.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn firings_and_claims_whose_answers_are_lost_cost_no_attempt() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.trouble();
+    for text in [FIRES_AND_CLAIMS, FIRES, CLAIMS] {
+        world.lose_answers_to(text, 2).await;
+    }
+    world.healed();
+    world.calm = true;
+    world.minutes(1.0).await;
+    let history = world.holds().await;
+    let attempts = history.jobs.iter().flat_map(|job| &job.attempts);
+    let lost = attempts.filter(|attempt| attempt.error.as_deref() == Some("WORKER_LOST"));
+    assert_eq!(lost.count(), 0);
 }
 
 /// Keeps a schedule's rows for itself until it is rolled back.
@@ -289,6 +319,21 @@ async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     world.trouble();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
     live_for(AWAY).await;
+    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
+    world.healed();
+    world.all_ready(Duration::from_secs(15)).await;
+    world.minutes(1.5).await;
+    world.holds().await;
+}
+
+/// F34, for as long as the catalogue says, with claims as long as usual.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_silent_for_a_minute_is_used_again_when_it_speaks() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.trouble();
+    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
+    live_for(A_MINUTE).await;
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
     world.healed();
     world.all_ready(Duration::from_secs(15)).await;

@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 use super::history::Written;
 use super::stores::LEASE;
 use super::world::{Plan, REPLACED, USUAL, World};
-use crate::harness::wait::{live_for, until};
+use crate::harness::wait::{live_for, until, within};
 
 impl World {
     async fn epochs(&self) -> Vec<Written> {
@@ -40,7 +40,7 @@ async fn leaders_killed_at_any_time_are_replaced() {
 async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED);
-    for point in [Point::BeforeFire, Point::AfterFire, Point::AfterPush] {
+    for point in [Point::BeforeFire, Point::AfterFire, Point::AfterStart, Point::AfterPush] {
         let leader = world.leader_of(0).await;
         world.trouble();
         world.replicas[leader].at(point, "die");
@@ -108,6 +108,19 @@ async fn make_a_job_that_is_due(lock: &mut PgConnection) {
     .expect("made");
 }
 
+impl World {
+    /// Waits until a replica that has slept does not think any more that it leads what others lead.
+    async fn steps_down(&self, place: usize) {
+        within(Duration::from_secs(2), "it is a follower", async || {
+            let own = self.replicas[place].process().shards().await?;
+            let leaders = self.leaders().await;
+            let is_others = |shard: &i32| leaders.contains(&(*shard, place));
+            own.iter().all(is_others).then_some(())
+        })
+        .await;
+    }
+}
+
 /// F05.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
@@ -123,6 +136,7 @@ async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
         live_for(LEASE + Duration::from_secs(5)).await;
         world.led_without(leader).await;
         world.replicas[leader].resume();
+        world.steps_down(leader).await;
         world.replicas[leader].ready().await;
         world.healed();
         world.minutes(0.7).await;
@@ -155,6 +169,10 @@ impl World {
         self.replicas[stale].resume();
         // The stale leader comes back and does what it was about to do.
         live_for(Duration::from_secs(2)).await;
+        if self.plan.defect.is_none() {
+            let process = self.replicas[stale].process();
+            assert!(process.counter("punctual_fenced_writes_total").await > 0, "it has tried");
+        }
         others.iter().for_each(|place| self.replicas[*place].resume());
         for place in others {
             self.replicas[place].at_no_point();
@@ -198,7 +216,7 @@ async fn a_leader_that_slept_between_check_and_write_is_fenced() {
 async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
-    let before = world.leaders().await;
+    let before = (world.leaders().await, world.epochs().await);
     world.trouble();
     for _ in 0..3 {
         world.replicas[leader].pause();
@@ -207,7 +225,8 @@ async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
         world.minutes(0.5).await;
     }
     world.healed();
-    assert_eq!(world.leaders().await, before, "nobody else has led: {:?}", world.epochs().await);
+    let after = (world.leaders().await, world.epochs().await);
+    assert_eq!(after, before, "nobody else has led, and it has not begun anew");
     world.holds().await;
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::cmd;
 
 use super::stores::To;
-use super::world::{AWAY, USUAL, World};
+use super::world::{A_MINUTE, Plan, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::live_for;
 
@@ -21,6 +21,9 @@ impl World {
 async fn a_queue_that_is_wiped_is_filled_again() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_secs(10));
+    // Many more that are waiting: each ticks once or twice meanwhile.
+    let waiting = super::load::kinds(&world.users, &world.target.url(""), 400, 3);
+    world.users.create(0, 3, waiting).await;
     world.part_of_minute(0.5).await;
     let _: () = world.stores.redis.run(&cmd("FLUSHALL")).await;
     world.minutes(1.2).await;
@@ -49,10 +52,11 @@ async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() 
 /// F23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_queue_users_are_served_and_ticks_wait() {
-    let mut world = World::start(USUAL).await;
-    world.fires_on(AWAY + Duration::from_secs(10));
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.fires_on(A_MINUTE + Duration::from_secs(10));
     world.stores.redis.kill();
-    live_for(AWAY).await;
+    live_for(A_MINUTE).await;
     world.stores.redis.restart().await;
     world.minutes(2.0).await;
     world.holds().await;

@@ -27,6 +27,9 @@ const AFTERMATH: Duration = Duration::from_secs(10);
 /// minute would with the usual ones.
 pub const AWAY: Duration = Duration::from_secs(12);
 
+/// How long a server is away where it is as the catalogue of faults says.
+pub const A_MINUTE: Duration = Duration::from_secs(60);
+
 /// How late ticks may be fired after a leader has gone without a word.
 pub const REPLACED: Duration = LEASE.saturating_add(Duration::from_secs(2));
 

@@ -28,6 +28,8 @@ pub struct Reply {
     pub status: u16,
     /// `null` if it is not JSON.
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
 }
 
 impl Reply {
@@ -188,5 +190,6 @@ fn read(bytes: &[u8]) -> Option<Reply> {
     if body.len() < length {
         return None;
     }
-    Some(Reply { status, body: serde_json::from_slice(body).unwrap_or_default() })
+    let text = String::from_utf8_lossy(body).into_owned();
+    Some(Reply { status, body: serde_json::from_slice(body).unwrap_or_default(), text })
 }

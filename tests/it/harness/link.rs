@@ -1,5 +1,6 @@
 //! A line to a server that a test cuts, slows down or lets fall silent.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl Link {
         self.mood.send_replace(mood);
     }
 
-    /// The answer to the next request that contains a text is lost, and its connection with it.
+    /// The answer to the next request that contains a text, or runs what was prepared with it, is lost,
+    /// and its connection with it.
     pub fn lose_answer_to(&self, text: &'static str) {
         *self.fatal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
@@ -84,9 +86,17 @@ async fn accept(
             let (from_server, to_server) = server.into_split();
             let lost = Arc::new(AtomicBool::new(false));
             let (fatal, heard) = (Some(fatal), mood.clone());
-            let requests =
-                Way { from: from_client, to: to_server, mood: heard, fatal, lost: lost.clone() };
-            let answers = Way { from: from_server, to: to_client, mood, fatal: None, lost };
+            let prepared = HashMap::new();
+            let requests = Way {
+                from: from_client,
+                to: to_server,
+                mood: heard,
+                fatal,
+                lost: lost.clone(),
+                prepared: prepared.clone(),
+            };
+            let answers =
+                Way { from: from_server, to: to_client, mood, fatal: None, lost, prepared };
             tokio::select! {
                 () = requests.pass() => {}
                 () = answers.pass() => {}
@@ -103,6 +113,8 @@ struct Way {
     fatal: Option<Arc<Mutex<Option<&'static str>>>>,
     /// Set when answers shall be heard no more.
     lost: Arc<AtomicBool>,
+    /// PostgreSQL's prepared statements by their names.
+    prepared: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Way {
@@ -144,11 +156,23 @@ impl Way {
         }
     }
 
-    fn is_fatal(&self, part: &[u8]) -> bool {
+    fn is_fatal(&mut self, part: &[u8]) -> bool {
         let Some(fatal) = &self.fatal else { return false };
+        // The messages Parse and Bind: a type, a length, names that end with a zero.
+        let mut names = part.get(5..).unwrap_or_default().split(|byte| *byte == 0);
+        let said = match part.first() {
+            Some(b'P') => {
+                let (name, text) = (names.next().unwrap_or_default(), names.next());
+                self.prepared.insert(name.to_owned(), text.unwrap_or_default().to_owned());
+                return false;
+            }
+            Some(b'B') => names.nth(1).and_then(|name| self.prepared.get(name)).map(Vec::as_slice),
+            _ => Some(part),
+        };
         let mut fatal = fatal.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = fatal
-            .is_some_and(|text| part.windows(text.len()).any(|window| window == text.as_bytes()));
+        let found = fatal.zip(said).is_some_and(|(text, said)| {
+            said.windows(text.len()).any(|window| window == text.as_bytes())
+        });
         if found {
             *fatal = None;
         }

@@ -1,12 +1,15 @@
 //! A PostgreSQL server that a test has for itself, to restart and to kill.
 
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tempfile::TempDir;
 
+use super::certificates::Authority;
 use super::servers::{Process, free_port};
 use super::wait::until;
 
@@ -23,16 +26,40 @@ pub enum Stop {
 pub struct PostgresServer {
     pub port: u16,
     folder: TempDir,
+    /// Settings over the usual ones.
+    settings: Vec<String>,
     process: Option<Process>,
 }
 
 impl PostgresServer {
     /// One with an empty database, which is called `postgres`.
     pub async fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut server = Self { port: free_port(), folder, process: None };
-        server.make_cluster();
+        let mut server = Self::prepare();
         server.launch().await;
+        server
+    }
+
+    /// The same, which speaks TLS with a certificate for this machine's address; and the file of the
+    /// authority that vouches for it.
+    pub async fn start_with_tls(authority: &Authority) -> (Self, PathBuf) {
+        let mut server = Self::prepare();
+        let files = authority.server_files(&["127.0.0.1"], server.folder.path());
+        std::fs::set_permissions(&files.key, Permissions::from_mode(0o600)).expect("changed");
+        give_to_postgres(&files.key);
+        let set = |name: &str, path: &Path| format!("{name}={}", path.display());
+        server.settings = vec![
+            "ssl=on".to_owned(),
+            set("ssl_cert_file", &files.certificate),
+            set("ssl_key_file", &files.key),
+        ];
+        server.launch().await;
+        (server, files.authority)
+    }
+
+    fn prepare() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = Self { port: free_port(), folder, settings: Vec::new(), process: None };
+        server.make_cluster();
         server
     }
 
@@ -56,10 +83,7 @@ impl PostgresServer {
     }
 
     fn make_cluster(&self) {
-        if is_root() {
-            let owner = Command::new("chown").arg("postgres").arg(self.folder.path()).status();
-            assert!(owner.expect("chown runs").success());
-        }
+        give_to_postgres(self.folder.path());
         let mut initdb = Self::program("initdb");
         initdb.arg("--pgdata").arg(self.data()).args(["--username", "punctual"]);
         initdb.args(["--encoding", "UTF8", "--no-locale", "--auth", "trust", "--no-sync"]);
@@ -72,6 +96,7 @@ impl PostgresServer {
         command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string(), "-k", ""]);
         command.args(["-h", "127.0.0.1", "-c", "max_connections=200"]);
         command.args(["-c", "max_locks_per_transaction=256", "-c", "shared_buffers=64MB"]);
+        command.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         self.process = Some(Process::start(command, &self.folder));
         until("PostgreSQL answers", async || {
             let mut connection = self.options().connect().await.ok()?;
@@ -104,6 +129,14 @@ impl PostgresServer {
     /// A connection of somebody else.
     pub async fn beside(&self) -> PgConnection {
         self.options().connect().await.expect("it answers")
+    }
+}
+
+/// The server runs as another user if this one is root.
+fn give_to_postgres(path: &Path) {
+    if is_root() {
+        let given = Command::new("chown").arg("postgres").arg(path).status();
+        assert!(given.expect("chown runs").success());
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::client::ApiClient;
+use super::client::{ApiClient, Reply};
 use super::wait::{until, within};
 
 /// How long starting may take on a machine that is busy with other tests.
@@ -197,11 +197,27 @@ impl Server {
         self.public
     }
 
-    /// A look at its operations listener, once it has one.
+    /// The shards that it says it leads, if it answers.
+    pub async fn shards(&self) -> Option<Vec<i32>> {
+        let reply = self.look("/readyz").await?;
+        let shards = reply.body["shards"].as_array()?;
+        shards.iter().map(|shard| i32::try_from(shard.as_i64()?).ok()).collect()
+    }
+
+    /// What a counter without labels of it stands at; 0 if it has not begun to count.
+    pub async fn counter(&self, name: &str) -> u64 {
+        let metrics = self.look("/metrics").await.expect("an answer").text;
+        let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        values.map(|value| value.parse::<u64>().expect("a number")).sum()
+    }
+
+    /// The status of its operations listener's answer, once it has one.
     pub async fn operations(&self, path: &str) -> Option<u16> {
-        let address = self.operations?;
-        let reply = ApiClient::new(address, "").call("GET", path, None).await;
-        reply.ok().map(|reply| reply.status)
+        self.look(path).await.map(|reply| reply.status)
+    }
+
+    async fn look(&self, path: &str) -> Option<Reply> {
+        ApiClient::new(self.operations?, "").call("GET", path, None).await.ok()
     }
 
     /// Its process id.

@@ -6,6 +6,7 @@ mod deletion;
 mod exporting;
 mod idempotency;
 mod leaks;
+mod mending;
 mod moving;
 mod overview;
 mod refusals;

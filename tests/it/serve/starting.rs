@@ -8,6 +8,7 @@ use super::relay::Relay;
 use super::world::World;
 use crate::harness::database::run;
 use crate::harness::servers::{PASSWORD, RedisServer, shared};
+use crate::harness::wait::until;
 
 /// The host and port in a URL of one host, and the URL with another port.
 fn parts(url: &str) -> (String, impl Fn(u16) -> String + use<>) {
@@ -34,7 +35,8 @@ async fn servers_may_come_later_in_any_order() {
 
     let mut replica = world.start(&[]).await;
     replica.says("waiting for the store (store.url)").await;
-    assert_eq!(replica.ask("/readyz").await.body, json!({ "status": "starting" }));
+    let said = json!({ "status": "starting", "waitingFor": ["store"], "store": "unavailable" });
+    until("it says so", async || (replica.ask("/readyz").await.body == said).then_some(())).await;
     assert_eq!(replica.ask("/readyz").await.status, 503);
     postgres.open().await;
     replica.waits_for(&json!(["queue", "cluster"])).await;

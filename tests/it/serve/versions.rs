@@ -1,14 +1,18 @@
 //! Two versions side by side (F39): a newer one has migrated the store, an older one goes on; or the
 //! newer one waits until the older one is gone.
 
+use std::time::Duration;
+
 use serde_json::json;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
 use super::world::World;
+use crate::cluster::lapse::Lapse;
 use crate::harness::database::run;
 use crate::harness::process::complaint;
 use crate::harness::recorder::Recorder;
+use crate::harness::wait::within;
 
 /// A migration of a release to come: it only adds, so `min_compatible` stays.
 const EXPANDING: &str = "
@@ -28,19 +32,46 @@ const EXPANDING: &str = "
     INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
     VALUES (9999, 'later', TRUE, '', 0);";
 
+/// Waits until a tick of each of the three schedules has run that is not due yet.
+async fn all_tick(world: &World) {
+    let mut beside = world.beside().await;
+    let last = "SELECT coalesce(max(id::text), '') FROM jobs WHERE trigger IN (0, 2)";
+    let last: String = sqlx::query_scalar(last).fetch_one(&mut beside).await.expect("read");
+    within(Duration::from_secs(30), "all tick", async || {
+        let ticked: i64 = sqlx::query_scalar(
+            "SELECT count(DISTINCT schedule_id) FROM jobs
+             WHERE trigger IN (0, 2) AND status = 2 AND id::text > $1",
+        )
+        .bind(&last)
+        .fetch_one(&mut beside)
+        .await
+        .expect("counted");
+        (ticked == 3).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     let target = Recorder::start().await;
-    let world = World::new(&[]).await;
+    let clock = Lapse::begin(12).variable(None);
+    let mut world = World::new(&[]).await;
     let key = world.key();
+    world.set("PUNCTUAL_TEST_CLOCK", clock);
     let old = world.replica(&[]).await;
     let api = old.client(&key);
+    for policy in ["allow", "skip", "queue_one"] {
+        let fields = json!({ "cronExpression": "* * * * *", "overlapPolicy": policy });
+        api.create(&target.url("/ok"), fields).await;
+    }
+    all_tick(&world).await;
     let schedule = api.create(&target.url("/seq/500,200"), json!({ "maxRetries": 2 })).await;
     // So that all of its statements are prepared.
     let warm = api.trigger(&schedule).await;
     api.finished(&warm).await;
     api.get("/v1/schedules").await.data();
     run(&mut world.beside().await, EXPANDING).await;
+    all_tick(&world).await;
 
     let path = format!("/v1/schedules/{schedule}");
     assert_eq!(api.get(&path).await.status, 200);
@@ -61,12 +92,14 @@ async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     let beside = another.client(&key);
     let job = beside.trigger(&schedule).await;
     assert_eq!(beside.finished(&job).await["status"], "SUCCESS");
+    all_tick(&world).await;
 
     // Once something was taken away, nobody of that release starts; who runs goes on.
     run(&mut world.beside().await, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'")
         .await;
-    let said = world.refusal(&[]).await;
-    assert!(said.contains("use a newer punctual"), "{said}");
+    let mut late = world.start(&[]).await;
+    late.says("use a newer punctual").await;
+    late.waits_for(&json!(["store"])).await;
     assert_eq!(api.get("/v1/schedules").await.status, 200);
 }
 

@@ -76,12 +76,13 @@ impl World {
         self.run(&["key", "create", "--account", "first"])
     }
 
-    /// What `serve` complains about with these settings over those of the cluster.
-    pub async fn refusal(&self, settings: &[(&str, &str)]) -> String {
+    /// What `serve` complains about, ending with this status, with these settings over those of the
+    /// cluster.
+    pub async fn refusal(&self, expected: i32, settings: &[(&str, &str)]) -> String {
         let mut command = self.command(&["serve"]);
         command.envs(settings.iter().copied());
         let (status, said) = complaint(command).await;
-        assert!(matches!(status, Some(1 | 2)), "{status:?}: {said}");
+        assert_eq!(status, Some(expected), "{said}");
         assert!(said.contains("error: "), "{said}");
         said
     }

@@ -152,6 +152,17 @@ fn what_is_off_must_not_tick_and_what_is_on_must() {
         history.calls.push(switch(false, 90_000));
         history.calls.push(switch(true, 150_000));
     });
+    found(&["I2"], |history| {
+        history.calls.push(switch(false, 90_000));
+        history.calls.push(switch(true, 150_000));
+        // Of a tick while it was off, made when it was on again.
+        let late = &mut history.jobs[1];
+        (late.created, late.started) = (151_000, Some(151_010));
+        (late.completed, late.updated) = (Some(151_030), 151_031);
+        let id = late.id.clone();
+        let hit = history.hits.iter_mut().find(|hit| hit.job == id).expect("sent");
+        hit.at = 151_020;
+    });
     found(&[], |history| {
         history.calls.push(switch(false, 90_000));
         history.calls.push(switch(true, 150_000));

@@ -149,6 +149,9 @@ pub fn no_tick_is_doubled(history: &History) -> Vec<Violation> {
             if segments.iter().any(|s| s.minutes == 0 && within(&s, job.created)) {
                 found.push(violation("I2", format!("{} was made of a tick while off", job.id)));
             }
+            if segments.iter().any(|s| s.minutes == 0 && within(&s, job.tick)) {
+                found.push(violation("I2", format!("{} is of a tick that fell while off", job.id)));
+            }
             let stray = |s: &Segment| {
                 s.minutes > 0 && within(&s, job.tick) && job.tick % (s.minutes * MINUTE) != 0
             };

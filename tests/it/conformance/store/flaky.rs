@@ -4,7 +4,7 @@
 //! something of a given id says that it is there, and what asks for a given state says that it is no
 //! longer so: then the caller knows, or reads, that the first call took place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -115,26 +115,12 @@ fn fired(lost: Fired, again: Fired) -> Fired {
     }
 }
 
-/// What was claimed is in the answer again, and is the same.
+/// What two calls have claimed: nothing twice.
 fn claimed(lost: Claims, again: Claims) -> Claims {
     Claims {
-        taken: the_same(lost.taken, again.taken, |claimed| claimed.job),
-        unreadable: the_same(lost.unreadable, again.unreadable, |claimed| claimed.job),
+        taken: each_once(lost.taken, again.taken, |claimed| claimed.job),
+        unreadable: each_once(lost.unreadable, again.unreadable, |claimed| claimed.job),
     }
-}
-
-/// What two calls have said: of the same things the same.
-fn the_same<T: PartialEq, K: Ord>(first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -> Vec<T> {
-    let mut known: BTreeMap<K, T> = first.into_iter().map(|one| (of(&one), one)).collect();
-    let mut all: Vec<T> = Vec::new();
-    for one in then {
-        let lost = known.remove(&of(&one));
-        assert!(lost.is_none_or(|lost| lost == one), "something else was said of the same");
-        all.push(one);
-    }
-    // Somebody else was just looking at these.
-    all.extend(known.into_values());
-    all
 }
 
 /// Tickets are not told again: `late` finds them.
@@ -259,6 +245,7 @@ flaky! { FiringStore:
 flaky! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims
         => |lost, again| both(lost, again, claimed);
+    fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn aborts(&self) -> Aborts;
     fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed

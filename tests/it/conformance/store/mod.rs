@@ -192,8 +192,8 @@ macro_rules! every_case {
             starting {
                 what_is_fired_is_claimed,
                 nobody_else_gets_what_was_started,
-                a_repeated_claim_brings_the_same,
-                a_lost_answer_is_told_by_its_claim,
+                a_claim_is_recalled_and_takes_nothing_more,
+                a_lost_answer_is_recalled,
                 starting_again_changes_nothing,
                 an_older_epoch_starts_nothing,
                 each_job_of_a_mixed_batch_starts_or_has_a_ticket,

@@ -235,7 +235,7 @@ pub async fn a_missing_or_wrong_key_is_refused(
     for (store, says) in [(missing, "which is missing"), (wrong, "another key of the id \"test\"")]
     {
         let error = store.use_keys(&[]).await.expect_err(says);
-        assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+        assert_eq!(error.kind(), StoreErrorKind::WrongKeys);
         let said = error.to_string();
         assert!(said.contains(says) && said.contains("secrets.keys_file"), "{said}");
         let schedule = store.schedule(w.account, id).await.expect("read").expect("a schedule");
@@ -253,7 +253,7 @@ pub async fn a_missing_or_wrong_key_is_refused(
     others.use_keys(&proof).await.expect("known");
     proof[0].id = "far".into();
     let error = others.use_keys(&proof).await.expect_err("another one");
-    assert_eq!(error.kind(), StoreErrorKind::Incompatible);
+    assert_eq!(error.kind(), StoreErrorKind::WrongKeys);
 }
 
 /// Replicas that are started for the first time, each with a key of its own: one begins.
@@ -273,7 +273,7 @@ pub async fn of_different_first_keys_one_is_taken(
     for begin in begins {
         match begin.await {
             Ok(()) => begun += 1,
-            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}"),
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::WrongKeys, "{error}"),
         }
     }
     assert_eq!(begun, 1);

@@ -60,29 +60,39 @@ pub async fn nobody_else_gets_what_was_started(w: &World) {
     }
 }
 
-pub async fn a_repeated_claim_brings_the_same(w: &World) {
+pub async fn a_claim_is_recalled_and_takes_nothing_more(w: &World) {
     let id = w.schedule().await;
     let (job, new) = (w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await);
     let claim = w.claim_at(soon(minute(1)));
+    let recall = async |claim: &Claim| w.store.recall(claim, &[new, job]).await.expect("recall");
+    assert_eq!(recall(&claim).await, Claims::default(), "nothing was claimed");
     let first = w.store.claim(&claim, &[job]).await.expect("claim");
     assert_eq!(jobs(&first), [job]);
-    let again = w.store.claim(&claim, &[job, new]).await.expect("claim");
-    let of_job = again.taken.iter().find(|claimed| claimed.job == job);
-    assert_eq!(of_job, first.taken.first(), "no attempt is lost with the answer");
-    assert_eq!(again.taken.len(), 2, "what is new is claimed beside it");
+    assert_eq!(recall(&claim).await, first, "no attempt is lost with the answer");
+    assert_eq!(recall(&claim).await, first, "it can be asked again");
+    assert_eq!(w.store.recall(&claim, &[]).await.expect("recall"), Claims::default());
     assert_eq!(w.job(job).await.attempt_number, 1);
+    assert_eq!(w.job(new).await.status, JobStatus::Pending, "what is new is left alone");
+    let other = Claim { executor: ExecutorId(7), ..claim };
+    let later = Claim { now: claim.now.plus(Duration::from_millis(1)), ..claim };
+    for claim in [other, later] {
+        assert_eq!(recall(&claim).await, Claims::default(), "it is another one's");
+    }
+    assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
     w.commit(soon(minute(1)), &[w.completion(&first.taken[0], None, End::Succeeded)]).await;
-    assert_eq!(jobs(&w.store.claim(&claim, &[job, new]).await.expect("claim")), [new], "it ended");
+    assert_eq!(recall(&claim).await, Claims::default(), "it ended");
 }
 
-pub async fn a_lost_answer_is_told_by_its_claim(w: &World) {
-    let ids = [w.schedule().await, w.schedule().await];
+pub async fn a_lost_answer_is_recalled(w: &World) {
+    let signed = Definition { sign_requests: true, ..definition() };
+    let ids =
+        [w.schedule().await, w.schedule_with(|new| new.version = w.new_version(signed)).await];
     let claim = w.claim_at(soon(minute(1)));
     let (_, claims) = start(w, &claim, &ids).await;
     let mut made = ids.map(|id| JobId::of_tick(id, minute(1)));
     made.sort_unstable();
     assert_eq!(jobs(&claims), made);
-    let again = w.store.claim(&claim, &made).await.expect("claim");
+    let again = w.store.recall(&claim, &made).await.expect("recall");
     assert_eq!(jobs(&again), made);
     assert!(again.taken.iter().all(|claimed| claims.taken.contains(claimed)), "{again:?}");
 }

@@ -133,9 +133,10 @@ async fn a_wrong_address_is_named_without_its_password() {
     ] {
         assert!(!format!("{settings:?}").contains("postgres://"));
         let store = PostgresStore::open(&settings, &sealer()).expect("open");
+        assert!(store.ping().await.expect_err("it cannot be used").is_void());
         for failed in [store.ping().await, store.migrate().await] {
             let error = failed.expect_err("it cannot be used");
-            assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}");
+            assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
             let text = format!("{error} {error:?}");
             assert!(text.contains(said) && !text.contains("hidden"), "{text}");
         }
@@ -158,12 +159,14 @@ async fn a_password_file_is_read_again_when_the_server_refuses_it() {
     let settings = Settings { password_file: Some(path.clone()), ..Settings::new(url) };
     let store = PostgresStore::open(&settings, &sealer()).expect("open");
     let error = store.ping().await.expect_err("the wrong password");
-    assert_eq!(error.kind(), StoreErrorKind::Incompatible, "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     std::fs::write(&path, format!("{password}\n")).expect("write");
     store.ping().await.expect_err("this one finds out");
     store.ping().await.expect("and reads the file again");
     let missing = Settings { password_file: Some(folder.path().join("none")), ..settings };
-    let error = PostgresStore::open(&missing, &sealer()).err().expect("there is no file");
+    let store = PostgresStore::open(&missing, &sealer()).expect("it may come");
+    let error = store.ping().await.expect_err("there is no file");
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     assert!(error.to_string().contains("none"), "{error}");
 }
 
@@ -193,7 +196,7 @@ async fn callers_that_go_away_spoil_no_connection() {
     for number in 0..200_u32 {
         let polls = usize::try_from(w.random.bits() % 60).expect("small");
         let write = w.write(minute(1));
-        match number % 6 {
+        match number % 9 {
             0 => abandon(polls, w.store.create_schedules(&write, &[w.new_schedule()], None)).await,
             1 => abandon(polls, w.store.schedules(w.account, &every_schedule())).await,
             2 => abandon(polls, w.store.jobs(w.account, &every_job())).await,
@@ -203,6 +206,22 @@ async fn callers_that_go_away_spoil_no_connection() {
                 abandon(polls, w.store.fire(w.fence, now, &[firing])).await;
             }
             4 => abandon(polls, w.store.late(minute(9), None, 10)).await,
+            5 => {
+                let firing = w.firing(id).await;
+                let claim = w.claim_at(soon(firing.tick));
+                abandon(polls, w.store.fire_and_claim(w.fence, &claim, &[firing])).await;
+            }
+            6 => {
+                let job = w.manual_job(id, minute(1)).await;
+                abandon(polls, w.store.claim(&w.claim_at(minute(1)), &[job])).await;
+            }
+            7 => {
+                let job = w.manual_job(id, minute(1)).await;
+                let claimed = w.claim(minute(1), &[job]).await;
+                let ends = claimed.iter().map(|one| w.completion(one, None, End::Succeeded));
+                let ends: Vec<_> = ends.collect();
+                abandon(polls, w.store.commit(minute(1), &ends, Locked::Awaited)).await;
+            }
             _ => {
                 let missing = ScheduleId::new(minute(0), 1);
                 abandon(polls, w.store.delete_schedule(&write, missing)).await;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
-use punctual::store::{Cancelled, Change, Changed, End, Fired, Locked, StoreErrorKind};
+use punctual::store::{Cancelled, Change, Changed, End, Fired, Firing, Locked, StoreErrorKind};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
-use super::super::world::{World, every_job, minute, soon};
+use super::super::world::{SHARD, World, every_job, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
 
@@ -33,27 +33,57 @@ async fn until_one_waits(beside: &mut PgConnection) {
     timeout(Duration::from_secs(10), asked).await.expect("a session waits");
 }
 
-/// Fires a schedule's next tick in a task, while `holder` is in a transaction.
-async fn fire_beside(w: &World, firing: punctual::store::Firing) -> impl Future<Output = Fired> {
-    let (store, fence) = (w.store.clone(), w.fence);
-    w.spawn(async move { store.fire(fence, soon(firing.tick), &[firing]).await.expect("fire") })
+/// How a leader fires: alone, or beside an executor that begins what it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Fire,
+    Start,
+}
+
+/// Both ways, for both statements.
+const FIRINGS: [(Way, OverlapPolicy); 4] = [
+    (Way::Fire, OverlapPolicy::Allow),
+    (Way::Fire, OverlapPolicy::QueueOne),
+    (Way::Start, OverlapPolicy::Allow),
+    (Way::Start, OverlapPolicy::QueueOne),
+];
+
+/// Fires a schedule's next tick in a task, while `holder` is in a transaction. Returns what was fired,
+/// and how many of the jobs were claimed.
+async fn fire_beside(w: &World, way: Way, firing: Firing) -> impl Future<Output = (Fired, usize)> {
+    let (store, fence, claim) = (w.store.clone(), w.fence, w.claim_at(soon(firing.tick)));
+    w.spawn(async move {
+        let firings = [firing];
+        let fired = match way {
+            Way::Fire => store.fire(fence, claim.now, &firings).await.map(|fired| (fired, 0)),
+            Way::Start => store
+                .fire_and_claim(fence, &claim, &firings)
+                .await
+                .map(|(fired, claims)| (fired, claims.taken.len())),
+        };
+        fired.expect("fire")
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_raised_epoch_stops_a_statement_that_began_before_it() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let id = w.schedule().await;
-    let firing = w.firing(id).await;
     let (mut newer, mut beside) = (database.beside().await, database.beside().await);
-    let mut raised = newer.begin().await.expect("begin");
-    run(&mut raised, "UPDATE shards SET epoch = epoch + 1 WHERE shard = 0").await;
-    let fired = fire_beside(&w, firing).await;
-    until_one_waits(&mut beside).await;
-    raised.commit().await.expect("commit");
-    assert_eq!(fired.await, Fired::Fenced);
-    assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
-    assert!(w.listed(&every_job()).await.is_empty());
+    for (way, policy) in FIRINGS {
+        let id = w.schedule_with(|new| new.overlap_policy = policy).await;
+        let firing = w.firing(id).await;
+        let mut raised = newer.begin().await.expect("begin");
+        run(&mut raised, "UPDATE shards SET epoch = epoch + 1 WHERE shard = 0").await;
+        let fired = fire_beside(&w, way, firing).await;
+        until_one_waits(&mut beside).await;
+        raised.commit().await.expect("commit");
+        assert_eq!(fired.await, (Fired::Fenced, 0), "{way:?} {policy:?}");
+        assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
+        assert!(w.listed(&every_job()).await.is_empty());
+        // For the next one.
+        run(&mut beside, "UPDATE shards SET epoch = epoch - 1 WHERE shard = 0").await;
+    }
 }
 
 /// A suspension of the world's account that has not been committed, by another session.
@@ -66,16 +96,16 @@ async fn a_suspension_stops_a_statement_that_began_before_it() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let (mut operator, mut beside) = (database.beside().await, database.beside().await);
-    for policy in [OverlapPolicy::Allow, OverlapPolicy::QueueOne] {
+    for (way, policy) in FIRINGS {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
         let firing = w.firing(id).await;
         let mut suspended = operator.begin().await.expect("begin");
         run(&mut suspended, SUSPEND).await;
-        let fired = fire_beside(&w, firing).await;
+        let fired = fire_beside(&w, way, firing).await;
         until_one_waits(&mut beside).await;
         suspended.commit().await.expect("commit");
-        let Fired::Done { tickets, busy, .. } = fired.await else { panic!("fenced") };
-        assert_eq!((tickets, busy), (vec![], vec![id]));
+        let (Fired::Done { tickets, busy, .. }, claimed) = fired.await else { panic!("fenced") };
+        assert_eq!((tickets, claimed, busy), (vec![], 0, vec![id]), "{way:?} {policy:?}");
         assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
         assert!(w.listed(&every_job()).await.is_empty());
         run(&mut operator, "UPDATE accounts SET suspended_at = NULL").await;
@@ -157,27 +187,32 @@ async fn a_leader_that_hangs_keeps_no_account_and_no_other_shard() {
 async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let id = w.schedule().await;
-    // Finding that a job's day is missing would end the statement.
-    w.manual_job(id, minute(0)).await;
-    let firing = w.firing(id).await;
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
-    // The statement has its fence and waits to see whether the job is made already.
-    let mut held = holder.begin().await.expect("begin");
-    let made = sqlx::types::Uuid::from_bytes(firing.jobs[0].id.to_bytes());
-    let columns = "account_id, schedule_id, version_id, created_at, updated_at, shard, status,
-                   trigger, max_attempts";
-    let make = format!("INSERT INTO jobs (id, {columns}) SELECT '{made}', {columns} FROM jobs");
-    run(&mut held, &make).await;
-    let fired = fire_beside(&w, firing).await;
-    until_one_waits(&mut beside).await;
-    let store = w.store.clone();
-    let raised =
-        w.spawn(async move { store.raise_epoch(super::super::world::SHARD, "r", minute(1)).await });
-    held.rollback().await.expect("roll back");
-    let fired = fired.await;
-    assert!(matches!(fired, Fired::Done { ref tickets, .. } if tickets.len() == 1), "{fired:?}");
-    assert!(raised.await.expect("raise") > w.fence.epoch);
+    for (way, policy) in FIRINGS {
+        let id = w.schedule_with(|new| new.overlap_policy = policy).await;
+        // Finding that a job's day is missing would end the statement.
+        w.manual_job(id, minute(0)).await;
+        let firing = w.firing(id).await;
+        // The statement has its fence and waits to see whether the job is made already.
+        let mut held = holder.begin().await.expect("begin");
+        let made = sqlx::types::Uuid::from_bytes(firing.jobs[0].id.to_bytes());
+        let columns = "account_id, schedule_id, version_id, created_at, updated_at, shard, status,
+                       trigger, max_attempts";
+        let make = format!(
+            "INSERT INTO jobs (id, {columns}) SELECT '{made}', {columns} FROM jobs LIMIT 1"
+        );
+        run(&mut held, &make).await;
+        let fired = fire_beside(&w, way, firing).await;
+        until_one_waits(&mut beside).await;
+        let store = w.store.clone();
+        let raised = w.spawn(async move { store.raise_epoch(SHARD, "r", minute(1)).await });
+        held.rollback().await.expect("roll back");
+        let (Fired::Done { tickets, .. }, claimed) = fired.await else { panic!("fenced") };
+        assert_eq!(tickets.len() + claimed, 1, "{way:?} {policy:?}");
+        assert!(raised.await.expect("raise") > w.fence.epoch);
+        let back = format!("UPDATE shards SET epoch = {} WHERE shard = 0", w.fence.epoch.0);
+        run(&mut beside, &back).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,11 +231,11 @@ async fn a_row_that_is_being_changed_is_passed_over_and_then_taken_as_it_is() {
         let mut other = database.beside().await;
         let mut changed = other.begin().await.expect("begin");
         run(&mut changed, change).await;
-        let fired = fire_beside(&w, firing.clone()).await.await;
+        let (fired, _) = fire_beside(&w, Way::Fire, firing.clone()).await.await;
         let Fired::Done { tickets, busy, .. } = fired else { panic!("fenced") };
         assert_eq!((tickets.len(), busy), (0, vec![id]));
         changed.commit().await.expect("commit");
-        let fired = fire_beside(&w, firing).await.await;
+        let (fired, _) = fire_beside(&w, Way::Fire, firing).await.await;
         let Fired::Done { tickets, stale, busy, .. } = fired else { panic!("fenced") };
         assert_eq!((tickets.len(), stale.len()), (usize::from(fires), usize::from(!fires)));
         assert_eq!(busy, []);
@@ -251,8 +286,7 @@ async fn nobody_waits_in_a_circle() {
     let w = world(&database).await;
     for round in 1..=12 {
         let mut ids = Vec::new();
-        for _ in 0..6 {
-            let policy = OverlapPolicy::QueueOne;
+        for (_, policy) in FIRINGS.into_iter().cycle().take(6) {
             ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
         }
         let (mut jobs, mut firings) = (Vec::new(), Vec::new());
@@ -276,9 +310,13 @@ async fn nobody_waits_in_a_circle() {
             }
         };
         let fires = async { w.store.fire(w.fence, now, &firings).await.expect("fire") };
+        let claim = w.claim_at(now);
+        let starts = async {
+            w.store.fire_and_claim(w.fence, &claim, &firings).await.expect("fire and claim")
+        };
         let commits =
             async { w.store.commit(now, &backwards, Locked::Awaited).await.expect("commit") };
-        tokio::join!(fires, commits, cancels, deletes);
+        tokio::join!(fires, starts, commits, cancels, deletes);
     }
     let mut beside = database.beside().await;
     run(&mut beside, "SELECT pg_stat_clear_snapshot()").await;

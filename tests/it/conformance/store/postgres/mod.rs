@@ -6,6 +6,7 @@ mod held;
 mod locks;
 mod partitions;
 mod sealed;
+mod tls;
 mod versions;
 
 use std::sync::Arc;
