@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::accounts::{HashCost, SignIn, SignUp, SignUpMode, UserError};
+use punctual::accounts::{HashCost, SignIn, SignUp, SignUpMode, UserError, Users};
 use punctual::domain::user::Role;
 use punctual::store::StoreErrorKind;
 
@@ -90,6 +90,33 @@ async fn each_sign_in_is_a_new_session_and_ends_the_one_before() {
     assert_eq!(w.users.sessions(&session).await.expect("listed").len(), 2);
     w.users.sign_out_everywhere(&session).await.expect("signed out");
     assert!(!w.is_signed_in(&other.token).await && !w.is_signed_in(&third.token).await);
+}
+
+/// S16: none keeps in mind who is signed in.
+#[tokio::test]
+async fn a_session_that_has_ended_has_ended_on_every_replica() {
+    let w = World::new().await;
+    w.user("ann").await;
+    let other = w.replica(|_, _| ());
+    let [here, there] = [&w.users, &other];
+    let mut tokens = Vec::new();
+    for users in [here, there, here] {
+        tokens.push(sign_in(users, "ann", PASSWORD, HOME).await.expect("signed in").token);
+    }
+    for token in &tokens {
+        here.visit(token, HOME).await.expect("signed in");
+        there.visit(token, HOME).await.expect("signed in");
+    }
+    let ended = async |users: &Users, token| {
+        matches!(users.visit(token, HOME).await, Err(UserError::SignedOut))
+    };
+    here.sign_out(&tokens[2], HOME).await.expect("signed out");
+    assert!(ended(there, &tokens[2]).await);
+    let ann = here.visit(&tokens[0], HOME).await.expect("a session");
+    here.sign_out_everywhere(&ann).await.expect("signed out");
+    for token in &tokens {
+        assert!(ended(here, token).await && ended(there, token).await);
+    }
 }
 
 #[tokio::test]
