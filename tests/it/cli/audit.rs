@@ -103,7 +103,7 @@ fn every_command_is_known_to_change_something_or_not() {
     }
 }
 
-/// Runs commands and keeps in mind which.
+/// Runs commands and keeps in mind which of them change something.
 struct Runner<'a> {
     path: &'a std::path::Path,
     ran: RefCell<BTreeSet<String>>,
@@ -128,66 +128,87 @@ fn new_key_of_secrets(path: &std::path::Path) -> String {
     new.split_once(':').expect("an id").0.to_owned()
 }
 
+/// Of the account alice; a key's id, and both of one that was rotated.
+fn change_keys(runner: &Runner<'_>) -> (String, String) {
+    runner.run(&["key", "create", "--account", "alice"]);
+    let list = runner.run(&["key", "list", "--account", "alice"]);
+    let row = list.lines().nth(1).expect("a key");
+    let key = row.split_whitespace().next().expect("an id").to_owned();
+    runner.run(&["key", "rotate", &key, "--overlap", "1h"]);
+    let list = runner.run(&["key", "list", "--account", "alice"]);
+    let newest = list.lines().nth(1).and_then(|row| row.split_whitespace().next());
+    let both = format!("{key} {}", newest.expect("the new one"));
+    // The second time changes nothing.
+    for _ in 0..2 {
+        runner.run(&["key", "revoke", &key]);
+    }
+    (key, both)
+}
+
+/// What was changed, but for users.
+struct Made {
+    account: String,
+    key: String,
+    both: String,
+    secret: String,
+    key_of_secrets: String,
+}
+
+async fn change_everything(runner: &Runner<'_>) -> Made {
+    let path = runner.path;
+    let account = runner.run(&["account", "create", "alice"]);
+    let (key, both) = change_keys(runner);
+    runner.run(&["account", "suspend", "alice"]);
+    runner.run(&["account", "resume", "alice"]);
+    for user in ["ann@example.com", "bob@example.com"] {
+        runner.run(&["user", "create", user]);
+    }
+    runner.run(&["account", "add-user", "alice", "ann@example.com", "--role", "owner"]);
+    runner.run(&["account", "add-user", "alice", "bob@example.com", "--role", "viewer"]);
+    runner.run(&["account", "set-role", "alice", "bob@example.com", "--role", "member"]);
+    runner.run(&["account", "remove-user", "alice", "bob@example.com"]);
+    runner.run(&["user", "create", "cy@example.com", "--account", "alice", "--role", "viewer"]);
+    let settings = "[http]\npublic_url = \"https://punctual.example\"\n[plans.free]\n";
+    std::fs::write(path.join("p.toml"), settings).expect("written");
+    for _ in 0..2 {
+        runner.run(&["account", "set-plan", "alice", "free", "--config", "p.toml"]);
+    }
+    let invite = ["account", "invite", "alice", "dan@example.com", "--role", "member"];
+    runner.run(&[&invite[..], &["--config", "p.toml"]].concat());
+    let said = runner.run(&["signing", "rotate", "--account", "alice"]);
+    let secret = said.split_whitespace().next().expect("an id");
+    sign_in(path).await;
+    for change in ["sign-out", "disable", "enable", "reset-password"] {
+        runner.run(&["user", change, "cy@example.com"]);
+    }
+    let key_of_secrets = new_key_of_secrets(path);
+    runner.run(&["secrets", "rotate"]);
+    let (account, secret) = (account.trim().to_owned(), secret.to_owned());
+    Made { account, key, both, secret, key_of_secrets }
+}
+
 #[tokio::test]
 async fn every_changing_command_writes_exactly_one_entry() {
     let folder = folder();
     let path = folder.path();
     let runner = Runner { path, ran: RefCell::default() };
-    let result = |_: &std::path::Path, arguments: &[&str]| runner.run(arguments);
-    let account = result(path, &["account", "create", "alice"]);
-    result(path, &["key", "create", "--account", "alice"]);
-    let list = result(path, &["key", "list", "--account", "alice"]);
-    let row = list.lines().nth(1).expect("a key");
-    let key = row.split_whitespace().next().expect("an id").to_owned();
-    result(path, &["key", "rotate", &key, "--overlap", "1h"]);
-    let list = result(path, &["key", "list", "--account", "alice"]);
-    let newest = list.lines().nth(1).and_then(|row| row.split_whitespace().next());
-    let both = format!("{key} {}", newest.expect("the new one"));
-    // The second time changes nothing.
-    for _ in 0..2 {
-        result(path, &["key", "revoke", &key]);
-    }
-    result(path, &["account", "suspend", "alice"]);
-    result(path, &["account", "resume", "alice"]);
-    for user in ["ann@example.com", "bob@example.com"] {
-        result(path, &["user", "create", user]);
-    }
-    result(path, &["account", "add-user", "alice", "ann@example.com", "--role", "owner"]);
-    result(path, &["account", "add-user", "alice", "bob@example.com", "--role", "viewer"]);
-    result(path, &["account", "set-role", "alice", "bob@example.com", "--role", "member"]);
-    result(path, &["account", "remove-user", "alice", "bob@example.com"]);
-    result(path, &["user", "create", "cy@example.com", "--account", "alice", "--role", "viewer"]);
-    let settings = "[http]\npublic_url = \"https://punctual.example\"\n[plans.free]\n";
-    std::fs::write(path.join("p.toml"), settings).expect("written");
-    for _ in 0..2 {
-        result(path, &["account", "set-plan", "alice", "free", "--config", "p.toml"]);
-    }
-    let invite = ["account", "invite", "alice", "dan@example.com", "--role", "member"];
-    result(path, &[&invite[..], &["--config", "p.toml"]].concat());
-    let said = result(path, &["signing", "rotate", "--account", "alice"]);
-    let secret = said.split_whitespace().next().expect("an id");
-    sign_in(path).await;
-    for change in ["sign-out", "disable", "enable", "reset-password"] {
-        result(path, &["user", change, "cy@example.com"]);
-    }
-    let key_of_secrets = new_key_of_secrets(path);
-    result(path, &["secrets", "rotate"]);
+    let Made { account, key, both, secret, key_of_secrets } = &change_everything(&runner).await;
     let ran = runner.ran.take();
     assert_eq!(ran, CHANGING.map(str::to_owned).into(), "each one that changes something");
     let entries = entries(path).await;
     let told: Vec<_> =
         entries.iter().map(|(_, action, object, _)| (&**action, &**object)).collect();
-    let (account, users) = (account.trim(), result(path, &["user", "list"]));
+    let users = result(path, &["user", "list"]);
     let mut users = users.lines().skip(1).filter_map(|row| row.split_whitespace().next());
     let mut user = || users.next().expect("a user");
     let (ann, bob, cy) = (user(), user(), user());
     let invitation = entries.iter().map(|entry| &entry.2).find(|id| id.starts_with("inv_"));
     let invitation = invitation.expect("an invitation");
-    let expected = [
+    let expected: [(&str, &str); 21] = [
         ("account.created", account),
-        ("key.created", &*key),
-        ("key.rotated", &*both),
-        ("key.revoked", &*key),
+        ("key.created", key),
+        ("key.rotated", both),
+        ("key.revoked", key),
         ("account.suspended", account),
         ("account.resumed", account),
         ("user.created", ann),
@@ -204,7 +225,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
         ("user.disabled", cy),
         ("user.enabled", cy),
         ("user.password_set", cy),
-        ("secrets.rotated", &*key_of_secrets),
+        ("secrets.rotated", key_of_secrets),
     ];
     assert_eq!(told, expected);
     for (actor, _, _, origin) in &entries {
