@@ -2,18 +2,25 @@
 //! them that can be while the log is at its most talkative, and then all that was written is
 //! searched.
 
+mod commands;
+mod stores;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 
 use serde_json::json;
-use sqlx::AssertSqlSafe;
 
+use self::commands::{Told, run_all};
+use self::stores::{ETCD_PASSWORD, etcd_with_login, search_database, search_files, search_redis};
 use super::world::World;
+use crate::harness::certificates::Authority;
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
-use crate::harness::servers::{free_port, shared};
+use crate::harness::servers::{PASSWORD, RedisServer, free_port, shared};
+use crate::harness::target::Target;
 
 /// In headers and bodies: nowhere at rest, nor in what the service says of itself.
 const SEALED: [&str; 2] = ["marker-in-a-header", "marker-in-a-body"];
@@ -23,10 +30,38 @@ const QUERY: &str = "marker-in-a-query";
 const REFUSED: &str = "marker-that-is-refused";
 /// The usual key of the servers under test.
 const KEY: &str = "dGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgISE=";
+/// What lets the service into the mail server.
+const MAIL_PASSWORD: &str = "marker-of-the-mail-server";
 
-/// Lets jobs succeed, be tried again and fail, and requests be refused.
-async fn do_everything(api: &ApiClient) {
-    let target = Recorder::start().await;
+/// Settings of what is under test; `folder` is for what they name.
+fn settings(authority: &Authority, folder: &Path) -> Vec<(&'static str, String)> {
+    let trusted = folder.join("authority.pem");
+    fs::write(&trusted, authority.pem()).expect("written");
+    let mail = format!("smtp://punctual:{MAIL_PASSWORD}@127.0.0.1:{}", free_port());
+    vec![
+        ("PUNCTUAL_LOG", "trace".to_owned()),
+        ("PUNCTUAL_OUTBOUND_CA_FILES", trusted.display().to_string()),
+        ("PUNCTUAL_TEST_FAULTS", folder.display().to_string()),
+        ("PUNCTUAL_MAIL_URL", mail),
+        ("PUNCTUAL_MAIL_FROM", "punctual@example.com".to_owned()),
+        ("PUNCTUAL_HTTP_PUBLIC_URL", "https://punctual.example".to_owned()),
+    ]
+}
+
+/// A target that speaks TLS.
+async fn secure_target(authority: &Authority) -> Target {
+    Target::start_tls("127.0.0.1:0", authority.server(&["127.0.0.1"]), async |mut peer| {
+        loop {
+            peer.request().await?;
+            peer.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await?;
+        }
+    })
+    .await
+}
+
+/// Lets jobs succeed, be tried again, fail and panic, and requests be refused.
+async fn do_everything(api: &ApiClient, authority: &Authority, folder: &Path) {
+    let (target, secure) = (Recorder::start().await, secure_target(authority).await);
     let fields = json!({
         "headers": json!({ "X-Token": SEALED[0] }).to_string(),
         "body": SEALED[1],
@@ -39,16 +74,21 @@ async fn do_everything(api: &ApiClient) {
     assert_eq!(kept.data()["body"], SEALED[1]);
     assert_eq!(once.post("/v1/schedules", &schedule).await.body, kept.body);
     let nobody = format!("http://127.0.0.1:{}/", free_port());
-    for endpoint in [target.url("/ok"), target.url("/seq/500,200"), target.url("/seq/404"), nobody]
-    {
+    let plain = [target.url("/ok"), target.url("/seq/500,200"), target.url("/seq/404"), nobody];
+    for endpoint in plain.into_iter().chain([format!("https://{}/", secure.address())]) {
         let job = api.run(&format!("{endpoint}?token={QUERY}"), fields.clone()).await;
         let job = api.finished(&job).await;
         assert_eq!(job["body"], SEALED[1], "its owner reads it");
         assert!(!job["errorMessage"].to_string().contains("marker"), "{job}");
     }
+    fs::write(folder.join("AfterSend"), "panic").expect("written");
+    let lost = api.run(&format!("{}?token={QUERY}", target.url("/ok")), fields.clone()).await;
+    assert_eq!(api.finished(&lost).await["attempts"][0]["errorCode"], "WORKER_LOST");
     let hits = target.hits();
     assert!(!hits.is_empty() && hits.iter().all(|hit| hit.header("x-token") == SEALED[0]));
     assert!(hits.iter().all(|hit| hit.headers.contains_key("webhook-signature")));
+    let [hit] = &secure.requests()[..] else { panic!("one request over TLS") };
+    assert_eq!(hit.header("x-token"), [SEALED[0]]);
     for refused in [
         json!({ "headers": format!("{{\"X-A\": 1, {REFUSED}}}"), "body": { "a": REFUSED } }),
         json!({ "headers": json!({ "Host": REFUSED }).to_string() }),
@@ -61,17 +101,6 @@ async fn do_everything(api: &ApiClient) {
     let reply = api.with_key(&format!("pnc_{REFUSED}")).get("/v1/schedules").await;
     assert_eq!(reply.status, 401);
 }
-
-/// What is secret of signing secrets that were shown one a line.
-fn signing_secrets(shown: &str) -> [&str; 2] {
-    let mut secrets = shown.lines().filter_map(|line| line.strip_prefix("whsec_"));
-    let mut next = || secrets.next().expect("two secrets");
-    [next(), next()]
-}
-
-/// As `signing_secrets` needs them.
-const ROTATE: [&str; 4] = ["signing", "rotate", "--account", "first"];
-const SHOW: [&str; 4] = ["signing", "show", "--account", "first"];
 
 fn metrics(operations: SocketAddr) -> String {
     let mut stream = TcpStream::connect(operations).expect("connected");
@@ -97,94 +126,67 @@ fn assert_absent(place: &str, content: &[u8], markers: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_one_machine() {
-    let mut one = Installation::new(&[("PUNCTUAL_LOG", "trace")]);
+    let (authority, folder) = (Authority::new("A"), tempfile::tempdir().expect("a folder"));
+    let settings = settings(&authority, folder.path());
+    let borrowed: Vec<_> = settings.iter().map(|(name, value)| (*name, &**value)).collect();
+    let mut one = Installation::new(&borrowed);
     let operations = format!("127.0.0.1:{}", free_port());
     let mut server = one.launch(&[("PUNCTUAL_OPS_LISTEN", operations.clone())]);
     server.ready().await;
-    one.run(&ROTATE);
-    let shown = one.run(&SHOW);
-    let [new, old] = signing_secrets(&shown);
-    do_everything(&one.client(&server)).await;
-    let told = [SEALED[0], SEALED[1], QUERY, REFUSED, KEY, &one.key, new, old];
+    do_everything(&one.client(&server), &authority, folder.path()).await;
+    let told = run_all(|arguments| one.command(arguments));
+    let secrets = told.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &one.key]);
     let metrics = metrics(operations.parse().expect("an address"));
-    assert_absent("the metrics", metrics.as_bytes(), &told);
-    let stored = [SEALED[0], SEALED[1], REFUSED, KEY, &one.key, new, old];
+    assert_absent("the metrics", metrics.as_bytes(), &secrets);
+    assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
     // While it runs, so that the log of writes is there too.
-    let mut searched = 0;
-    for file in fs::read_dir(one.data_dir()).expect("a folder") {
-        let path = file.expect("a file").path();
-        let content = fs::read(&path).expect("read");
-        searched += content.len();
-        assert_absent(&path.display().to_string(), &content, &stored);
-    }
+    let searched = search_files(&one.data_dir(), &secrets).len();
     assert!(searched > 10_000, "there is something to search: {searched}");
     server.terminate();
     server.ended(std::time::Duration::from_secs(20)).await;
     let log = fs::read(one.folder.path().join("log-1")).expect("a log");
-    assert!(String::from_utf8_lossy(&log).contains("TRACE"), "it says all it can");
-    assert_absent("the log", &log, &told);
+    search_log(&log, &told, &secrets);
+}
+
+/// What a server has logged, and what commands have said.
+fn search_log(log: &[u8], told: &Told, secrets: &[&str]) {
+    let text = String::from_utf8_lossy(log);
+    for part in ["TRACE", "rustls", "a test wants it"] {
+        assert!(text.contains(part), "it says all it can, of {part} too");
+    }
+    assert_absent("the log", log, secrets);
+    assert_absent("the log", log, &[QUERY]);
+    told.search(secrets);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_cluster() {
-    let world = World::new(&[("PUNCTUAL_LOG", "trace")]).await;
+    let (authority, folder) = (Authority::new("A"), tempfile::tempdir().expect("a folder"));
+    // It writes all it is told at once, and all it has when it is asked to.
+    let redis = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    let etcd = etcd_with_login().await;
+    let mut world = World::new(&[]).await;
+    for (name, value) in settings(&authority, folder.path()) {
+        world.set(name, value);
+    }
+    world.set("PUNCTUAL_QUEUE_URL", redis.url());
+    world.set("PUNCTUAL_CLUSTER_URL", etcd.url(&format!("root:{ETCD_PASSWORD}@")));
     let key = world.key();
     let replica = world.replica(&[]).await;
-    world.run(&ROTATE);
-    let shown = world.run(&SHOW);
-    let [new, old] = signing_secrets(&shown);
-    do_everything(&replica.client(&key)).await;
-    let told = [SEALED[0], SEALED[1], QUERY, REFUSED, KEY, &key, new, old];
-    assert_absent("the metrics", metrics(replica.operations()).as_bytes(), &told);
-    search_redis(&world, &told).await;
-    let stored = [SEALED[0], SEALED[1], REFUSED, KEY, &key, new, old];
-    let mut beside = world.beside().await;
-    let tables: Vec<String> =
-        sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-            .fetch_all(&mut beside)
-            .await
-            .expect("tables");
-    assert!(tables.iter().any(|table| table == "schedule_versions"));
-    for table in tables {
-        let query = format!("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM {table} AS t");
-        let query = sqlx::query_scalar(AssertSqlSafe(query));
-        let rows: String = query.fetch_one(&mut beside).await.expect("rows");
-        assert_absent(&table, rows.as_bytes(), &stored);
-    }
-    assert!(replica.said().contains("TRACE"), "it says all it can");
-    assert_absent("the log", replica.said().as_bytes(), &told);
+    do_everything(&replica.client(&key), &authority, folder.path()).await;
+    let told = run_all(|arguments| world.command(arguments));
+    let database: url::Url = shared("PUNCTUAL_TEST_POSTGRES").parse().expect("a URL");
+    let servers = [database.password().expect("a password"), PASSWORD, ETCD_PASSWORD];
+    let secrets = told.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &key]);
+    let secrets = [&secrets[..], &servers].concat();
+    let metrics = metrics(replica.operations());
+    assert_absent("the metrics", metrics.as_bytes(), &secrets);
+    assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
+    search_redis(&redis, &world.prefix, &[&secrets[..], &[QUERY]].concat()).await;
+    search_database(&world, &secrets).await;
+    search_log(replica.said().as_bytes(), &told, &secrets);
     replica.stop().await;
-}
-
-/// The names of all keys, and their values.
-async fn search_redis(world: &World, markers: &[&str]) {
-    let client = redis::Client::open(shared("PUNCTUAL_TEST_REDIS")).expect("a URL");
-    let mut redis = client.get_multiplexed_async_connection().await.expect("connected");
-    let keys: Vec<String> = redis::cmd("KEYS")
-        .arg(format!("*{}*", world.prefix))
-        .query_async(&mut redis)
-        .await
-        .expect("keys");
-    assert!(!keys.is_empty());
-    for key in keys {
-        assert_absent("the name of a key", key.as_bytes(), markers);
-        let ask = async |words: &[&str]| {
-            let mut command = redis::cmd(words[0]);
-            words[1..].iter().for_each(|word| _ = command.arg(*word));
-            command.query_async::<redis::Value>(&mut redis.clone()).await.expect("a value")
-        };
-        let kind = ask(&["TYPE", &key]).await;
-        let value = match &kind {
-            redis::Value::SimpleString(kind) if kind == "zset" => {
-                ask(&["ZRANGE", &key, "0", "-1"]).await
-            }
-            redis::Value::SimpleString(kind) if kind == "hash" => ask(&["HGETALL", &key]).await,
-            redis::Value::SimpleString(kind) if kind == "set" => ask(&["SMEMBERS", &key]).await,
-            // It may have gone meanwhile.
-            redis::Value::SimpleString(kind) if kind == "none" => continue,
-            _ => ask(&["GET", &key]).await,
-        };
-        let value = format!("{value:?}");
-        assert_absent(&key, value.as_bytes(), markers);
-    }
+    let files = search_files(redis.folder(), &[&secrets[..], &[QUERY]].concat());
+    let has = |part: &str| files.windows(part.len()).any(|bytes| bytes == part.as_bytes());
+    assert!(has(&world.prefix) && has("ZADD") && has("REDIS0"), "there is something to search");
 }
