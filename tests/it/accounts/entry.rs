@@ -160,15 +160,20 @@ async fn it_takes_as_long_to_find_nobody() {
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
     w.user("ann").await;
     let mut fastest = [Duration::MAX; 2];
-    for _ in 0..5 {
+    // A busy machine is slow with any of them, but not with the same one each time.
+    for _ in 0..30 {
         for (name, fastest) in ["ann", "nobody"].iter().zip(&mut fastest) {
             let started = std::time::Instant::now();
             w.sign_in(name, "incorrect horse").await.expect_err("refused");
             *fastest = started.elapsed().min(*fastest);
         }
+        w.context.clock.advance(HOUR);
+        let [known, unknown] = fastest;
+        if unknown * 2 > known && known * 2 > unknown {
+            return;
+        }
     }
-    let [known, unknown] = fastest;
-    assert!(unknown * 2 > known && known * 2 > unknown, "{known:?}, {unknown:?}");
+    panic!("{fastest:?}");
 }
 
 #[tokio::test]
