@@ -164,7 +164,7 @@ impl Authenticator {
                 let counted = self.limiter.count(&known.subject, &known.windows, now).await;
                 let Admission { allowed, standing } = counted;
                 if allowed && !known.used.swap(true, Ordering::Relaxed) {
-                    self.uses.note(caller.account, caller.key, now);
+                    self.uses.note((caller.account, caller.key), now);
                 }
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
                 Decision { outcome, standing }
@@ -252,7 +252,7 @@ impl Authenticator {
         let key = found
             .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
             .ok_or(Refusal::Invalid)?;
-        let subject = format!("key:{id}");
+        let subject = subject_of_key(key.account, id);
         let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
         let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing, used });
@@ -274,6 +274,11 @@ fn decide(why: Refusal, Admission { allowed, standing }: Admission) -> Decision 
     Decision { outcome: Err(if allowed { why } else { Refusal::TooMany }), standing }
 }
 
+/// What the calls of a key are counted under.
+fn subject_of_key(account: AccountId, key: KeyId) -> String {
+    format!("key:{account}:{key}")
+}
+
 /// What the calls of a client address are counted under. A client on IPv6 has at least a /64 to
 /// choose addresses from, so these are counted together.
 pub(super) fn subject(address: IpAddr) -> String {
@@ -283,5 +288,17 @@ pub(super) fn subject(address: IpAddr) -> String {
             let network = Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX));
             format!("address:{network}/64")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_for_a_key_names_its_account() {
+        let [account, key] = [[1; 16], [2; 16]];
+        let (account, key) = (AccountId::from_bytes(account), KeyId::from_bytes(key));
+        assert_eq!(subject_of_key(account, key), format!("key:{account}:{key}"));
     }
 }

@@ -17,25 +17,25 @@ const MOST: usize = 10_000;
 
 /// The uses of keys that have not been written yet: of each key the last. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct KeyUses(Arc<Mutex<HashMap<KeyId, (AccountId, Timestamp)>>>);
+pub(super) struct KeyUses(Arc<Mutex<HashMap<(AccountId, KeyId), Timestamp>>>);
 
 impl KeyUses {
-    /// Notes that a key was used.
-    pub(super) fn note(&self, account: AccountId, key: KeyId, at: Timestamp) {
+    /// Notes that a key of an account was used.
+    pub(super) fn note(&self, key: (AccountId, KeyId), at: Timestamp) {
         let mut uses = self.lock();
         if uses.len() < MOST || uses.contains_key(&key) {
-            let latest = uses.entry(key).or_insert((account, at));
-            latest.1 = latest.1.max(at);
+            let latest = uses.entry(key).or_insert(at);
+            *latest = at.max(*latest);
         }
     }
 
     /// All of them, which are then no longer here.
     fn take(&self) -> Vec<KeyUse> {
         let uses = std::mem::take(&mut *self.lock());
-        uses.into_iter().map(|(key, (account, at))| KeyUse { account, key, at }).collect()
+        uses.into_iter().map(|((account, key), at)| KeyUse { account, key, at }).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<KeyId, (AccountId, Timestamp)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(AccountId, KeyId), Timestamp>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,7 +62,7 @@ impl Worker for KeyUseWriter {
         {
             tracing::debug!(%error, keys = uses.len(), "uses of keys not written, keeping them");
             for KeyUse { account, key, at } in uses {
-                self.uses.note(account, key, at);
+                self.uses.note((account, key), at);
             }
         }
         Ok(Pause::For(STEP))
@@ -80,10 +80,10 @@ mod tests {
         let account = AccountId::from_bytes([1; 16]);
         let key = |number: usize| KeyId::new(at(0), number as u128);
         for number in 0..=MOST {
-            uses.note(account, key(number), at(5));
+            uses.note((account, key(number)), at(5));
         }
-        uses.note(account, key(0), at(7));
-        uses.note(account, key(0), at(6));
+        uses.note((account, key(0)), at(7));
+        uses.note((account, key(0)), at(6));
         let taken = uses.take();
         assert_eq!(taken.len(), MOST);
         let first = taken.iter().find(|one| one.key == key(0)).expect("noted");

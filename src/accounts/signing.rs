@@ -4,18 +4,29 @@ use std::time::Duration;
 
 use super::operators::{AccountError, Accounts};
 use crate::domain::SigningSecretId;
-use crate::domain::audit::Author;
+use crate::domain::audit::{Action, Author};
 use crate::domain::signing::SigningSecret;
 use crate::store::{Account, KnownSecret, NewSecret};
 
 impl Accounts {
-    /// The secrets of an account, newest first. One that has expired is among them until the next
-    /// rotation.
+    /// The secrets of an account, newest first. One that has expired is among them for some minutes.
+    /// Who shows them to somebody says so first: see [`Self::note_reading`].
     pub async fn signing_secrets(
         &self,
         account: &Account,
     ) -> Result<Vec<KnownSecret>, AccountError> {
         Ok(self.store.signing_secrets(account.id).await?)
+    }
+
+    /// Notes in the account's log that somebody is about to read secrets in clear, and how.
+    pub async fn note_reading(
+        &self,
+        author: Author,
+        account: &Account,
+        how: Action,
+    ) -> Result<(), AccountError> {
+        let write = self.write(account.id, author, self.clock.now());
+        Ok(self.store.enter_reading(&write, how).await?)
     }
 
     /// Makes a new secret that signs from the next claim on. The one before signs too until

@@ -12,7 +12,7 @@ use crate::queue::SharedQueue;
 
 /// Wrong tries at the password of a user, whether there is one or not. All are counted, since what
 /// is counted once it is known to be wrong is counted too late for those that are made at the same
-/// time; one that was right is given back.
+/// time; one that was right, or could not be judged, is given back.
 const SIGN_IN_USER: RateLimits = RateLimits { per_minute: 10, per_hour: 60 };
 /// Tries to sign in from a client address.
 const SIGN_IN_ADDRESS: RateLimits = RateLimits { per_minute: 30, per_hour: 300 };
@@ -67,8 +67,8 @@ impl Throttle {
         count(&self.sign_in_user, &password_of(email, version), now).await
     }
 
-    /// The try was right.
-    pub(super) async fn was_right(&self, email: &EmailAddress, version: i64, now: Timestamp) {
+    /// The try was right, or could not be judged.
+    pub(super) async fn was_not_wrong(&self, email: &EmailAddress, version: i64, now: Timestamp) {
         self.sign_in_user.give_back(&password_of(email, version), now).await;
     }
 

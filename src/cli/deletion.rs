@@ -46,7 +46,7 @@ pub(super) async fn run(args: &DeletionArgs) -> Result<(), CliError> {
     let name = &account.name;
     if args.no_wait {
         return output::print(&format!(
-            "{name} is deleted; servers refuse its keys within 5 seconds and remove the rest. {LATER}\n"
+            "{name} is deleted: nothing of it can be read, changed or run. Servers remove it. {LATER}\n"
         ));
     }
     output::complain(&format!("{name} is deleted; a server removes what it had"));

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::operator::{accounts, refused};
+use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
 use crate::accounts::{AccountError, Accounts};
 use crate::api::line;
+use crate::domain::audit::Action;
 use crate::store::Account;
 
 /// An account to export.
@@ -49,11 +50,14 @@ fn forget(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
+/// That everything was read is noted first, and so a part of what is written.
 async fn write(
     accounts: &Accounts,
     account: &Account,
     to: &mut (impl Write + Send),
 ) -> Result<u64, CliError> {
+    let noted = accounts.note_reading(operator(), account, Action::AccountExported);
+    noted.await.map_err(refused)?;
     let mut to = BufWriter::new(to);
     let mut sink = |exported| writeln!(to, "{}", line(exported)).map_err(AccountError::Unwritten);
     let lines = accounts.export(account, &mut sink).await.map_err(refused)?;

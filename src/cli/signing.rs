@@ -9,6 +9,7 @@ use super::settings::{SettingArgs, StoreOnly};
 use super::span::parse_span;
 use super::{CliError, output};
 use crate::domain::Timestamp;
+use crate::domain::audit::Action;
 use crate::store::KnownSecret;
 
 /// What to do with signing secrets.
@@ -43,9 +44,14 @@ pub struct OfAccount {
 
 impl OfAccount {
     /// The secrets, and what time it is for them.
-    async fn secrets(&self) -> Result<(Vec<KnownSecret>, Timestamp), CliError> {
+    /// What is read to be shown is noted first.
+    async fn secrets(&self, shown: bool) -> Result<(Vec<KnownSecret>, Timestamp), CliError> {
         let accounts = accounts(&self.settings).await?;
         let account = accounts.named(&self.name).await.map_err(refused)?;
+        if shown {
+            let noted = accounts.note_reading(operator(), &account, Action::SigningSecretsShown);
+            noted.await.map_err(refused)?;
+        }
         let secrets = accounts.signing_secrets(&account).await.map_err(refused)?;
         Ok((secrets, accounts.now()))
     }
@@ -54,11 +60,11 @@ impl OfAccount {
 pub(super) async fn run(command: &SigningCommand) -> Result<(), CliError> {
     match command {
         SigningCommand::List(account) => {
-            let (secrets, now) = account.secrets().await?;
+            let (secrets, now) = account.secrets(false).await?;
             output::print(&table(&secrets, now))
         }
         SigningCommand::Show(account) => {
-            let (secrets, now) = account.secrets().await?;
+            let (secrets, now) = account.secrets(true).await?;
             output::print(&revealed(&secrets, now)?)
         }
         SigningCommand::Rotate { account: OfAccount { name, settings }, overlap } => {

@@ -17,6 +17,10 @@ names! {
         AccountSuspended = "account.suspended",
         /// A suspended account was let go on.
         AccountResumed = "account.resumed",
+        /// An account was deleted.
+        AccountDeleted = "account.deleted",
+        /// Everything that an account has was read, with its secrets in clear.
+        AccountExported = "account.exported",
         /// A user was let belong to an account.
         MemberAdded = "member.added",
         /// A user of an account was given another role.
@@ -47,6 +51,8 @@ names! {
         KeyRevoked = "key.revoked",
         /// The secret that an account's requests are signed with was replaced by a new one.
         SigningSecretRotated = "signing_secret.rotated",
+        /// The secrets that an account's requests are signed with were read in clear.
+        SigningSecretsShown = "signing_secrets.shown",
         /// The encryption of all stored secrets with the first key was begun.
         SecretsRotated = "secrets.rotated",
         /// A schedule was made.

@@ -1,6 +1,7 @@
 //! Slots: how many attempts may be under way, in all, per account and per host.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -170,9 +171,13 @@ impl Slots {
         let mut state = self.lock();
         let mut slots = HashMap::with_capacity(tickets.len());
         for ticket in tickets {
-            if state.free(self) > 0 && state.has_room(ticket, self, now) {
+            if state.free(self) > 0
+                && state.has_room(ticket, self, now)
+                // A slot must not be dropped under the lock, which dropping it takes.
+                && let Entry::Vacant(vacant) = slots.entry(ticket.job)
+            {
                 state.enter(ticket, self, now);
-                slots.insert(ticket.job, self.slot(ticket));
+                vacant.insert(self.slot(ticket));
             }
         }
         slots
@@ -203,9 +208,10 @@ impl Slots {
         self.lock().queued = queued;
     }
 
-    /// Whether tickets may wait for room.
-    pub(super) fn is_queued(&self) -> bool {
-        self.lock().queued
+    /// Whether so many in use keep tickets of the same account or host waiting, though there are
+    /// slots: a cap that is not below the total keeps none.
+    fn are_capped(&self, cap: usize, used: usize) -> bool {
+        cap < self.total && used >= cap
     }
 
     /// Asks for a hint at the next freed slot.
@@ -224,12 +230,12 @@ impl State {
         self.used += 1;
         let of_account = self.accounts.entry(ticket.account).or_default();
         *of_account += 1;
-        if *of_account >= slots.per_account {
+        if slots.are_capped(slots.per_account, *of_account) {
             self.full.insert(Cap::Account(ticket.account), now + FULL_FOR);
         }
         let of_host = self.hosts.entry(ticket.host).or_default();
         *of_host += 1;
-        if *of_host >= slots.per_host {
+        if slots.are_capped(slots.per_host, *of_host) {
             self.full.insert(Cap::Host(ticket.host), now + FULL_FOR);
         }
     }
@@ -250,8 +256,10 @@ impl State {
 
     /// Tickets may wait of all who are at their caps.
     fn note_full(&mut self, slots: &Slots, now: Duration) {
-        let accounts = self.accounts.iter().filter(|(_, used)| **used >= slots.per_account);
-        let hosts = self.hosts.iter().filter(|(_, used)| **used >= slots.per_host);
+        let is_full = |cap| move |used: &usize| slots.are_capped(cap, *used);
+        let (account, host) = (is_full(slots.per_account), is_full(slots.per_host));
+        let accounts = self.accounts.iter().filter(|(_, used)| account(used));
+        let hosts = self.hosts.iter().filter(|(_, used)| host(used));
         let caps = accounts.map(|(account, _)| Cap::Account(*account));
         let caps = caps.chain(hosts.map(|(host, _)| Cap::Host(*host)));
         self.full.extend(caps.map(|cap| (cap, now + FULL_FOR)));
@@ -276,7 +284,6 @@ fn left<K: Copy + Eq + Hash>(used: &HashMap<K, usize>, cap: usize) -> HashMap<K,
 }
 
 fn release<K: Eq + Hash>(used: &mut HashMap<K, usize>, key: K) {
-    use std::collections::hash_map::Entry;
     if let Entry::Occupied(mut entry) = used.entry(key) {
         *entry.get_mut() -= 1;
         if *entry.get() == 0 {

@@ -20,14 +20,16 @@ use crate::runtime::{TaskKind, Tasks};
 use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
 /// As many slots at least are waited for, so that batches stay batches.
-const WORTH_WAITING: usize = 100;
+const WORTH_WAITING: usize = 200;
 /// How often it is looked for slots while they are waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How often at most. They are not waited for any more if so few are freed that they would not come
-/// by then.
-const LOOKS: u32 = 25;
+/// After this, slots are waited for only as long as a batch of them is freed within such a time. Not
+/// earlier: attempts that have just begun free none.
+const PACE: Duration = Duration::from_millis(500);
+/// So few jobs do not wait for slots that are left to the queue: they start by their tickets.
+const FEW: usize = 20;
 /// How long the dispatcher is waited for that is just taking slots: the queue's server may hang.
-const LONGEST_TURN: Duration = Duration::from_millis(10);
+const LONGEST_TURN: Duration = Duration::from_millis(50);
 /// For how long nobody waits for slots after they did not come in time.
 const RESIGNED_FOR: Duration = Duration::from_secs(1);
 
@@ -40,6 +42,9 @@ pub struct Starter {
     tasks: Tasks,
     /// Until when nobody waits for slots, on the monotonic clock.
     resigned: Arc<Mutex<Duration>>,
+    /// Held by the leader that waits for slots: the others wait in turn, so that each gets a batch
+    /// of them.
+    line: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What has come of firings.
@@ -62,7 +67,7 @@ impl Starter {
         outcomes: mpsc::WeakSender<Ended>,
         tasks: Tasks,
     ) -> Self {
-        Self { shared, outcomes, tasks, resigned: Arc::default() }
+        Self { shared, outcomes, tasks, resigned: Arc::default(), line: Arc::default() }
     }
 
     /// Fires those of the firings, each of one job with its ticket, whose jobs there is room for,
@@ -78,7 +83,9 @@ impl Starter {
         let coming = self.shared.running.announce();
         let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
         let Some(outcomes) = outcomes else { return Err(wanted) };
-        self.wait_for_room(wanted.len(), patience).await;
+        let Some(line) = self.wait_for_room(wanted.len(), patience).await else {
+            return Err(wanted);
+        };
         if self.tasks.stopping().is_cancelled() {
             return Err(wanted);
         }
@@ -92,7 +99,7 @@ impl Starter {
             () = clock.sleep(LONGEST_TURN) => return Err(wanted),
         };
         let slots = slots.reserve(&tickets, clock.monotonic(), &turn);
-        drop(turn);
+        drop((turn, line));
         if slots.is_empty() {
             return Err(wanted);
         }
@@ -108,35 +115,45 @@ impl Starter {
         Ok(Started { fired, started, outcome, left, took })
     }
 
-    /// Waits until there are slots for so many, or for a batch; unless others could run them.
-    async fn wait_for_room(&self, wanted: usize, patience: Duration) {
+    /// Waits until there are slots for so many, or for a batch, past the tickets that wait for some
+    /// too; unless others could run them. While it is held what is returned, no other leader gets
+    /// slots; `None` if one of them is first.
+    async fn wait_for_room(
+        &self,
+        wanted: usize,
+        patience: Duration,
+    ) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let Shared { slots, clock, shares, .. } = &*self.shared;
-        let enough = wanted.min(WORTH_WAITING).min(slots.most());
-        let least = (enough as u64).div_ceil(u64::from(LOOKS));
-        let began = clock.monotonic();
+        let (enough, began) = (wanted.min(WORTH_WAITING).min(slots.most()), clock.monotonic());
         let is_resigned = began < *self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
-        // What there is room for can start by its tickets, too.
-        let is_settled = patience.is_zero()
-            || slots.free() >= enough
-            || slots.unused() >= wanted
-            || slots.is_queued();
-        if is_settled || is_resigned || !shares.is_alone().await {
-            return;
+        let few_by_tickets = wanted < FEW && slots.unused() >= wanted;
+        if patience.is_zero() || is_resigned || few_by_tickets || !shares.is_alone().await {
+            return self.line.try_lock().ok();
         }
-        let patience = patience.min(LOOK_AGAIN * LOOKS);
-        while slots.free() < enough && !slots.is_queued() {
-            let freed = slots.freed();
+        let line = tokio::select! {
+            line = self.line.lock() => line,
+            () = clock.sleep(patience) => return None,
+            () = self.tasks.stopping().cancelled() => return None,
+        };
+        let (first, freed) = (clock.monotonic(), slots.freed());
+        while slots.free() < enough {
             tokio::select! {
                 () = clock.sleep(LOOK_AGAIN) => {}
-                () = self.tasks.stopping().cancelled() => return,
+                () = self.tasks.stopping().cancelled() => return None,
             }
-            let is_over = clock.monotonic().saturating_sub(began) >= patience;
-            if is_over || slots.freed() - freed < least {
-                let until = clock.monotonic() + RESIGNED_FOR;
-                *self.resigned.lock().unwrap_or_else(PoisonError::into_inner) = until;
-                return;
+            let now = clock.monotonic();
+            let waited = now.saturating_sub(first);
+            let pace = (slots.freed() - freed) as f64 / waited.as_secs_f64();
+            if waited >= PACE && pace * PACE.as_secs_f64() < enough as f64 {
+                let mut resigned = self.resigned.lock().unwrap_or_else(PoisonError::into_inner);
+                *resigned = now + RESIGNED_FOR;
+                break;
+            }
+            if now.saturating_sub(began) >= patience {
+                break;
             }
         }
+        Some(line)
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
 use crate::domain::ticket::Ticket;
-use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
-use crate::store::{self, Candidate, Fence, Fired, Firing, TickJob};
+use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
 };
@@ -68,8 +68,10 @@ impl Batch<'_> {
         let Some(starter) = starter else { return Ok(Some(firings)) };
         let (mut wanted, mut rest) = self.with_tickets(firings, candidates);
         let until = context.clock.monotonic() + patience(self.now, &wanted);
+        // What there is room for starts at once, before room is waited for.
+        let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
-            let patience = until.saturating_sub(context.clock.monotonic());
+            let is_waiting = !patience.is_zero();
             match starter.fire(self.fence, wanted, patience).await {
                 Ok(Started { fired, started, outcome, left, took }) => {
                     let kept = self.keep(&fired, outcome, &started, took);
@@ -79,14 +81,20 @@ impl Batch<'_> {
                         return kept.map(|_| None);
                     }
                     wanted = left;
-                    if fired.len() < WORTH_REPEATING {
+                    if is_waiting && fired.len() < WORTH_REPEATING {
                         break;
                     }
                 }
                 Err(left) => {
                     wanted = left;
-                    break;
+                    if is_waiting {
+                        break;
+                    }
                 }
+            }
+            patience = until.saturating_sub(context.clock.monotonic());
+            if patience.is_zero() {
+                break;
             }
         }
         rest.extend(wanted.into_iter().map(|(firing, _)| firing));
@@ -128,10 +136,12 @@ impl Batch<'_> {
         let fired = match fired {
             Ok(fired) => fired,
             Err(error) => {
-                // They are fired again, and taken again, unless the answer alone was lost: that
-                // costs nobody more than this batch.
+                // They are fired again, and taken again, unless the answer alone was lost.
                 TICKS_FIRED.add(started.len() as u64);
-                self.taken.give_back(firings, started);
+                match error.kind() {
+                    StoreErrorKind::Unavailable => self.taken.doubt(firings, started),
+                    _ => self.taken.give_back(firings, started),
+                }
                 return Err(error.into());
             }
         };
@@ -146,7 +156,9 @@ impl Batch<'_> {
             Fired::Done { mut tickets, held, advanced, busy, .. } => {
                 count(firings, &advanced, tickets.len() + started.len());
                 let queued = tickets.iter().map(|ticket| ticket.job);
-                self.taken.give_back(firings, queued.chain(held).chain(started));
+                let made = queued.chain(held).chain(started).collect();
+                self.taken.settle(firings, &made, &busy);
+                self.taken.give_back(firings, made);
                 if !Defect::EarlyTicket.is_there() {
                     self.tickets.append(&mut tickets);
                 }
@@ -191,11 +203,41 @@ impl<'a> Taken<'a> {
             return;
         }
         let made: HashSet<_> = made.into_iter().collect();
-        for firing in firings {
-            let Some(candidate) = self.candidates.get(&firing.schedule) else { continue };
+        for (account, firing) in self.of_limited(firings) {
             let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();
-            self.quotas.give_back(self.allowed, candidate.account, unmade as u64);
+            self.quotas.give_back(self.allowed, account, unmade as u64);
         }
+    }
+
+    /// Keeps what was taken for jobs that may have been made: the limit holds whether they were or
+    /// not, and as soon as they are tried again it is known.
+    fn doubt(&self, firings: &[Firing], started: impl Iterator<Item = JobId>) {
+        let started: HashSet<_> = started.collect();
+        for (account, firing) in self.of_limited(firings) {
+            for job in firing.jobs.iter().filter(|job| !started.contains(&job.id)) {
+                self.quotas.doubt(self.allowed, account, job.id);
+            }
+        }
+    }
+
+    /// Ends the doubt about jobs of which the store has told; not of schedules that were busy.
+    fn settle(&self, firings: &[Firing], made: &HashSet<JobId>, busy: &[ScheduleId]) {
+        for (account, firing) in self.of_limited(firings) {
+            for job in firing.jobs.iter().filter(|_| !busy.contains(&firing.schedule)) {
+                self.quotas.settle(account, job.id, made.contains(&job.id));
+            }
+        }
+    }
+
+    /// The firings of accounts whose plan limits their jobs.
+    fn of_limited<'b>(
+        &self,
+        firings: &'b [Firing],
+    ) -> impl Iterator<Item = (AccountId, &'b Firing)> {
+        firings.iter().filter_map(|firing| {
+            let candidate = self.candidates.get(&firing.schedule)?;
+            Some((candidate.account, firing))
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Context;
+use super::pace::rest;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::Changes;
@@ -14,7 +15,7 @@ use crate::store::DeletedAccount;
 
 /// How often it looks for deleted accounts.
 const EVERY: Duration = Duration::from_secs(5);
-/// The rest between batches, so that firing never waits long for a writer.
+/// The least rest between batches, so that firing never waits long for a writer.
 const BETWEEN: Duration = Duration::from_millis(100);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
@@ -69,6 +70,7 @@ impl Eraser {
 #[async_trait]
 impl Worker for Eraser {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let began = self.context.clock.monotonic();
         let deleted = self.context.store.deleted_accounts().await?;
         let (mut more, mut failed) = (false, None);
         for account in deleted.iter().filter(|account| account.gone_at.is_none()) {
@@ -81,6 +83,7 @@ impl Worker for Eraser {
         if let Some(error) = failed {
             return Err(error);
         }
-        Ok(Pause::For(if more { BETWEEN } else { EVERY }))
+        let took = self.context.clock.monotonic().saturating_sub(began);
+        Ok(Pause::For(if more { rest(took, BETWEEN) } else { EVERY }))
     }
 }

@@ -33,6 +33,7 @@ mod fire;
 mod index;
 mod leader;
 mod led;
+mod pace;
 mod prune;
 mod quotas;
 mod reserving;

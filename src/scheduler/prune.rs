@@ -6,14 +6,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Context;
+use super::pace::rest;
 use crate::domain::plan::{Plan, Plans};
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
-use crate::store::{ANSWERS_KEPT, Upkeep};
+use crate::store::{self, ANSWERS_KEPT, StoreError, Upkeep};
 
 /// How often it looks for history that is over.
 const EVERY: Duration = Duration::from_secs(600);
-/// The rest between batches, so that firing never waits long for a writer.
+/// The least rest between batches, so that firing never waits long for a writer.
 const BETWEEN: Duration = Duration::from_millis(200);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
@@ -39,6 +40,29 @@ pub struct Pruner {
     plans: Arc<Plans>,
     /// Accounts whose plans keep less than others, and how long that is: still to be looked at.
     shorter: Vec<(AccountId, Duration)>,
+    /// When it looked for them last.
+    looked_at: Timestamp,
+}
+
+/// What a batch of each kind came to.
+#[derive(Default)]
+struct Round {
+    /// How many rows there were of the kind of which there were most.
+    most: u64,
+    /// The first failure.
+    failed: Option<StoreError>,
+}
+
+impl Round {
+    /// Adds how many rows of a kind were removed, and returns it.
+    fn add(&mut self, removed: store::Result<u64>) -> u64 {
+        let rows = removed.unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            0
+        });
+        self.most = self.most.max(rows);
+        rows
+    }
 }
 
 impl Pruner {
@@ -48,36 +72,43 @@ impl Pruner {
         let PrunerSettings { history, audit_log } = keep;
         let keep =
             PrunerSettings { history: history.max(longest), audit_log: audit_log.max(longest) };
-        Self { context, keep, plans, shorter: Vec::new() }
+        Self { context, keep, plans, shorter: Vec::new(), looked_at: Timestamp::default() }
     }
 
-    /// A batch of each kind, of all accounts. Returns how many there were of those of which there
-    /// were most.
-    async fn prune(&self, now: Timestamp) -> Result<u64, RunError> {
+    /// A batch of each kind, of all accounts. One that fails keeps no other waiting.
+    async fn prune(&self, now: Timestamp) -> Round {
         let store = &self.context.store;
-        store.prepare(now).await?;
-        let removed = store.prune(now.minus(self.keep.history), BATCH).await?;
-        let entries = store.prune_audit_log(now.minus(self.keep.audit_log), BATCH).await?;
-        let answers = store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await?;
-        let keys = store.prune_keys(now.minus(KEYS_KEPT), BATCH).await?;
-        let Upkeep { jobs, skips, versions } = removed;
-        let most = jobs.max(skips).max(versions).max(entries).max(answers).max(keys);
-        if most > 0 {
+        let mut round = Round::default();
+        round.add(store.prepare(now).await.map(|()| 0));
+        let history = store.prune(now.minus(self.keep.history), BATCH).await;
+        let Upkeep { jobs, skips, versions } = history.unwrap_or_else(|error| {
+            round.add(Err(error));
+            Upkeep::default()
+        });
+        round.add(Ok(jobs.max(skips).max(versions)));
+        let oldest_kept = now.minus(self.keep.audit_log);
+        let audit_log = round.add(store.prune_audit_log(oldest_kept, BATCH).await);
+        let answers = round.add(store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await);
+        let keys = round.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
+        let secrets = round.add(store.prune_signing_secrets(now, BATCH).await);
+        if round.most > 0 {
             tracing::debug!(
                 jobs,
                 skips,
                 versions,
-                audit_log = entries,
+                audit_log,
                 answers,
                 keys,
+                secrets,
                 "pruned history"
             );
         }
-        Ok(most.max(store.prune_logins(now, BATCH).await?))
+        round.add(store.prune_logins(now, BATCH).await);
+        round
     }
 
     /// The accounts whose plans keep less than others.
-    async fn find_shorter(&self) -> Result<Vec<(AccountId, Duration)>, RunError> {
+    async fn find_shorter(&self) -> store::Result<Vec<(AccountId, Duration)>> {
         let is_shorter = |history: &Duration| *history < self.keep.history.max(self.keep.audit_log);
         if !self.plans.all().filter_map(Plan::history).any(|history| is_shorter(&history)) {
             return Ok(Vec::new());
@@ -114,13 +145,27 @@ impl Pruner {
 #[async_trait]
 impl Worker for Pruner {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let clock = self.context.clock.clone();
+        let began = clock.monotonic();
+        let rested = || Pause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN));
+        let mut failed = None;
         if self.shorter.is_empty() {
-            if self.prune(now).await? >= u64::from(BATCH) {
-                return Ok(Pause::For(BETWEEN));
+            let round = self.prune(now).await;
+            failed = round.failed;
+            if round.most >= u64::from(BATCH) {
+                return failed.map_or(Ok(rested()), |error| Err(error.into()));
             }
-            self.shorter = self.find_shorter().await?;
+            // What fails is tried again soon; looking through the accounts has its own time.
+            if now.since(self.looked_at) >= EVERY {
+                self.shorter = self.find_shorter().await?;
+                self.looked_at = now;
+            }
         }
         self.prune_shorter(now).await;
-        Ok(Pause::For(if self.shorter.is_empty() { EVERY } else { BETWEEN }))
+        match failed {
+            Some(error) => Err(error.into()),
+            None if self.shorter.is_empty() => Ok(Pause::For(EVERY)),
+            None => Ok(rested()),
+        }
     }
 }

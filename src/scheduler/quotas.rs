@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::Context;
 use super::reserving::Answers;
 use crate::domain::plan::{Plans, month_of};
-use crate::domain::{AccountId, Timestamp};
+use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::{Candidate, Granted, Wanted};
 use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
@@ -37,8 +37,19 @@ struct State {
     month: i64,
     /// By account and month: at the turn of the month some shards are served with the old one yet.
     blocks: HashMap<(AccountId, i64), Block>,
+    /// Jobs that may have been made, and the months that they were taken from: the store's answer
+    /// was lost.
+    doubted: HashMap<JobId, i64>,
     /// Plans that nobody has described and that were told of.
     told: BTreeSet<String>,
+}
+
+impl State {
+    fn give_back(&mut self, account: AccountId, month: i64, jobs: u64) {
+        if let Some(block) = self.blocks.get_mut(&(account, month)) {
+            block.left += jobs;
+        }
+    }
 }
 
 /// What an account has left of what was reserved for it.
@@ -167,6 +178,7 @@ impl Quotas {
         if state.month < allowed.month {
             let old = std::mem::replace(&mut state.month, allowed.month);
             state.blocks.retain(|(_, month), _| *month >= old);
+            state.doubted.retain(|_, month| *month >= old);
         }
         for due in due.wanted.values() {
             let block = state.blocks.entry((due.account, allowed.month)).or_default();
@@ -192,8 +204,24 @@ impl Quotas {
 
     /// Puts back what was taken and not made.
     pub(super) fn give_back(&self, allowed: &Allowed, account: AccountId, jobs: u64) {
-        if let Some(block) = self.lock().blocks.get_mut(&(account, allowed.month)) {
-            block.left += jobs;
+        self.lock().give_back(account, allowed.month, jobs);
+    }
+
+    /// Keeps what was taken for a job that may have been made. If it was kept before, it is put back:
+    /// a job counts once, however often its answer is lost.
+    pub(super) fn doubt(&self, allowed: &Allowed, account: AccountId, job: JobId) {
+        let mut state = self.lock();
+        if let Some(month) = state.doubted.insert(job, allowed.month) {
+            state.give_back(account, month, 1);
+        }
+    }
+
+    /// Ends the doubt about a job, if there was any: what was kept is put back if the job was made
+    /// just now. If it was not, it had been made before.
+    pub(super) fn settle(&self, account: AccountId, job: JobId, made: bool) {
+        let mut state = self.lock();
+        if let Some(month) = state.doubted.remove(&job).filter(|_| made) {
+            state.give_back(account, month, 1);
         }
     }
 
@@ -275,6 +303,28 @@ mod tests {
         assert_eq!((late.shares[&account], wanted.len()), (Share::Jobs(2), 0));
         let (next, wanted) = quotas.take_reserved(february, &due(account, 3));
         assert_eq!((next.shares[&account], wanted.len()), (Share::Jobs(3), 0), "still there");
+    }
+
+    #[test]
+    fn a_job_whose_answer_is_lost_counts_once() {
+        let (quotas, account, now) = quotas();
+        let [job, other] = [JobId::new(now, 1), JobId::new(now, 2)];
+        let (allowed, _) = quotas.take_reserved(now, &due(account, 1));
+        let left = || quotas.lock().blocks[&(account, allowed.month)].left;
+        // Each time one was taken for it before.
+        for tries in 1..=3 {
+            quotas.doubt(&allowed, account, job);
+            assert_eq!(left(), tries - 1, "try {tries}");
+        }
+        quotas.settle(account, other, true);
+        assert_eq!(left(), 2, "nobody doubts the other");
+        quotas.settle(account, job, true);
+        assert_eq!(left(), 3, "it was made at last, from what was taken at last");
+        quotas.settle(account, job, true);
+        assert_eq!(left(), 3);
+        quotas.doubt(&allowed, account, other);
+        quotas.settle(account, other, false);
+        assert_eq!(left(), 3, "it had been made");
     }
 
     #[test]

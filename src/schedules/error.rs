@@ -2,7 +2,7 @@
 
 use super::FieldErrors;
 use crate::domain::plan::LimitExceeded;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// Why a command or a query has come to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -40,13 +40,23 @@ pub enum CommandError {
     JobFinished,
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The process stops, and the command did not end in time.
     #[error("the process stops")]
     Stopping,
     /// The command has a fault.
     #[error("the command panicked")]
     Panicked,
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            StoreErrorKind::Suspended => Self::Suspended,
+            StoreErrorKind::NoSuchAccount => Self::NoSuchAccount,
+            _ => Self::Store(error),
+        }
+    }
 }
 
 impl From<FieldErrors> for CommandError {

@@ -15,7 +15,8 @@ use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 const COUNTING: Duration = Duration::from_secs(2);
 
 impl Parts {
-    /// The plan of an account that may change something.
+    /// The plan of an account that may change something. Whether it still may is judged again by
+    /// the transaction of the change.
     pub(super) async fn admit(&self, account: AccountId) -> Result<Arc<Plan>, CommandError> {
         let found = self.store.account(account).await?.ok_or(CommandError::NoSuchAccount)?;
         if found.suspended_at.is_some() {

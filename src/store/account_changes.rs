@@ -1,13 +1,36 @@
 //! Accounts, within a transaction, of both adapters: each has this file as a module of its own, and
 //! beside it says in `account_lock` how others are kept from them meanwhile.
 
-use super::account_lock::{fence_suspension, lock};
-use super::error::Outcome;
+use sqlx::AssertSqlSafe;
+
+use super::account_lock::{close, fence_suspension, lock};
+use super::error::{Fault, Outcome};
 use super::{Connection, Read, audit};
 use crate::domain::audit::Action;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::{Account, Usage, Write};
+use crate::store::{Account, StoreErrorKind, Usage, Write};
+
+/// Lets something be done to what an account has, unless it is suspended or gone. It stays as it is
+/// until that is done, so that suspending or deleting it comes wholly before or after; `holding` says
+/// how others are kept from it.
+pub(super) async fn admit(
+    connection: &mut Connection,
+    account: AccountId,
+    holding: &str,
+) -> Outcome<()> {
+    let query = format!("SELECT suspended_at FROM accounts WHERE id = $1 {holding}");
+    let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(account);
+    let found: Option<Option<Timestamp>> = query.fetch_optional(connection).await?;
+    match found {
+        Some(None) => Ok(()),
+        Some(Some(since)) => {
+            let said = format!("the account is suspended since {since}");
+            Err(Fault::new(StoreErrorKind::Suspended, said))
+        }
+        None => Err(Fault::new(StoreErrorKind::NoSuchAccount, "the account is gone")),
+    }
+}
 
 /// `false` if the name is taken.
 pub(super) async fn insert_account(connection: &mut Connection, account: Account) -> Outcome<bool> {
@@ -83,12 +106,13 @@ async fn forget_month(connection: &mut Connection, write: Write) -> Outcome<()> 
     Ok(())
 }
 
+/// What is being done to what the account has is waited for.
 pub(super) async fn set_suspended(
     connection: &mut Connection,
     write: Write,
     suspended: bool,
 ) -> Outcome<bool> {
-    if !lock(connection, write.account).await? {
+    if !close(connection, write.account).await? {
         return Ok(false);
     }
     let set = sqlx::query(

@@ -9,7 +9,7 @@
 
 use async_trait::async_trait;
 
-use super::{Act, Result};
+use super::{Act, Result, Write};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 
@@ -65,21 +65,27 @@ pub trait AuditStore: Send + Sync {
     /// transactions follow, and no account sees its data change.
     async fn enter_rotation(&self, act: &Act) -> Result<()>;
 
-    /// Lists the changes of an account's data, or those of [`INSTALLATION`].
+    /// Enters for an account that somebody read its secrets in clear, and how: that is no change, but
+    /// has to be answered for as one.
+    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;
+
+    /// Lists the changes of an account's data, or those of [`INSTALLATION`]. An account that was
+    /// deleted has none.
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;
 
     /// Removes entries made before `before`, oldest first, at most `limit`. Returns how many.
     async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64>;
 }
 
-/// The entries that a query asks for: account, lowest and highest id, how many; then the actor and
-/// the action, those of them that it names. There is an index for each.
+/// The entries that a query asks for: account, lowest and highest id, how many, [`INSTALLATION`];
+/// then the actor and the action, those of them that it names. There is an index for each.
 pub(in crate::store) fn list_text(query: &AuditQuery) -> String {
     let mut text = "SELECT id, actor, action, object, origin FROM audit_log
-         WHERE account_id = $1 AND id BETWEEN $2 AND $3"
+         WHERE account_id = $1 AND id BETWEEN $2 AND $3
+           AND ($1 = $5 OR EXISTS (SELECT 1 FROM accounts WHERE id = $1))"
         .to_owned();
     let filters = [("actor", query.actor.is_some()), ("action", query.action.is_some())];
-    for ((column, _), place) in filters.iter().filter(|(_, named)| *named).zip(5..) {
+    for ((column, _), place) in filters.iter().filter(|(_, named)| *named).zip(6..) {
         text.push_str(&format!(" AND {column} = ${place}"));
     }
     text.push_str(" ORDER BY id DESC LIMIT $4");

@@ -11,7 +11,7 @@ use super::{Connection, Read, reservations};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::store::audit::{bounds, list_text};
-use crate::store::{AuditEntry, AuditQuery, Write};
+use crate::store::{AuditEntry, AuditQuery, INSTALLATION, Write};
 
 /// Enters that `action` was done to each of the objects. They are what the answer to the call is
 /// about: its reservation, if it has one, keeps them.
@@ -45,7 +45,8 @@ pub(super) fn listed(account: AccountId, query: &AuditQuery) -> Read<AuditEntry>
         .bind(account)
         .bind(lowest)
         .bind(latest)
-        .bind(i64::from(query.limit) + 1);
+        .bind(i64::from(query.limit) + 1)
+        .bind(INSTALLATION);
     if let Some(actor) = &query.actor {
         rows = rows.bind(actor.clone());
     }

@@ -18,6 +18,10 @@ pub enum StoreErrorKind {
     Incompatible,
     /// A row of the call cannot be written, whoever tries. A batch that gets this is split.
     Rejected,
+    /// The account that the call is for is suspended.
+    Suspended,
+    /// The account that the call is for is not there, or was deleted.
+    NoSuchAccount,
     /// Another call has taken over the idempotency key of this one, which took too long.
     TakenOver,
     /// A fault of the adapter.
@@ -66,6 +70,8 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
             StoreErrorKind::Incompatible => write!(f, "store does not fit ({operation})")?,
             StoreErrorKind::Rejected => write!(f, "store refused a row ({operation})")?,
+            StoreErrorKind::Suspended => write!(f, "account suspended ({operation})")?,
+            StoreErrorKind::NoSuchAccount => write!(f, "no such account ({operation})")?,
             StoreErrorKind::TakenOver => write!(f, "call taken over ({operation})")?,
             StoreErrorKind::Internal => write!(f, "store failed ({operation})")?,
         }

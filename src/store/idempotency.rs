@@ -46,7 +46,7 @@ pub struct Receipt {
 pub enum Reserved {
     /// It is this call's: run it.
     Yours,
-    /// Another call with the same request still runs.
+    /// Another call with the same request still runs, or the account is gone.
     Running,
     /// It was used for another request.
     Reused,

@@ -108,7 +108,8 @@ pub struct JobPage {
     pub has_more: bool,
 }
 
-/// Jobs: what users do with them.
+/// Jobs: what users do with them. What changes something fails with `Suspended` or `NoSuchAccount`
+/// if the account is that; suspending and deleting it come wholly before or after.
 #[async_trait]
 pub trait JobStore: Send + Sync {
     /// Makes a job with trigger `manual`, taking the schedule's row so that a delete at the same

@@ -1,7 +1,8 @@
 //! What accounts have, whole: to be exported, and to be removed with them.
 //!
 //! Deleting moves the account's row out of `accounts`. From then on no key opens it, no user reaches
-//! it, nothing of it fires, and none of its jobs is claimed. What it had is removed by rounds of
+//! it, nothing of it is shown to whom a replica still takes for its caller, nothing of it fires, and
+//! none of its jobs is claimed. What it had is removed by rounds of
 //! [`LifeStore::erase`], each whole or absent, so that it does not matter where one was cut off.
 
 use std::time::Duration;
@@ -160,7 +161,8 @@ pub trait LifeStore: Send + Sync {
     async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>>;
 
     /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
-    /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`].
+    /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`], and the
+    /// log of the [`INSTALLATION`](super::INSTALLATION), as long as that is kept.
     async fn delete_account(&self, write: &Write) -> Result<bool>;
 
     /// The accounts that were deleted, oldest deletion first.

@@ -14,6 +14,8 @@
 //!   (`firing`, `claims`) work over all accounts and are, beside noting when keys were used, the only
 //!   exception.
 //! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
+//! - What users do to schedules and jobs comes wholly before or after their account is suspended or
+//!   deleted, and is refused after.
 //! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
 //!   to it, one at a time for an account: it is never exceeded. So are the jobs of a month that users
 //!   ask for.

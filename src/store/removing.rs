@@ -3,32 +3,37 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::Connection;
 use super::account_lock::{PASSING, fence_suspension};
 use super::erase::{JOBS, is_alone, remove_schedules};
 use super::error::Outcome;
 use super::prune::{OLD_JOBS_OF, remove_jobs};
+use super::{Connection, audit};
+use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::life::{
     self, CLEARED, DELETE, DELETED_AT, GONE, NOTE, ROWS_COUNTED, SETTLED, clear, count_rows,
 };
 use crate::store::upkeep::{prune_account_log, prune_account_skips};
-use crate::store::{Erased, Write};
+use crate::store::{Erased, INSTALLATION, Write};
 
 /// Deletes an account and notes that it was.
 pub(super) async fn delete_account(connection: &mut Connection, write: Write) -> Outcome<bool> {
-    let query = sqlx::query_scalar(DELETE).bind(write.account);
+    let account = write.account;
+    let query = sqlx::query_scalar(DELETE).bind(account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
     let Some(name) = name else { return Ok(false) };
     fence_suspension(connection).await?;
     sqlx::query(NOTE)
-        .bind(write.account)
+        .bind(account)
         .bind(name)
         .bind(write.now)
         .bind(write.author.actor.to_string())
         .bind(write.author.origin.to_string())
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
+    // The account's own log goes with it.
+    let write = Write { account: INSTALLATION, ..write };
+    audit::record(connection, write, Action::AccountDeleted, [account]).await?;
     Ok(true)
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn reserve(
     let once = new.once;
     let made = sqlx::query(
         "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at)
-         VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+         SELECT $1, id, $3, $4, $5 FROM accounts WHERE id = $2 ON CONFLICT (id) DO NOTHING",
     )
     .bind(once.key)
     .bind(account)
@@ -64,7 +64,7 @@ pub(super) async fn reserve(
     let held = sqlx::query_as(HELD).bind(once.key).bind(account);
     let stored: Option<StoredKey> = held.fetch_optional(&mut *connection).await?;
     // Who holds it takes effect or keeps its answer just now; or it is removed, and is free at the
-    // next try.
+    // next try; or the account is gone.
     let Some(mut stored) = stored else { return Ok(Reserved::Running) };
     vault.open_answer(account, once.key, &mut stored);
     match stored.judge(now, &new) {

@@ -44,20 +44,33 @@ pub trait SigningStore: Send + Sync {
     /// release. Its id follows from the account, so that there is only one, whoever makes it.
     async fn make_first_secrets(&self) -> Result<()>;
 
-    /// The secrets of an account, newest first; one that has expired is among them until the next
-    /// rotation.
+    /// The secrets of an account, newest first; one that has expired is among them until it is
+    /// pruned, or the next rotation.
     async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>>;
 
     /// Lets a new secret sign beside the newest one, until that expires. One that was to expire
     /// already goes at once: there are never more than [`MOST_SECRETS`]. `false` if there is no
     /// such account.
     async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool>;
+
+    /// Removes secrets that expired before `before`, at most `limit`. Returns how many.
+    async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64>;
 }
 
 /// Account.
 pub(in crate::store) const SECRETS: &str = "
     SELECT id, secret, created_at, expires_at FROM signing_secrets
     WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
+
+/// Removes secrets that expired before; `passing` says what to do with rows that somebody holds.
+/// Instant, number of rows.
+pub(in crate::store) fn prune(passing: &str) -> String {
+    format!(
+        "DELETE FROM signing_secrets WHERE id IN
+             (SELECT id FROM signing_secrets WHERE expires_at < $1
+              ORDER BY expires_at LIMIT $2 {passing})"
+    )
+}
 
 /// The columns, as they are copied.
 pub(in crate::store) const COPIED: &[(&str, Form)] = &[

@@ -12,7 +12,7 @@
 //! in the order in which answers come; what must hold, holds in any order.
 //!
 //! Beside the seeds there are cases that none of them would draw often: `elections`, `hints`,
-//! `outcomes`, `shards`.
+//! `outcomes`, `quotas`, `shards`.
 //!
 //! `SIM_SEED=7 cargo test --test sim` runs one seed; a failure prints its seed and what happened.
 //! `SIM_RUNS=100` draws that many new seeds.
@@ -33,6 +33,7 @@ mod oracle;
 mod outcomes;
 mod process;
 mod queue;
+mod quotas;
 mod races;
 mod shards;
 mod starts;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
+use punctual::domain::plan::Plans;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
 use punctual::executor::{self, Executor, Settings};
@@ -130,6 +131,12 @@ impl Process {
     pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
         let context = Context { cluster, replica: replica.to_owned(), ..self.context.clone() };
         Leader::new(context, Arc::default(), self.random.clone())
+    }
+
+    /// A leader that fires within these plans, by statements that start nothing.
+    pub fn leader_within(&self, plans: Plans) -> Leader {
+        let context = Context { starter: None, ..self.context.clone() };
+        Leader::new(context, Arc::new(plans), self.random.clone())
     }
 
     /// Elects a new leader; the old one is not told.

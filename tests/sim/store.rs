@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::audit::Action;
 use punctual::domain::call::Once;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
@@ -184,6 +185,7 @@ gated! { UserStore:
 
 gated! { AuditStore:
     fn enter_rotation(&self, act: &Act) -> ();
+    fn enter_reading(&self, write: &Write, how: Action) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
 }
@@ -199,6 +201,7 @@ gated! { SigningStore:
     fn make_first_secrets(&self) -> ();
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
     fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
+    fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64;
 }
 
 gated! { LifeStore:

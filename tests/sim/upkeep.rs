@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::domain::AccountId;
+use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
+use punctual::domain::signing::SigningSecret;
+use punctual::domain::{AccountId, KeyId, SigningSecretId};
+use punctual::runtime::{Pause, Worker};
 use punctual::scheduler::{Eraser, Pruner, PrunerSettings};
-use punctual::store::{AccountStore, LifeStore, Write};
+use punctual::store::{
+    AccountStore, AuditQuery, AuditStore, KeyCreated, LifeStore, NewKey, NewSecret, SigningStore,
+    Write,
+};
 
 use crate::gate::Fault;
 use crate::process::run;
@@ -54,8 +60,64 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     world.process().gate.arm_at("prune_account", Fault::Refused);
     run(&mut pruner, &clock).await.expect("the other is pruned");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+    clock.advance(Duration::from_secs(600));
     run(&mut pruner, &clock).await.expect("no fault is armed");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 2, "it has its turn again");
+}
+
+/// What every account has that is over after some time: the entry of its creation, a key, and a
+/// signing secret.
+async fn let_things_expire(world: &mut World) {
+    let now = world.clock.now();
+    let (writes, sqlite) = ([world.write(), world.write()], &world.process().sqlite);
+    let key = NewKey {
+        id: KeyId::new(now, 1),
+        name: "short".to_owned(),
+        scope: Scope::Write,
+        digest: KeyDigest([1; 32]),
+        expires_at: Some(now),
+    };
+    assert_eq!(sqlite.create_key(&writes[0], &key).await.expect("created"), KeyCreated::Done);
+    let secret = SigningSecret::new(|bytes| bytes.fill(7));
+    let new = NewSecret { id: SigningSecretId::new(now, 2), secret, old_expires_at: now };
+    assert!(sqlite.rotate_signing_secret(&writes[1], &new).await.expect("rotated"));
+}
+
+#[tokio::test]
+async fn a_kind_that_cannot_be_pruned_keeps_no_other_waiting() {
+    let kinds = ["prune_audit_log", "prune_keys", "prune_signing_secrets"];
+    let others = ["prepare", "prune", "prune_answers", "prune_logins"];
+    for kind in kinds.into_iter().chain(others) {
+        let mut world = World::new(14).await;
+        let_things_expire(&mut world).await;
+        let (clock, account) = (world.clock.clone(), world.write().account);
+        clock.advance(90 * DAY);
+        let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+        let context = world.process().context.clone();
+        let mut pruner = Pruner::new(context, keep, Arc::new(Plans::default()));
+        let left = async |world: &mut World| {
+            let sqlite = &world.process().sqlite;
+            let query = AuditQuery {
+                from: None,
+                to: None,
+                actor: None,
+                action: None,
+                after: None,
+                limit: 9,
+            };
+            let log = sqlite.audit_log(account, &query).await.expect("read").entries;
+            let keys = sqlite.keys(account).await.expect("list");
+            let secrets = sqlite.signing_secrets(account).await.expect("list");
+            [!log.is_empty(), !keys.is_empty(), secrets.len() > 1]
+        };
+        assert_eq!(left(&mut world).await, [true; 3]);
+        world.process().gate.arm_at(kind, Fault::Refused);
+        let error = run(&mut pruner, &clock).await.expect_err("it is told of");
+        assert!(error.to_string().contains(&format!("({kind})")), "{error}");
+        assert_eq!(left(&mut world).await, kinds.map(|one| one == kind), "{kind} failed");
+        run(&mut pruner, &clock).await.expect("no fault is armed");
+        assert_eq!(left(&mut world).await, [false; 3]);
+    }
 }
 
 #[tokio::test]
@@ -72,4 +134,51 @@ async fn a_deleted_account_that_cannot_be_removed_keeps_no_other_waiting() {
     let mut eraser = Eraser::new(context);
     run(&mut eraser, &clock).await.expect_err("one is told of");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+}
+
+/// A run of a worker of which one operation takes a while.
+async fn run_slowly(
+    world: &mut World,
+    worker: &mut dyn Worker,
+    operation: &'static str,
+    span: Duration,
+) -> Pause {
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    gate.hold(operation);
+    let slowly = async {
+        gate.reached().await;
+        clock.advance(span);
+        gate.release();
+    };
+    let (ran, ()) = tokio::join!(worker.run_once(clock.now()), slowly);
+    ran.expect("it has its turn")
+}
+
+#[tokio::test]
+async fn what_removes_rests_nine_times_as_long_as_it_took() {
+    let ms = Duration::from_millis;
+    let mut world = World::new(15).await;
+    let (now, context) = (world.clock.now(), world.process().context.clone());
+    let many: Vec<_> = (10..40).map(|n| AccountId::new(now, n)).collect();
+    for account in many {
+        let write = Write { account, ..world.write() };
+        let name = account.to_string();
+        let made = world.process().sqlite.create_account(&write, &name, "short");
+        assert!(made.await.expect("created"));
+    }
+    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
+    let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let mut pruner = Pruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
+    // More accounts are left than are looked at in a round.
+    let pause = run_slowly(&mut world, &mut pruner, "prune_account", ms(300)).await;
+    assert_eq!(pause, Pause::For(ms(2_700)));
+
+    let accounts = accounts(&mut world, UNLIMITED).await;
+    let write = Write { account: accounts[0], ..world.write() };
+    assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
+    let mut eraser = Eraser::new(context);
+    for (took, rest) in [(200, 1_800), (2, 100), (9_000, 5_000)] {
+        let pause = run_slowly(&mut world, &mut eraser, "erase", ms(took)).await;
+        assert_eq!(pause, Pause::For(ms(rest)), "{took} ms");
+    }
 }

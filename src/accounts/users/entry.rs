@@ -115,8 +115,8 @@ impl Users {
         Ok(signed_in)
     }
 
-    /// The user with this address, if it is the password and the user is not disabled; whose hash is
-    /// made anew if it was too little work.
+    /// The user with this address, if it is the password and the user is not disabled. A try counts
+    /// if it was wrong; not if it was right, or could not be judged, which is nobody's guess.
     pub(super) async fn verified(
         &self,
         email: &EmailAddress,
@@ -126,6 +126,20 @@ impl Users {
     ) -> Result<Option<User>, UserError> {
         let version = user.as_ref().map_or(0, |user| user.password_version);
         self.0.throttle.password(email, version, now).await?;
+        let judged = self.judged(user, password).await;
+        if !matches!(judged, Ok(None)) {
+            self.0.throttle.was_not_wrong(email, version, now).await;
+        }
+        judged
+    }
+
+    /// The user, if it is the password and the user is not disabled; whose hash is made anew if it
+    /// was too little work.
+    async fn judged(
+        &self,
+        user: Option<User>,
+        password: &Password,
+    ) -> Result<Option<User>, UserError> {
         let hash: Option<&PasswordHash> = user.as_ref().map(|user| &user.password);
         let verdict = self.0.passwords.verify(password, hash).await?;
         let Some(user) = user.filter(|user| user.disabled_at.is_none()) else { return Ok(None) };
@@ -138,7 +152,6 @@ impl Users {
                 store.rehash_password(user.id, user.password_version, &hash).await?;
             }
         }
-        self.0.throttle.was_right(email, version, now).await;
         Ok(Some(user))
     }
 

@@ -21,6 +21,17 @@ pub(super) async fn lock(connection: &mut PgConnection, id: AccountId) -> Outcom
     Ok(query.bind(id).fetch_optional(connection).await?.is_some())
 }
 
+/// How an account is kept as it is by those who do something to what it has: beside each other.
+pub(super) const BESIDE: &str = "FOR KEY SHARE";
+/// The same by those who do it one after the other, as with [`lock`].
+pub(super) const IN_TURN: &str = "FOR NO KEY UPDATE";
+
+/// Locks an account when nobody does anything to what it has. `false` if there is none.
+pub(super) async fn close(connection: &mut PgConnection, id: AccountId) -> Outcome<bool> {
+    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE");
+    Ok(query.bind(id).fetch_optional(connection).await?.is_some())
+}
+
 /// Leaders are not waited for while the account is held: see [`PostgresStore::fence_shards`].
 pub(super) fn fence_suspension(_: &mut PgConnection) -> impl Future<Output = Outcome<()>> {
     ready(Ok(()))

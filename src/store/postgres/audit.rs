@@ -47,6 +47,15 @@ impl AuditStore for PostgresStore {
             .await
     }
 
+    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()> {
+        let write = *write;
+        self.api
+            .run("enter_reading", Within::Statement, move |connection| {
+                Box::pin(record(connection, write, how, [write.account]))
+            })
+            .await
+    }
+
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
         let (asked, limit) = (query.clone(), query.limit);
         let entries = self.api.run("audit_log", Within::Statement, move |connection| {

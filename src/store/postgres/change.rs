@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use sqlx::{FromRow, PgConnection};
 
+use super::account_changes::admit;
+use super::account_lock::BESIDE;
 use super::audit;
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
@@ -32,6 +34,7 @@ pub(super) async fn change(
     id: ScheduleId,
     change: Arc<Change>,
 ) -> Outcome<Changed> {
+    admit(connection, write.account, BESIDE).await?;
     let stored: Option<Stored> = sqlx::query_as(
         "SELECT shard, version_id, overlap_policy, revision FROM schedules
          WHERE id = $1 AND account_id = $2 FOR NO KEY UPDATE",

@@ -1,5 +1,7 @@
 //! What accounts have, whole, and their end.
 
+use std::sync::PoisonError;
+
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
@@ -73,7 +75,7 @@ impl LifeStore for PostgresStore {
                 %account,
                 %error,
                 "the account is deleted, but not all leaders were waited for: what they have read \
-                 of it before may still become jobs, which are removed with the rest of it"
+                 of it before may become jobs until a server removes what it had"
             );
         }
         Ok(deleted)
@@ -96,11 +98,26 @@ impl LifeStore for PostgresStore {
     }
 
     async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased> {
+        self.fence_deleted(account).await?;
         self.scheduler
             .run("erase", Within::AllDays, move |connection| {
                 Box::pin(erase(connection, account, now, limit))
             })
             .await
+    }
+}
+
+impl PostgresStore {
+    /// Sees to it that what leaders have read of a deleted account does not fire, before any of it is
+    /// removed: who deleted it may have died before. Done once by each replica that removes it.
+    async fn fence_deleted(&self, account: AccountId) -> Result<()> {
+        let fenced = || self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        if fenced().contains(&account) {
+            return Ok(());
+        }
+        self.fence_shards("erase").await?;
+        fenced().insert(account);
+        Ok(())
     }
 }
 

@@ -52,7 +52,8 @@ impl IdempotencyStore for PostgresStore {
 /// One that others hold is not waited for.
 pub(super) const HELD: &str = "
     SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-    WHERE id = $1 AND account_id = $2 FOR UPDATE SKIP LOCKED";
+    WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT FROM accounts WHERE id = $2)
+    FOR UPDATE SKIP LOCKED";
 pub(super) const PRUNE: &str = "
     DELETE FROM idempotency_keys WHERE id IN
         (SELECT id FROM idempotency_keys WHERE reserved_at < $1

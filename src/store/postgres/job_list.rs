@@ -97,6 +97,7 @@ fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Postgres> {
 
 fn push_filters(sql: &mut QueryBuilder<Postgres>, account: AccountId, query: &JobQuery) {
     sql.push(" FROM jobs WHERE account_id = ").push_bind(account);
+    sql.push(" AND EXISTS (SELECT FROM accounts WHERE id = ").push_bind(account).push(")");
     if let Some(schedule) = query.schedule {
         sql.push(" AND schedule_id = ").push_bind(schedule);
     }

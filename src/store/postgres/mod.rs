@@ -12,7 +12,9 @@
 //! Locks. Whoever takes several takes them in this order, and rows of one kind in the order of
 //! their ids, so that nobody waits in a circle:
 //!
-//! 1. `accounts`: who makes what a plan limits takes the account's row, to count alone.
+//! 1. `accounts`: who does anything to schedules and jobs by hand shares the key of the account's row,
+//!    so that suspending or deleting it comes before or after; who makes what a plan limits takes the
+//!    row, to count alone.
 //! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
 //!    them, and they for him (LEAD-1). Who suspends or resumes an account takes these rows one
 //!    after the other, each by itself, after the account's: leaders read anew what they fire.
@@ -109,10 +111,11 @@ mod users;
 mod values;
 mod version;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::PgArguments;
@@ -122,6 +125,7 @@ use sqlx::{PgConnection, Postgres};
 use super::damage::Damage;
 use super::months::Months;
 use super::vault::Vault;
+use crate::domain::AccountId;
 use crate::runtime::Tasks;
 use error::Fault;
 use pool::{Connections, Within};
@@ -184,6 +188,8 @@ pub struct PostgresStore {
     present: AtomicI64,
     damage: Arc<Damage>,
     vault: Vault,
+    /// The deleted accounts of which leaders have read anew.
+    fenced: Mutex<HashSet<AccountId>>,
     months: Months,
     tasks: Tasks,
 }

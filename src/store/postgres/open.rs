@@ -1,7 +1,7 @@
 //! Opening the store: the server's address and the pools.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -69,6 +69,7 @@ impl PostgresStore {
             scheduler,
             executor: connections(settings.executor_connections, "executor", STAGE),
             present: AtomicI64::new(0),
+            fenced: Mutex::default(),
             vault: Vault::new(sealer.clone(), damage.clone()),
             damage,
             settings,

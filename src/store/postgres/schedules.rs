@@ -5,10 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
+use super::account_changes::admit;
+use super::account_lock::{BESIDE, IN_TURN};
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
 use super::values::count;
-use super::{PostgresStore, Within, account_lock, audit, change, skips};
+use super::{PostgresStore, Within, audit, change, skips};
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
@@ -103,7 +105,8 @@ const ROW: &str = concat!(
     " FROM schedules AS s
       JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
       JOIN schedule_versions AS v ON v.id = s.version_id
-      WHERE s.id = $1 AND s.account_id = $2"
+      WHERE s.id = $1 AND s.account_id = $2
+        AND EXISTS (SELECT FROM accounts WHERE id = $2)"
 );
 
 async fn create_within(
@@ -112,8 +115,11 @@ async fn create_within(
     schedules: Arc<[NewSchedule]>,
     most: Option<u64>,
 ) -> Outcome<Created> {
+    // One that took the account to be alone with it after having taken it beside others could meet
+    // another one that does.
+    let holding = if most.is_some() { IN_TURN } else { BESIDE };
+    admit(connection, write.account, holding).await?;
     if let Some(most) = most {
-        account_lock::lock(connection, write.account).await?;
         let query = sqlx::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
         let current = count(query.bind(write.account).fetch_one(&mut *connection).await?);
         if current + schedules.len() as u64 > most {
@@ -180,6 +186,7 @@ fn column<'a, T>(news: &'a [NewSchedule], value: impl Fn(&'a NewSchedule) -> T) 
 /// Each statement sees what was committed before it. So what a leader fired before the state's row
 /// was locked is found, and after that nothing is fired.
 async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
+    admit(connection, write.account, BESIDE).await?;
     let deleted: Option<(ShardId, VersionId)> = sqlx::query_as(
         "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",
     )

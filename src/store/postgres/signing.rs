@@ -1,13 +1,14 @@
 //! The secrets that accounts' requests are signed with. Whoever adds one has the account's row.
 
 use async_trait::async_trait;
-use sqlx::PgConnection;
+use sqlx::{AssertSqlSafe, PgConnection};
 
+use super::account_lock::PASSING;
 use super::error::Outcome;
 use super::key_changes::rotate_signing_secret;
 use super::{PostgresStore, Within};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::signing::{SECRETS, SealedSecret};
+use crate::store::signing::{SECRETS, SealedSecret, prune};
 use crate::store::vault::Vault;
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write};
 
@@ -52,6 +53,19 @@ impl SigningStore for PostgresStore {
             .run("rotate_signing_secret", Within::Transaction, move |connection| {
                 let secret = (id, secret.clone());
                 Box::pin(rotate_signing_secret(connection, write, secret, old_expires_at))
+            })
+            .await
+    }
+
+    async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        self.scheduler
+            .run("prune_signing_secrets", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query(AssertSqlSafe(prune(PASSING)))
+                        .bind(before)
+                        .bind(i64::from(limit));
+                    Ok(query.execute(connection).await?.rows_affected())
+                })
             })
             .await
     }

@@ -77,6 +77,7 @@ pub(super) async fn list(
          WHERE schedule_id = $1 AND account_id = $2
            AND (first_tick, id) < ($3, $4) AND first_tick <= $5 AND last_tick >= $6
            AND EXISTS (SELECT FROM schedules WHERE id = $1 AND account_id = $2)
+               AND EXISTS (SELECT FROM accounts WHERE id = $2)
          ORDER BY first_tick DESC, id DESC LIMIT $7",
     )
     .bind(schedule)

@@ -10,6 +10,11 @@ pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<
     Ok(known.bind(id).fetch_one(connection).await?)
 }
 
+pub(super) use lock as close;
+
+/// How an account is kept as it is by those who do something to what it has: nobody else writes.
+pub(super) const BESIDE: &str = "";
+
 /// What leaders have read before does not fire.
 pub(super) async fn fence_suspension(connection: &mut Connection) -> Outcome<()> {
     let query = sqlx::query("UPDATE shards SET suspensions = suspensions + 1");

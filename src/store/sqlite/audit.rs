@@ -46,6 +46,14 @@ impl AuditStore for SqliteStore {
         .await
     }
 
+    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()> {
+        let write = *write;
+        self.write("enter_reading", move |connection| {
+            Box::pin(record(connection, write, how, [write.account]))
+        })
+        .await
+    }
+
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
         let entries = self.readers.all(audit_entries::listed(account, query)).await;
         Ok(page(entries.map_err(failed_in("audit_log"))?, query.limit))

@@ -2,6 +2,8 @@
 
 use sqlx::{FromRow, SqliteConnection};
 
+use super::account_changes::admit;
+use super::account_lock::BESIDE;
 use super::audit;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
@@ -32,6 +34,7 @@ pub(super) async fn change(
     id: ScheduleId,
     change: Change,
 ) -> Outcome<Changed> {
+    admit(connection, write.account, BESIDE).await?;
     let stored: Option<Stored> = sqlx::query_as(
         "SELECT s.shard, s.version_id, s.overlap_policy, s.revision, st.next_tick, st.held_job_id
          FROM schedules AS s

@@ -47,7 +47,7 @@ impl IdempotencyStore for SqliteStore {
 
 pub(super) const HELD: &str = "
     SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-    WHERE id = ?1 AND account_id = ?2";
+    WHERE id = ?1 AND account_id = ?2 AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)";
 pub(super) const PRUNE: &str = "
     DELETE FROM idempotency_keys WHERE id IN
         (SELECT id FROM idempotency_keys WHERE reserved_at < ?1

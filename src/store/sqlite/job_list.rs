@@ -91,6 +91,7 @@ pub(super) fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Sqlite>
 fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &JobQuery) {
     sql.push(" FROM jobs INDEXED BY ").push(index(query));
     sql.push(" WHERE account_id = ").push_bind(account);
+    sql.push(" AND EXISTS (SELECT 1 FROM accounts WHERE id = ").push_bind(account).push(")");
     if let Some(schedule) = query.schedule {
         sql.push(" AND schedule_id = ").push_bind(schedule);
     }

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use sqlx::{Connection, FromRow, SqliteConnection};
 
+use super::account_changes::admit;
+use super::account_lock::BESIDE;
 use super::audit;
 use super::error::{Fault, Outcome};
 use super::overlap;
@@ -104,6 +106,7 @@ async fn trigger(
     job: NewJob,
     quota: Option<u64>,
 ) -> Outcome<Triggered> {
+    admit(connection, write.account, BESIDE).await?;
     let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
     if matches!(triggered, Triggered::Created(_)) {
         let action = Action::ScheduleTriggered;
@@ -119,6 +122,7 @@ async fn retry(
     id: JobId,
     quota: Option<u64>,
 ) -> Outcome<Retried> {
+    admit(connection, write.account, BESIDE).await?;
     let found: Option<(JobStatus, ScheduleId)> =
         sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2")
             .bind(of)
@@ -151,6 +155,7 @@ struct Standing {
 }
 
 async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
+    admit(connection, write.account, BESIDE).await?;
     let standing: Option<Standing> = sqlx::query_as(
         "SELECT status, shard, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2",
     )
@@ -223,7 +228,8 @@ async fn read(
         job_columns!(),
         ", j.response, j.response_truncated, j.attempt_started_at, j.timings
          FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-         WHERE j.id = ?1 AND j.account_id = ?2"
+         WHERE j.id = ?1 AND j.account_id = ?2
+           AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)"
     ))
     .bind(id)
     .bind(account)

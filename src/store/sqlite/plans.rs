@@ -98,6 +98,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
         ),
         (&crate::store::upkeep::prune_account_log(""), "audit_log_account (account_id=? AND id<?)"),
         (&crate::store::upkeep::prune_keys(""), "api_keys_over (<expr><?)"),
+        (&crate::store::signing::prune(""), "signing_secrets_over (expires_at<?)"),
         (audit::PRUNE, "(id<?)"),
         (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
     ] {

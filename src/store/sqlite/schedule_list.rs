@@ -116,6 +116,7 @@ fn push_tables(sql: &mut QueryBuilder<Sqlite>, query: &ScheduleQuery, with_state
 
 fn push_filters(sql: &mut QueryBuilder<Sqlite>, account: AccountId, query: &ScheduleQuery) {
     sql.push(" WHERE s.account_id = ").push_bind(account);
+    sql.push(" AND EXISTS (SELECT 1 FROM accounts WHERE id = ").push_bind(account).push(")");
     if let Some(is_enabled) = query.is_enabled {
         sql.push(" AND s.is_enabled = ").push_bind(is_enabled);
     }

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
+use super::account_changes::admit;
+use super::account_lock::BESIDE;
 use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
@@ -37,6 +39,7 @@ impl ScheduleStore for SqliteStore {
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
         self.write_rows("create_schedules", schedules.len(), move |connection| {
             Box::pin(async move {
+                admit(connection, write.account, BESIDE).await?;
                 if let Some(most) = most {
                     let current = current(connection, write).await?;
                     if current + count > most {
@@ -57,7 +60,8 @@ impl ScheduleStore for SqliteStore {
             " FROM schedules AS s
               JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
               JOIN schedule_versions AS v ON v.id = s.version_id
-              WHERE s.id = ?1 AND s.account_id = ?2"
+              WHERE s.id = ?1 AND s.account_id = ?2
+        AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)"
         ))
         .bind(id)
         .bind(account);
@@ -170,6 +174,7 @@ async fn create(
 }
 
 async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
+    admit(connection, write.account, BESIDE).await?;
     let deleted: Option<(ShardId, VersionId)> = sqlx::query_as(
         "DELETE FROM schedules WHERE id = ?1 AND account_id = ?2 RETURNING shard, version_id",
     )

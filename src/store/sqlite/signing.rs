@@ -1,13 +1,14 @@
 //! The secrets that accounts' requests are signed with.
 
 use async_trait::async_trait;
-use sqlx::SqliteConnection;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
+use super::account_lock::PASSING;
 use super::error::Outcome;
 use super::key_changes::rotate_signing_secret;
 use super::{SqliteStore, failed_in};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::signing::{SECRETS, SealedSecret};
+use crate::store::signing::{SECRETS, SealedSecret, prune};
 use crate::store::vault::Vault;
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write};
 
@@ -49,6 +50,16 @@ impl SigningStore for SqliteStore {
         let secret = self.vault.seal_secret(write.account, id, &new.secret);
         self.write("rotate_signing_secret", move |connection| {
             Box::pin(rotate_signing_secret(connection, write, (id, secret), old_expires_at))
+        })
+        .await
+    }
+
+    async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        self.write_rows("prune_signing_secrets", limit as usize, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(AssertSqlSafe(prune(PASSING))).bind(before).bind(limit);
+                Ok(query.execute(connection).await?.rows_affected())
+            })
         })
         .await
     }

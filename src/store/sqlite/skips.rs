@@ -97,6 +97,7 @@ impl SqliteStore {
              WHERE schedule_id = ?1 AND account_id = ?2
                AND (first_tick, id) < (?3, ?4) AND first_tick <= ?5 AND last_tick >= ?6
                AND EXISTS (SELECT 1 FROM schedules WHERE id = ?1 AND account_id = ?2)
+               AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)
              ORDER BY first_tick DESC, id DESC LIMIT ?7",
         )
         .bind(schedule)

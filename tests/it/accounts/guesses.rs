@@ -1,13 +1,16 @@
 //! S18: guessing is slow, and tells nothing.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
-use punctual::accounts::UserError;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use punctual::accounts::{HashError, UserError};
 use punctual::domain::ResetId;
 use punctual::domain::token::Token;
 use punctual::domain::user::Role;
 use punctual::store::NewReset;
+use tokio::runtime::Builder;
 
 use super::world::{HOME, HOUR, PASSWORD, World, mailer, sign_in};
 use crate::api::away_queue::AwayQueue;
@@ -53,6 +56,39 @@ async fn right_passwords_count_nothing() {
         sign_in(&w.users, "ann", PASSWORD, address(last)).await.expect("right");
     }
     assert_eq!(wrong(&w.users, "ann", 20).await, 10);
+}
+
+/// Else who keeps the service busy would keep users out.
+#[test]
+fn tries_that_could_not_be_judged_count_nothing() {
+    // Passwords are hashed on the one thread for work that blocks.
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.expect("a runtime").block_on(async {
+        let w = World::new().await;
+        w.user("ann").await;
+        let (free, taken) = mpsc::channel::<()>();
+        let thread = tokio::task::spawn_blocking(move || taken.recv().is_err());
+        let (fit, more) = (102, 20);
+        let mut others: FuturesUnordered<_> = (0..fit + more)
+            .map(|last| {
+                let (users, name) = (w.users.clone(), format!("user{last}"));
+                async move { sign_in(&users, &name, "incorrect horse", address(last)).await }
+            })
+            .collect();
+        let is_busy = |tried: &_| matches!(tried, Err(UserError::Hash(HashError::Busy)));
+        for _ in 0..more {
+            let tried = others.next().await.expect("one of them");
+            assert!(is_busy(&tried), "{tried:?}");
+        }
+        for last in 0..20 {
+            let tried = sign_in(&w.users, "ann", PASSWORD, address(200 + last)).await;
+            assert!(is_busy(&tried), "{tried:?}");
+        }
+        drop(free);
+        assert!(thread.await.expect("ended"));
+        assert_eq!(others.count().await, usize::from(fit));
+        assert_eq!(wrong(&w.users, "ann", 20).await, 10, "as many as ever");
+    });
 }
 
 #[tokio::test]

@@ -311,3 +311,26 @@ async fn the_keys_of_a_deleted_account_open_nothing() {
     let gone = service.get("/v1/schedules").await;
     gone.refused(401, "INVALID_API_KEY", "Invalid API key");
 }
+
+#[tokio::test]
+async fn an_account_that_was_just_deleted_has_nothing_to_show() {
+    let service = Service::start().await;
+    let (schedule, job) = service.job().await;
+    let path = format!("/v1/schedules/{schedule}");
+    service.get(&path).await.ok();
+    service.accounts.delete(Author::SERVICE, &service.account).await.expect("deleted");
+    // The key is remembered here for seconds yet.
+    service.get(&path).await.not_found("Schedule not found");
+    service.get(&format!("{path}/skips")).await.not_found("Schedule not found");
+    service.get(&format!("/v1/jobs/{job}")).await.not_found("Job not found");
+    assert_eq!(*service.get("/v1/schedules").await.ok(), json!([]));
+    assert_eq!(service.get("/v1/jobs").await.ok()["jobs"], json!([]));
+    assert_eq!(service.get("/v1/audit-log").await.ok()["entries"], json!([]));
+    for path in [format!("{path}/trigger"), format!("/v1/jobs/{job}/cancel")] {
+        let answer = service.call("POST", &path).send().await;
+        answer.refused(401, "INVALID_API_KEY", "Invalid API key");
+    }
+    service.get("/v1/account").await.refused(401, "INVALID_API_KEY", "Invalid API key");
+    service.advance(4);
+    service.get(&path).await.refused(401, "INVALID_API_KEY", "Invalid API key");
+}

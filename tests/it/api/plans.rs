@@ -474,6 +474,8 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
     };
     suspend(true).await;
     let path = format!("/v1/schedules/{schedule}");
+    let job = service.get("/v1/jobs").await.ok()["jobs"][0]["id"].clone();
+    let job = job.as_str().expect("a job");
     for (method, path, body) in [
         ("POST", "/v1/schedules".to_owned(), schedule_with(json!({}))),
         ("POST", "/v1/schedules/bulk".to_owned(), json!([schedule_with(json!({}))])),
@@ -482,6 +484,8 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
         ("DELETE", path.clone(), json!({})),
         ("PATCH", format!("{path}/toggle"), json!({ "enabled": false })),
         ("POST", format!("{path}/trigger"), json!({})),
+        ("POST", format!("/v1/jobs/{job}/cancel"), json!({})),
+        ("POST", format!("/v1/jobs/{job}/retry"), json!({})),
     ] {
         let answer = service.call(method, &path).json(&body).send().await;
         let why = "The account is suspended: its schedules do not run, and it can only be read";

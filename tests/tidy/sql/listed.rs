@@ -71,6 +71,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("prune", "DELETE FROM jobs WHERE id"),
     ("audit", "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE id <"),
     ("idempotency", "DELETE FROM idempotency_keys WHERE id IN (SELECT"),
+    ("signing", "DELETE FROM signing_secrets WHERE id IN (SELECT"),
     ("upkeep", "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE coalesce("),
     ("user_rows", "DELETE FROM invitations WHERE expires_at"),
     // How the shards of all accounts stand.

@@ -103,6 +103,19 @@ pub async fn every_change_is_entered_once(w: &World) {
     let new = new_secret(1, minute(20));
     w.store.rotate_signing_secret(&w.write(minute(13)), &new).await.expect("rotate");
     last_is(w, 15, Action::SigningSecretRotated, new.id).await;
+    let shown = Action::SigningSecretsShown;
+    w.store.enter_reading(&w.write(minute(14)), shown).await.expect("enter");
+    last_is(w, 16, shown, w.account).await;
+    assert!(w.store.delete_account(&w.write(minute(15))).await.expect("delete"));
+    assert!(
+        !w.store.delete_account(&w.write(minute(16))).await.expect("delete"),
+        "it is not there"
+    );
+    assert_eq!(entries(w).await, [], "nobody reads it any more");
+    let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
+    let [entry] = &page.entries[..] else { panic!("{page:?}") };
+    assert_eq!((&*entry.action, &entry.object), ("account.deleted", &w.account.to_string()));
+    assert_eq!(entry.id.timestamp(), minute(15));
 }
 
 pub async fn who_belongs_to_an_account_is_entered(w: &World) {

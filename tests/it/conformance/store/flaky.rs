@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::audit::Action;
 use punctual::domain::call::Once;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
@@ -151,8 +152,10 @@ fn committed(lost: Committed, again: Committed) -> Committed {
     }
 }
 
+/// What it makes is there, or somebody has suspended the account since.
 fn is_refused<T>(again: &Result<T>) -> bool {
-    again.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Rejected)
+    let kind = again.as_ref().err().map(StoreError::kind);
+    matches!(kind, Some(StoreErrorKind::Rejected | StoreErrorKind::Suspended))
 }
 
 flaky! { AccountStore:
@@ -284,6 +287,8 @@ flaky! { SigningStore:
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
     fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool
         => |lost, again| done_once(lost, again, |rotated| *rotated, |_, again| is_refused(again));
+    fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64
+        => |lost, again| both(lost, again, |lost, again| lost + again);
 }
 
 flaky! { UpkeepStore:
@@ -359,6 +364,8 @@ flaky! { UserStore:
 
 flaky! { AuditStore:
     fn enter_rotation(&self, act: &Act) -> ()
+        => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
+    fn enter_reading(&self, write: &Write, how: Action) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use punctual::domain::audit::Action;
 use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::plan::month_of;
 use punctual::domain::schedule::{SkipReason, UnreadableFields};
@@ -13,7 +14,7 @@ use punctual::store::{
 
 use super::accounts::new_key;
 use super::users::{act, address, member, new_invitation, user};
-use super::world::{World, definition, failure, minute, soon};
+use super::world::{World, definition, every_job, every_schedule, failure, minute, soon};
 
 /// Gives the world's own account rows in every table that accounts have rows in. Returns a job that
 /// is running, and one that waits.
@@ -102,6 +103,20 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     let key = w.store.create_key(&w.write(minute(4)), &new_key(3)).await.expect("create");
     assert_eq!(key, KeyCreated::NoSuchAccount);
 
+    // Who was let in a moment ago sees nothing of it.
+    assert_eq!(w.store.schedule(w.account, id).await.expect("read"), None);
+    assert_eq!(w.store.job(w.account, waiting).await.expect("read"), None);
+    let schedules = w.store.schedules(w.account, &every_schedule()).await.expect("list");
+    assert_eq!((schedules.schedules, schedules.total), (vec![], 0));
+    let jobs = w.store.jobs(w.account, &every_job()).await.expect("list");
+    assert_eq!((jobs.jobs, jobs.total), (vec![], 0));
+    assert!(w.skips(id).await.is_empty());
+    for key in [OnceKey([7; 16]), OnceKey([8; 16])] {
+        let asked = Reservation { once: Once { key, holder: 9 }, request: [9; 32] };
+        let reserved = w.store.reserve(w.account, minute(30), &asked).await.expect("reserve");
+        assert_eq!(reserved, Reserved::Running, "whatever was answered");
+    }
+
     assert_eq!(w.store.candidates(w.fence.shard, &[id]).await.expect("read"), []);
     // What was read before does not fire either.
     let fired = w.store.fire(w.fence, soon(firing.tick), std::slice::from_ref(&firing)).await;
@@ -163,8 +178,7 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
     assert_eq!(deleted.gone_at, None, "a call may still be under way");
     // Such as this one.
-    let late = w.new_schedule();
-    w.store.create_schedules(&w.write(minute(5)), &[late], None).await.expect("create");
+    w.store.enter_reading(&w.write(minute(5)), Action::AccountExported).await.expect("enter");
     let settled = minute(4).plus(SETTLED);
     assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
     erase_all(w, w.account).await;

@@ -86,6 +86,7 @@ macro_rules! every_case {
                 a_batch_counts_whole,
                 an_account_has_ten_keys_at_most,
                 ticks_of_a_suspended_account_do_not_fire,
+                nothing_of_a_suspended_or_deleted_account_is_changed,
                 what_was_read_before_a_suspension_does_not_fire,
                 jobs_are_reserved_up_to_the_quota,
                 another_plan_counts_the_month_anew,
@@ -244,6 +245,7 @@ macro_rules! every_case {
             races {
                 two_leaders_fire_a_tick_once,
                 triggers_come_before_or_after_a_delete,
+                changes_come_before_or_after_a_suspension,
                 ticks_come_before_or_after_a_delete,
                 a_cancel_and_an_end_agree,
                 a_cancel_and_a_claim_agree,
@@ -301,6 +303,7 @@ macro_rules! every_case {
                 a_round_is_bounded,
                 a_shorter_history_goes_row_by_row,
                 keys_that_are_over_go,
+                signing_secrets_that_are_over_go,
             }
         }
     };

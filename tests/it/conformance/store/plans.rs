@@ -2,13 +2,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use punctual::domain::job::JobStatus;
 use punctual::domain::key::MOST_KEYS;
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use punctual::store::{
-    Created, Fired, Firing, Grants, KeyCreated, NewJob, NewKey, Retried, StoreErrorKind, Triggered,
-    UsedUp, Wanted,
+    Change, Created, End, Fired, Firing, Grants, KeyCreated, NewJob, NewKey, Retried,
+    StoreErrorKind, Triggered, UsedUp, Wanted,
 };
 
 use super::accounts::new_key;
@@ -309,4 +310,34 @@ pub async fn of_many_jobs_by_hand_none_is_too_much(w: &World) {
     assert_eq!(made.iter().filter(newly).count(), 1);
     assert_eq!(made.into_iter().filter_map(Triggered::ticket).count(), 5);
     assert_eq!(w.listed(&every_job()).await.len(), 5);
+}
+
+pub async fn nothing_of_a_suspended_or_deleted_account_is_changed(w: &World) {
+    let id = w.schedule().await;
+    let [done, waiting] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
+    w.run(minute(1), done, End::Succeeded).await;
+    let change = Change { is_enabled: false, ..w.change(id).await };
+    let refused = async |kind| {
+        let write = w.write(minute(3));
+        let job = NewJob { id: JobId::new(minute(3), 1), schedule: id };
+        let again = JobId::new(minute(3), 2);
+        let new = [w.new_schedule()];
+        let kinds = [
+            w.store.create_schedules(&write, &new, None).await.map(|_| ()),
+            w.store.create_schedules(&write, &new, Some(9)).await.map(|_| ()),
+            w.store.change_schedule(&write, id, &change).await.map(|_| ()),
+            w.store.delete_schedule(&write, id).await.map(|_| ()),
+            w.store.create_job(&write, &job, None).await.map(|_| ()),
+            w.store.create_job(&write, &job, Some(9)).await.map(|_| ()),
+            w.store.retry_job(&write, done, again, None).await.map(|_| ()),
+            w.store.cancel_job(&write, waiting).await.map(|_| ()),
+        ];
+        let kinds = kinds.map(|done| done.expect_err("refused").kind());
+        assert_eq!(kinds, [kind; 8]);
+    };
+    assert!(w.store.set_suspended(&w.write(minute(2)), true).await.expect("suspend"));
+    refused(StoreErrorKind::Suspended).await;
+    assert_eq!(w.status(waiting).await, JobStatus::Pending);
+    assert!(w.store.delete_account(&w.write(minute(3))).await.expect("delete"));
+    refused(StoreErrorKind::NoSuchAccount).await;
 }

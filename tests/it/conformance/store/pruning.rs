@@ -3,6 +3,7 @@ use punctual::domain::schedule::SkipReason;
 use punctual::store::{Change, End, Firing, NewJob, NewKey, TickRange, Upkeep};
 
 use super::accounts::new_key;
+use super::signing::new_secret;
 use super::world::{World, definition, every_job, failure, minute, soon};
 
 /// Gives a schedule a new version.
@@ -116,4 +117,25 @@ pub async fn keys_that_are_over_go(w: &World) {
     assert_eq!([prune(6).await, prune(6).await, prune(6).await], [1, 1, 0]);
     let left: Vec<_> = w.store.keys(w.account).await.expect("list").iter().map(|k| k.id).collect();
     assert_eq!(left, [new_key(4).id, new_key(3).id]);
+}
+
+pub async fn signing_secrets_that_are_over_go(w: &World) {
+    for (account, old_expires_at) in [(w.account, minute(5)), (w.foreign, minute(7))] {
+        let write = w.write_for(account, minute(2));
+        let id = if account == w.account { 2 } else { 3 };
+        let rotated = w.store.rotate_signing_secret(&write, &new_secret(id, old_expires_at)).await;
+        assert!(rotated.expect("rotate"));
+    }
+    let prune = async |at| w.steady.prune_signing_secrets(minute(at), 1).await.expect("prune");
+    let left = async || {
+        let mut left = [0; 2];
+        for (left, account) in left.iter_mut().zip([w.account, w.foreign]) {
+            *left = w.store.signing_secrets(account).await.expect("list").len();
+        }
+        left
+    };
+    assert_eq!([prune(5).await, prune(6).await, prune(6).await], [0, 1, 0]);
+    assert_eq!(left().await, [1, 2]);
+    assert_eq!([prune(9).await, prune(9).await], [1, 0]);
+    assert_eq!(left().await, [1, 1], "what signs now has no end");
 }

@@ -3,7 +3,9 @@ use futures_util::future::join_all;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
-use punctual::store::{Cancelled, End, Fate, Fired, NewJob, NewSchedule, Triggered};
+use punctual::store::{
+    Cancelled, End, Fate, Fired, NewJob, NewSchedule, StoreErrorKind, Triggered,
+};
 
 use super::world::{World, every_job, minute, soon};
 
@@ -46,6 +48,35 @@ pub async fn triggers_come_before_or_after_a_delete(w: &World) {
         }
     }
     assert_eq!(w.store.unfinished(9).await.expect("count"), 0);
+}
+
+pub async fn changes_come_before_or_after_a_suspension(w: &World) {
+    for most in [None, Some(1_000), None, Some(1_000)] {
+        let id = w.schedule().await;
+        let running = (0..6).map(|number| {
+            let job = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule: id };
+            let (store, write, new) = (w.store.clone(), w.write(minute(1)), w.new_schedule());
+            w.spawn(async move {
+                let done = if number % 2 == 0 {
+                    let made = store.create_job(&write, &job, None).await;
+                    made.map(|made| assert!(matches!(made, Triggered::Created(_)), "{made:?}"))
+                } else {
+                    store.create_schedules(&write, &[new], most).await.map(|_| ())
+                };
+                done.err().map(|error| assert_eq!(error.kind(), StoreErrorKind::Suspended))
+            })
+        });
+        let running: Vec<_> = running.collect();
+        let there = async || {
+            let schedules = w.store.usage(w.account, minute(1)).await.expect("count").schedules;
+            (schedules, w.listed(&every_job()).await.len())
+        };
+        assert!(w.store.set_suspended(&w.write(minute(2)), true).await.expect("suspend"));
+        let before = there().await;
+        join_all(running).await;
+        assert_eq!(there().await, before, "nothing follows");
+        assert!(w.store.set_suspended(&w.write(minute(3)), false).await.expect("resume"));
+    }
 }
 
 pub async fn ticks_come_before_or_after_a_delete(w: &World) {

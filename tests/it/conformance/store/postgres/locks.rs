@@ -78,7 +78,41 @@ async fn a_suspension_stops_a_statement_that_began_before_it() {
         assert_eq!((tickets, busy), (vec![], vec![id]));
         assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
         assert!(w.listed(&every_job()).await.is_empty());
+        run(&mut operator, "UPDATE accounts SET suspended_at = NULL").await;
     }
+}
+
+/// A deletion by a process that died before it had told the shards.
+const DELETE: &str = "
+    INSERT INTO deleted_accounts (id, name, deleted_at, actor, origin)
+        SELECT id, name, 1, 'service', 'service' FROM accounts WHERE name = 'own';
+    DELETE FROM accounts WHERE name = 'own'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_of_a_deleted_account_does_not_fire_when_it_is_being_erased() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let mut firings = Vec::new();
+    for _ in 0..2 {
+        firings.push(w.firing(w.schedule().await).await);
+    }
+    run(&mut database.beside().await, DELETE).await;
+    assert_eq!(w.steady.erase(w.account, minute(1), 1).await.expect("erase").rows, 1);
+    let Fired::Done { tickets, busy, .. } =
+        w.store.fire(w.fence, soon(minute(1)), &firings).await.expect("fire")
+    else {
+        panic!("fenced")
+    };
+    assert_eq!((tickets.len(), busy.len()), (0, 1), "the other one is gone");
+    // Once is enough.
+    let mut beside = database.beside().await;
+    let mut fences = async || -> Vec<i64> {
+        let query = "SELECT suspensions FROM shards ORDER BY shard";
+        sqlx::query_scalar(query).fetch_all(&mut beside).await.expect("read")
+    };
+    let before = fences().await;
+    w.steady.erase(w.account, minute(1), 1).await.expect("erase");
+    assert_eq!(fences().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
