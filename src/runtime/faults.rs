@@ -2,8 +2,8 @@
 //! themselves fail. Nothing of it is in a release.
 //!
 //! A test gives a process a folder of its own. A file in it that is named like a [`Point`] says what
-//! shall happen when the process next gets there: `die`, or `stop` until it is let go on. A file
-//! that is named like a [`Defect`] lets the process have it.
+//! shall happen when the process next gets there: `die`, `panic`, or `stop` until it is let go on. A
+//! file that is named like a [`Defect`] lets the process have it.
 
 /// A place at which a process can be hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,7 @@ mod folder {
             }
             match what.as_str() {
                 "die" => abort(),
+                "panic" => panic!("a test wants it"),
                 _ => drop(Command::new("kill").args(["-STOP", &id().to_string()]).status()),
             }
         }

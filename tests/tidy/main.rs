@@ -6,6 +6,8 @@
 //! into one that never fails.
 
 mod attributes;
+mod caches;
+mod dependencies;
 mod imports;
 mod layout;
 mod leftovers;

@@ -4,16 +4,17 @@
 //! stops reading costs lines and never time (`sink`). Values cannot break a line, forge another or
 //! steer a terminal: control characters in them are written as escapes.
 
+mod json;
 mod sink;
 mod text;
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::filter::EnvFilter;
-use tracing_subscriber::fmt::time::ChronoUtc;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use json::JsonLines;
 pub use sink::Sink;
 use text::TextLines;
 
@@ -68,16 +69,17 @@ pub fn init(settings: &Settings) -> Sink {
             let text = TextLines { color: settings.color && on_terminal, brief: on_terminal };
             registry.with(lines.event_format(text)).try_init()
         }
-        LogFormat::Json => {
-            let time = ChronoUtc::new("%Y-%m-%dT%H:%M:%S%.3fZ".to_owned());
-            let json = lines.json().flatten_event(true).with_timer(time);
-            registry.with(json.with_current_span(false).with_span_list(false)).try_init()
-        }
+        LogFormat::Json => registry.with(lines.json().event_format(JsonLines::new())).try_init(),
     };
     if installed.is_ok() {
         std::panic::set_hook(Box::new(log_panic));
     }
     sink
+}
+
+/// Whether a letter of a value could end the line, steer a terminal or turn the order of letters.
+fn steers(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The default hook writes several lines, past the log.
@@ -89,7 +91,72 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+    use tracing_subscriber::fmt::Layer;
+    use tracing_subscriber::fmt::format::{DefaultFields, Format};
+    use tracing_subscriber::registry::Registry;
+
+    use super::sink::LineSender;
     use super::*;
+
+    pub(super) const HOSTILE: &str =
+        "a\r\nERROR forged\u{1b}[31m \u{9b}2J\u{202e}\u{2028}\0 \"x\" level=error";
+
+    #[derive(Clone, Default)]
+    struct Captured(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Captured {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    type Lines = Layer<Registry, DefaultFields, Format, LineSender>;
+
+    /// What is written if lines are formatted like this.
+    pub(super) fn written<L>(format: impl FnOnce(Lines) -> L, log: impl FnOnce()) -> String
+    where
+        L: tracing_subscriber::Layer<Registry> + Send + Sync + 'static,
+    {
+        let captured = Captured::default();
+        let sink = Sink::start(captured.clone());
+        let lines = tracing_subscriber::fmt::layer().with_writer(sink.writer());
+        let registry = tracing_subscriber::registry().with(format(lines));
+        tracing::subscriber::with_default(registry, log);
+        drop(sink);
+        String::from_utf8(captured.0.lock().expect("not poisoned").clone()).expect("text")
+    }
+
+    #[test]
+    fn hostile_values_stay_within_their_line_of_json() {
+        let text = written(
+            |lines| lines.json().event_format(JsonLines::new()),
+            || {
+                let error = std::io::Error::other(HOSTILE);
+                let span = tracing::info_span!("call", path = HOSTILE);
+                let _entered = span.enter();
+                tracing::info!(name = HOSTILE, debug = ?HOSTILE, shown = %HOSTILE, %error, "{HOSTILE}");
+                tracing::info!("next");
+            },
+        );
+        assert!(!text.trim_end().replace('\n', "").contains(steers), "{text:?}");
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let [hostile, next] = &lines[..] else { panic!("{text}") };
+        for name in ["message", "name", "shown", "error"] {
+            assert_eq!(hostile[name], HOSTILE, "{name}");
+        }
+        assert_eq!(hostile["debug"], format!("{HOSTILE:?}"));
+        assert_eq!((&hostile["level"], &next["message"]), (&"INFO".into(), &"next".into()));
+    }
 
     #[test]
     fn filters_are_checked() {

@@ -9,6 +9,8 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::steers;
+
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -113,8 +115,7 @@ fn push_value(line: &mut String, value: &str) {
 /// Writes what could end the line, steer a terminal or turn the order of letters as an escape.
 fn push_inert(line: &mut String, value: &str, also: &str) {
     for letter in value.chars() {
-        let turns = matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if letter.is_control() || turns || also.contains(letter) {
+        if steers(letter) || also.contains(letter) {
             line.extend(letter.escape_default());
         } else {
             line.push(letter);
@@ -124,35 +125,12 @@ fn push_inert(line: &mut String, value: &str, also: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::layer::SubscriberExt;
-
     use super::*;
-    use crate::telemetry::log::Sink;
-
-    #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Captured {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::telemetry::log::tests::{HOSTILE, written};
 
     fn logged(color: bool, log: impl FnOnce()) -> String {
-        let captured = Captured::default();
-        let sink = Sink::start(captured.clone());
         let text = TextLines { color, brief: false };
-        let layer = tracing_subscriber::fmt::layer().with_writer(sink.writer()).event_format(text);
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
-        drop(sink);
-        String::from_utf8(captured.0.lock().expect("not poisoned").clone()).expect("text")
+        written(|lines| lines.event_format(text), log)
     }
 
     #[test]
@@ -171,10 +149,9 @@ mod tests {
 
     #[test]
     fn hostile_values_stay_within_their_line() {
-        let hostile = "a\r\nERROR forged\u{1b}[31m \u{9b}2J\u{202e}\0 \"x\" level=error";
         for color in [false, true] {
             let text = logged(color, || {
-                tracing::info!(name = hostile, debug = ?hostile, shown = %hostile, "{hostile}");
+                tracing::info!(name = HOSTILE, debug = ?HOSTILE, shown = %HOSTILE, "{HOSTILE}");
             });
             assert_eq!(text.matches('\n').count(), 1, "{text}");
             for forbidden in ['\r', '\u{9b}', '\u{202e}', '\0'] {

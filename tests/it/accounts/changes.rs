@@ -1,17 +1,23 @@
-//! What users change of themselves is in the audit logs of their accounts.
+//! What users change is in the audit logs of their accounts.
 
-use punctual::accounts::Visit;
+use std::time::Duration;
+
+use punctual::accounts::{SignUp, Visit};
 use punctual::domain::token::Token;
-use punctual::store::{AuditQuery, NewReset};
+use punctual::domain::user::Role;
+use punctual::domain::{AccountId, UserId};
+use punctual::store::{AuditQuery, INSTALLATION, NewReset};
 
-use super::world::{HOME, PASSWORD, World, password};
+use super::world::{HOME, PASSWORD, World, mailer, password};
+use crate::harness::smtp::MailServer;
+
+const EVERYTHING: AuditQuery =
+    AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 100 };
 
 /// What Ann's account has been told of her: action, actor, object, origin.
 async fn entries(w: &World, ann: &Visit) -> Vec<[String; 4]> {
     let account = w.users.memberships(ann).await.expect("listed")[0].account;
-    let query =
-        AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 100 };
-    let page = w.context.store.audit_log(account, &query).await.expect("listed");
+    let page = w.context.store.audit_log(account, &EVERYTHING).await.expect("listed");
     let of = page.entries.into_iter().rev().filter(|one| one.action.starts_with("user."));
     of.map(|one| [one.action, one.actor, one.object, one.origin]).collect()
 }
@@ -25,7 +31,7 @@ async fn every_change_of_a_user_writes_exactly_one_entry() {
     let second = "another horse";
     w.users.change_password(&ann, PASSWORD, &password(second)).await.expect("changed");
     w.users.change_password(&ann, PASSWORD, &password(second)).await.expect_err("not that one");
-    let later = || w.context.clock.advance(std::time::Duration::from_secs(1));
+    let later = || w.context.clock.advance(Duration::from_secs(1));
     later();
     w.users.sign_out_everywhere(&ann).await.expect("signed out");
     w.users.sign_out_everywhere(&ann).await.expect("again");
@@ -47,4 +53,80 @@ async fn every_change_of_a_user_writes_exactly_one_entry() {
     let told = |action: &str| [action, &id, &id, &home].map(str::to_owned);
     let expected = ["user.password_set", "user.signed_out", "user.password_set"].map(told);
     assert_eq!(entries(&w, &ann).await, expected);
+}
+
+/// The logs of these accounts and of the installation have one entry more than `count`, which is
+/// the newest of the first one.
+async fn one_more(w: &World, accounts: &[AccountId], count: &mut usize, told: [String; 3]) {
+    let mut logs = Vec::new();
+    for account in accounts.iter().chain([&INSTALLATION]) {
+        let page = w.context.store.audit_log(*account, &EVERYTHING).await.expect("listed");
+        logs.push(page.entries);
+    }
+    let [action, actor, object] = &told;
+    let newest = logs[0].first().expect("an entry");
+    assert_eq!([&newest.action, &newest.actor, &newest.object], [action, actor, object]);
+    assert_eq!(newest.origin, HOME.to_string(), "{told:?}");
+    *count += 1;
+    assert_eq!(logs.iter().map(Vec::len).sum::<usize>(), *count, "{logs:?}");
+    w.context.clock.advance(Duration::from_secs(1));
+}
+
+/// Who signs up, is invited, joins, gets another role and leaves.
+#[tokio::test]
+async fn every_change_of_who_belongs_to_an_account_writes_exactly_one_entry() {
+    let server = MailServer::start().await;
+    let w = World::with(|context, _| context.mailer = Some(mailer(server.port))).await;
+    let told = |action: &str, actor: UserId, object: &dyn ToString| {
+        [action.to_owned(), actor.to_string(), object.to_string()]
+    };
+    let ann = w.user("ann").await;
+    let anns = w.session("ann").await;
+    let own = w.users.memberships(&anns).await.expect("listed")[0].account;
+    let mut count = 0;
+    one_more(&w, &[own], &mut count, told("account.created", ann, &own)).await;
+    let bob = w.user("bob").await;
+    let bobs = w.session("bob").await;
+    let other = w.users.memberships(&bobs).await.expect("listed")[0].account;
+    one_more(&w, &[other, own], &mut count, told("account.created", bob, &other)).await;
+    let logs = [own, other];
+    let invite = async |name: &str| {
+        let email = format!("{name}@example.com");
+        w.users.invite(&anns, own, &email, Role::Member).await.expect("invited")
+    };
+    let token = async |mails: usize, name: &str| {
+        let to = format!("{name}@example.com");
+        let mut mails = server.received(mails).await.into_iter();
+        mails.find(|mail| mail.header("To") == to).expect("a mail").token()
+    };
+    let invitation = invite("bob").await;
+    one_more(&w, &logs, &mut count, told("invitation.created", ann, &invitation)).await;
+    w.users.accept_invitation(&bobs, &token(1, "bob").await).await.expect("accepted");
+    one_more(&w, &logs, &mut count, told("invitation.accepted", bob, &invitation)).await;
+    // The second time changes nothing.
+    for _ in 0..2 {
+        w.users.set_role(&anns, own, bob, Role::Viewer).await.expect("set");
+    }
+    one_more(&w, &logs, &mut count, told("member.role_set", ann, &bob)).await;
+    w.users.remove_member(&anns, own, bob).await.expect("removed");
+    one_more(&w, &logs, &mut count, told("member.removed", ann, &bob)).await;
+    let invitation = invite("cy").await;
+    one_more(&w, &logs, &mut count, told("invitation.created", ann, &invitation)).await;
+    w.users.take_back_invitation(&anns, own, invitation).await.expect("taken back");
+    one_more(&w, &logs, &mut count, told("invitation.taken_back", ann, &invitation)).await;
+    let invitation = invite("dan").await;
+    one_more(&w, &logs, &mut count, told("invitation.created", ann, &invitation)).await;
+    let (chosen, token) = (password(PASSWORD), token(3, "dan").await);
+    let sign_up = SignUp {
+        email: "dan@example.com",
+        password: &chosen,
+        account: "",
+        invitation: Some(&token),
+        address: HOME,
+    };
+    let dan = w.users.sign_up(sign_up).await.expect("signed up");
+    one_more(&w, &logs, &mut count, told("invitation.accepted", dan, &invitation)).await;
+    let dans = w.session("dan").await;
+    w.users.remove_member(&dans, own, dan).await.expect("left");
+    one_more(&w, &logs, &mut count, told("member.removed", dan, &dan)).await;
 }

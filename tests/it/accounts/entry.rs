@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::accounts::{HashCost, SignIn, SignUp, SignUpMode, UserError};
+use punctual::accounts::{HashCost, SignIn, SignUp, SignUpMode, UserError, Users};
 use punctual::domain::user::Role;
 use punctual::store::StoreErrorKind;
 
@@ -92,6 +92,33 @@ async fn each_sign_in_is_a_new_session_and_ends_the_one_before() {
     assert!(!w.is_signed_in(&other.token).await && !w.is_signed_in(&third.token).await);
 }
 
+/// S16: none keeps in mind who is signed in.
+#[tokio::test]
+async fn a_session_that_has_ended_has_ended_on_every_replica() {
+    let w = World::new().await;
+    w.user("ann").await;
+    let other = w.replica(|_, _| ());
+    let [here, there] = [&w.users, &other];
+    let mut tokens = Vec::new();
+    for users in [here, there, here] {
+        tokens.push(sign_in(users, "ann", PASSWORD, HOME).await.expect("signed in").token);
+    }
+    for token in &tokens {
+        here.visit(token, HOME).await.expect("signed in");
+        there.visit(token, HOME).await.expect("signed in");
+    }
+    let ended = async |users: &Users, token| {
+        matches!(users.visit(token, HOME).await, Err(UserError::SignedOut))
+    };
+    here.sign_out(&tokens[2], HOME).await.expect("signed out");
+    assert!(ended(there, &tokens[2]).await);
+    let ann = here.visit(&tokens[0], HOME).await.expect("a session");
+    here.sign_out_everywhere(&ann).await.expect("signed out");
+    for token in &tokens {
+        assert!(ended(here, token).await && ended(there, token).await);
+    }
+}
+
 #[tokio::test]
 async fn a_session_ends_when_nobody_uses_it_and_in_any_case() {
     let w = World::new().await;
@@ -133,15 +160,20 @@ async fn it_takes_as_long_to_find_nobody() {
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
     w.user("ann").await;
     let mut fastest = [Duration::MAX; 2];
-    for _ in 0..5 {
+    // A busy machine is slow with any of them, but not with the same one each time.
+    for _ in 0..30 {
         for (name, fastest) in ["ann", "nobody"].iter().zip(&mut fastest) {
             let started = std::time::Instant::now();
             w.sign_in(name, "incorrect horse").await.expect_err("refused");
             *fastest = started.elapsed().min(*fastest);
         }
+        w.context.clock.advance(HOUR);
+        let [known, unknown] = fastest;
+        if unknown * 2 > known && known * 2 > unknown {
+            return;
+        }
     }
-    let [known, unknown] = fastest;
-    assert!(unknown * 2 > known && known * 2 > unknown, "{known:?}, {unknown:?}");
+    panic!("{fastest:?}");
 }
 
 #[tokio::test]

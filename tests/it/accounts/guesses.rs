@@ -8,11 +8,13 @@ use futures_util::stream::FuturesUnordered;
 use punctual::accounts::{HashError, UserError};
 use punctual::domain::ResetId;
 use punctual::domain::token::Token;
+use punctual::domain::user::Role;
 use punctual::store::NewReset;
 use tokio::runtime::Builder;
 
-use super::world::{HOME, HOUR, PASSWORD, World, sign_in};
+use super::world::{HOME, HOUR, PASSWORD, World, mailer, sign_in};
 use crate::api::away_queue::AwayQueue;
+use crate::harness::smtp::MailServer;
 
 fn address(last: u8) -> IpAddr {
     IpAddr::from([198, 51, 100, last])
@@ -149,4 +151,28 @@ async fn the_present_password_cannot_be_guessed_in_a_session_either() {
         answered += usize::from(matches!(tried, Err(UserError::WrongCredentials)));
     }
     assert_eq!(answered, 10);
+}
+
+#[tokio::test]
+async fn what_is_typed_is_in_the_name_of_no_counter() {
+    let (queue, server) = (Arc::new(AwayQueue::default()), MailServer::start().await);
+    let w = World::with(|context, _| {
+        context.queue = queue.clone();
+        context.mailer = Some(mailer(server.port));
+    })
+    .await;
+    w.user("ann").await;
+    let ann = w.session("ann").await;
+    let account = w.users.memberships(&ann).await.expect("listed")[0].account;
+    for name in ["a*b", "a}:{b", "a'--", "nobody"] {
+        // Whether it can be an address or not.
+        let _ = w.sign_in(name, "a}:{b a}:{b").await;
+        let email = format!("{name}@example.com");
+        let _ = w.users.request_reset(&email, HOME).await;
+        let _ = w.users.invite(&ann, account, &email, Role::Viewer).await;
+        let _ = w.users.complete_reset(name, &super::world::password("a}:{b a}:{b"), HOME).await;
+    }
+    let kinds =
+        ["sign-in:address:", "sign-in:user:", "reset:user:", "open:address:", "invitations:"];
+    queue.assert_names_only_ids(&kinds);
 }

@@ -1,8 +1,15 @@
-//! Changing passwords.
+//! Changing passwords, and what hashing them costs others.
 
-use punctual::accounts::UserError;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
 
-use super::world::{HOME, PASSWORD, World, password};
+use futures_util::future::{Either, join_all, select};
+use punctual::accounts::{HashCost, UserError};
+use punctual::runtime::Clock;
+
+use super::world::{HOME, PASSWORD, World, password, sign_in};
+use crate::api::harness::Service;
 
 #[tokio::test]
 async fn a_new_password_ends_the_other_sessions() {
@@ -20,4 +27,37 @@ async fn a_new_password_ends_the_other_sessions() {
     assert!(w.is_signed_in(&this.token).await && !w.is_signed_in(&other.token).await);
     w.sign_in("ann", PASSWORD).await.expect_err("refused");
     w.sign_in("ann", "another horse").await.expect("signed in");
+}
+
+/// S15: hashing is apart from what answers calls, which has one thread here. If a call had to wait for
+/// the hashes that are ready to be made, it would wait for most of them.
+#[tokio::test]
+async fn who_signs_in_delays_no_calls() {
+    const AT_ONCE: u8 = 50;
+    let w = World::with(|context, _| context.cost = HashCost::default()).await;
+    let service = Service::start().await;
+    let (clock, mut waits) = (Clock::system(), Vec::new());
+    let began = clock.monotonic();
+    let sign_ins = (0..AT_ONCE).map(async |number| {
+        // As much work as for a user that there is.
+        let address = IpAddr::from([198, 51, 100, number]);
+        sign_in(&w.users, &format!("user{number}"), PASSWORD, address).await
+    });
+    let mut sign_ins = pin!(join_all(sign_ins));
+    let outcomes = loop {
+        let asked = clock.monotonic();
+        match select(sign_ins.as_mut(), pin!(service.get("/v1/nothing"))).await {
+            Either::Left((outcomes, _)) => break outcomes,
+            Either::Right((answer, _)) => assert_eq!(answer.status, 404),
+        }
+        waits.push(clock.monotonic() - asked);
+    };
+    let took = clock.monotonic() - began;
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(UserError::WrongCredentials)), "{outcome:?}");
+    }
+    waits.sort();
+    let [.., longest] = waits[..] else { panic!("no call was answered in {took:?}") };
+    let median = waits[waits.len() / 2];
+    assert!(median < Duration::from_millis(200) && longest < took / 4, "{median:?} {longest:?}");
 }

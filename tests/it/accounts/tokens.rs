@@ -1,12 +1,14 @@
-//! Whatever lets somebody in is in no store: keys, sessions, links, passwords.
+//! Whatever lets somebody in is in no store and in no log: keys, sessions, links, passwords.
 
+use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use punctual::accounts::{Accounts, KeyRequest};
+use punctual::channels::email::{Mail, Mailer, Security, Settings as MailSettings};
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::Plans;
@@ -121,4 +123,67 @@ async fn none_is_in_a_database() {
         dump.extend(rows.into_bytes());
     }
     search(&dump, &tokens);
+}
+
+/// Of mails as well: they are sent over TLS, and over what is none, with a password for the server.
+#[tokio::test]
+async fn none_is_in_a_log() {
+    let captured = Captured::default();
+    let writer = captured.clone();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::level_filters::LevelFilter::TRACE)
+        .with_writer(move || writer.clone())
+        .init();
+    let database = Database::migrated().await;
+    let mut secrets = hand_out(Arc::new(database.open())).await;
+    let server = MailServer::start_with_tls().await;
+    let authority = server.authority.as_ref().expect("an authority");
+    let authority = std::fs::read_to_string(authority).expect("readable");
+    let (text, password) = ("marker-in-a-mail", "marker-of-the-mail-server");
+    for user in [None, Some("punctual")] {
+        let sent = Mailer::new(MailSettings {
+            host: "localhost".into(),
+            port: server.port,
+            security: Security::StartTls,
+            user: user.map(str::to_owned),
+            password: password.to_owned(),
+            password_file: None,
+            ca_certificates: Some(authority.clone()),
+            from: "punctual@example.com".parse().expect("an address"),
+        });
+        let to = "ann@example.com".parse().expect("an address");
+        let mail = Mail { to, subject: text.to_owned(), text: text.to_owned() };
+        match (sent.send(&mail).await, user) {
+            (Ok(()), None) => {}
+            // That server knows nobody.
+            (Err(error), Some(_)) => assert!(!format!("{error:?}").contains(password)),
+            (outcome, _) => panic!("{outcome:?}"),
+        }
+    }
+    assert_eq!(server.received(1).await[0].text.trim_end(), text);
+    secrets.extend([text.to_owned(), password.to_owned()]);
+    let log = captured.0.lock().expect("not poisoned").clone();
+    for part in ["TRACE", "sqlx", "rustls"] {
+        assert!(contains(&log, part.as_bytes()), "it says all it can, of {part} too");
+    }
+    for secret in &secrets {
+        for form in [secret.clone(), STANDARD.encode(secret)] {
+            assert!(!contains(&log, form.as_bytes()), "{form} is in the log");
+        }
+    }
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -198,4 +198,19 @@ async fn entries_are_filtered_and_paged() {
     let stranger = service.stranger().await;
     let theirs = service.call("GET", "/v1/audit-log").key(&stranger).send().await;
     assert_eq!(theirs.ok()["entries"].as_array().map(Vec::len), Some(2), "{}", theirs.text);
+    // S19: whatever they ask for by name, it is not in their log.
+    for query in [
+        format!("actor={key}"),
+        format!("actor={key}&action=schedule.triggered"),
+        format!("actor=service&from={}", at(1)),
+        "action=schedule.created".to_owned(),
+        format!("from={}&to={}", at(60), at(120)),
+    ] {
+        let path = format!("/v1/audit-log?{query}");
+        let theirs = service.call("GET", &path).key(&stranger).send().await;
+        let objects = theirs.ok()["entries"].as_array().expect("an array").iter();
+        let objects: Vec<_> = objects.map(|entry| entry["object"].clone()).collect();
+        assert!(objects.iter().all(|object| *object != json!(schedule)), "{query}: {objects:?}");
+        assert!(query.starts_with("actor=service") || objects.is_empty(), "{query}: {objects:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! A queue that cannot be reached, and what goes on without it.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use punctual::accounts::RateLimits;
@@ -20,6 +21,32 @@ pub struct AwayQueue {
     notify: Arc<Notify>,
     /// How often it was asked to count.
     pub asked: AtomicU32,
+    /// Whom it was to count calls of.
+    pub subjects: Mutex<BTreeSet<String>>,
+}
+
+impl AwayQueue {
+    /// S26: what its keys are named by are ids, numbers, digests and addresses of clients, of which
+    /// none can be read as anything else, nor tells a secret.
+    pub fn assert_names_only_ids(&self, kinds: &[&str]) {
+        let subjects = self.subjects.lock().expect("not poisoned");
+        for subject in &*subjects {
+            let inert = |c: char| c.is_ascii_alphanumeric() || "_:./-".contains(c);
+            assert!(subject.chars().all(inert) && subject.len() < 80, "{subject}");
+            assert!(kinds.iter().any(|kind| subject.starts_with(kind)), "{subject}");
+        }
+        for kind in kinds {
+            assert!(
+                subjects.iter().any(|subject| subject.starts_with(kind)),
+                "{kind} {subjects:?}"
+            );
+        }
+    }
+
+    fn counts(&self, subject: &str) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.subjects.lock().expect("not poisoned").insert(subject.to_owned());
+    }
 }
 
 fn away<T>(operation: &'static str) -> Result<T> {
@@ -74,13 +101,13 @@ impl Queue for AwayQueue {
         away("take")
     }
 
-    async fn count(&self, _: &str, _: &[Window], _: Timestamp) -> Result<Verdict> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    async fn count(&self, subject: &str, _: &[Window], _: Timestamp) -> Result<Verdict> {
+        self.counts(subject);
         away("count")
     }
 
-    async fn give_back(&self, _: &str, _: &[Window], _: Timestamp) -> Result<()> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    async fn give_back(&self, subject: &str, _: &[Window], _: Timestamp) -> Result<()> {
+        self.counts(subject);
         away("give_back")
     }
 

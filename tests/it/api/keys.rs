@@ -96,6 +96,18 @@ async fn a_well_formed_key_with_another_secret_is_wrong() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_known_not_to_work_never_reaches_the_store() {
+    let service = Service::start().await;
+    let unknown = ApiKey::new(KeyId::new(super::harness::START, 5), |bytes| bytes.fill(7));
+    let show = async || service.bare("GET", "/v1/schedules").key(unknown.reveal()).send().await;
+    show().await.refused(401, "INVALID_API_KEY", "Invalid API key");
+    service.store.close().await;
+    show().await.refused(401, "INVALID_API_KEY", "Invalid API key");
+    service.advance(5);
+    assert_eq!(show().await.status, 503, "it is looked up again");
+}
+
+#[tokio::test]
 async fn an_expired_key_says_so_for_thirty_days() {
     let service = Service::start().await;
     let key = service.expiring_key(DAY).await;
@@ -250,6 +262,11 @@ async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
         let decision = authenticator.admit(Presented::Nothing, address).await;
         assert_eq!(decision.standing.expect("counted").remaining, left);
     }
+    for hostile in ["a}:{b", "*", "pnc_\r\nFLUSHALL\r\n", "' OR 1 --"] {
+        let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 2, 3, 4, 5]);
+        authenticator.admit(Presented::Text(hostile), address).await;
+    }
+    queue.assert_names_only_ids(&["key:", "address:192.0.2.1", "address:2001:db8:0:1::/64"]);
 }
 
 #[tokio::test]

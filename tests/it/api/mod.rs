@@ -8,7 +8,7 @@ mod cookies;
 mod creation;
 mod envelope;
 mod faults;
-mod harness;
+pub mod harness;
 mod hostile;
 mod idempotency;
 mod jobs;

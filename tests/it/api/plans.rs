@@ -1,9 +1,11 @@
 //! What plans allow, and what becomes of suspended accounts.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::{Either, select};
 use punctual::accounts::RateLimits;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
@@ -14,7 +16,7 @@ use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings, Started, Star
 use punctual::store::{Fence, Firing, SharedStore};
 use serde_json::{Value, json};
 
-use crate::harness::wait::until;
+use crate::harness::wait::{live_for, until};
 
 use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
 
@@ -387,6 +389,38 @@ async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
     let used = service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"].clone();
     let least = u64::from(MANY) + 2;
     assert!(used.as_u64().is_some_and(|used| (least..least + 1_000).contains(&used)), "{used}");
+}
+
+/// Counting goes on, and who comes again later finds it done.
+#[tokio::test]
+async fn nobody_waits_long_for_the_jobs_of_a_month_to_be_counted() {
+    const SLOWLY: &str = "CREATE TRIGGER slow BEFORE INSERT ON account_months BEGIN
+        SELECT count(*) FROM jobs AS a CROSS JOIN jobs AS b WHERE a.wake_at + b.wake_at = 1; END";
+    for is_retry in [false, true] {
+        let plan = Plan { jobs_per_month: Some(100_000), ..free() };
+        let service = Service::with(Setup { plans: vec![plan], ..Setup::default() }).await;
+        let (schedule, job) = service.job().await;
+        service.call("POST", &format!("/v1/jobs/{job}/cancel")).send().await.ok();
+        multiply(&service, 8_000).await;
+        sqlx::query(SLOWLY).execute(&mut service.beside().await).await.expect("done");
+        set_plan(&service, "free").await;
+        let paths = [format!("/v1/schedules/{schedule}/trigger"), format!("/v1/jobs/{job}/retry")];
+        let call = || service.call("POST", &paths[usize::from(is_retry)]).send();
+        // Less than any call may take.
+        let time_passes = async {
+            for _ in 0..29 {
+                live_for(Duration::from_millis(50)).await;
+                service.advance(1);
+            }
+        };
+        let answer = match select(pin!(call()), pin!(time_passes)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), answer)) => answer.await,
+        };
+        answer.refused(503, "SERVICE_UNAVAILABLE", "Service unavailable, try again soon");
+        assert_eq!(answer.header("retry-after"), "2");
+        call().await.ok();
+    }
 }
 
 #[tokio::test]

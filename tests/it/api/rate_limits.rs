@@ -87,6 +87,23 @@ async fn keys_are_counted_apart_and_addresses_too() {
     assert_eq!(service.bare("GET", "/v1/account").from(3).send().await.status, 401);
 }
 
+/// As the contract says: two windows a key.
+#[tokio::test]
+async fn each_key_of_an_account_has_windows_of_its_own() {
+    let service = limited(2, 3).await;
+    let other = service.read_key().await;
+    let left = async |key: &str| {
+        let answer = service.bare("GET", "/v1/account").key(key).send().await;
+        (answer.status, answer.limits().1.to_owned())
+    };
+    for expected in [(200, "1"), (200, "0"), (429, "0")] {
+        for key in [&service.key, &other] {
+            let (status, remaining) = left(key).await;
+            assert_eq!((status, &*remaining), expected);
+        }
+    }
+}
+
 #[tokio::test]
 async fn odd_spellings_and_methods_count_like_all_others() {
     let odd = [

@@ -31,6 +31,71 @@ async fn put_and_patch_change_what_is_given_and_nothing_else() {
     }
 }
 
+/// What a caller says of a schedule. All else in a record is the service's.
+const GIVEN: [&str; 14] = [
+    "name",
+    "description",
+    "cronExpression",
+    "timezone",
+    "endpoint",
+    "httpMethod",
+    "body",
+    "headers",
+    "maxRetries",
+    "timeoutSeconds",
+    "expectedStatusCodes",
+    "overlapPolicy",
+    "catchUpPolicy",
+    "signRequests",
+];
+
+/// S20: nothing that is the service's is taken from a caller, whatever it looks like.
+#[tokio::test]
+async fn what_is_the_services_is_not_taken_from_callers() {
+    let service = Service::start().await;
+    let plain = service.create(json!({})).await;
+    let mut owned: Vec<_> = plain.as_object().expect("an object").keys().cloned().collect();
+    // That a schedule is enabled is said when it is made, and by its toggle.
+    owned.retain(|name| !GIVEN.contains(&name.as_str()) && name != "isEnabled");
+    assert_eq!(owned.len(), 7, "{owned:?}");
+    let hidden = ["accountId", "verified", "plan", "status", "version", "revision", "shard"];
+    owned.extend(hidden.map(str::to_owned));
+    let account = service.get("/v1/account").await.ok().clone();
+    let mut made = 1;
+    for value in [json!(at(90)), json!("sch_01HF7YAT000000000000000007"), json!(7), json!([true])] {
+        let with = |fields: Value| {
+            let mut body = fields;
+            owned.iter().for_each(|name| body[name.as_str()] = value.clone());
+            body
+        };
+        let one = service.post("/v1/schedules", &with(schedule_with(json!({})))).await;
+        let many = json!([with(schedule_with(json!({})))]);
+        let many = service.post("/v1/schedules/bulk", &many).await;
+        assert_eq!((one.status, many.status), (201, 201), "{} {}", one.text, many.text);
+        made += 2;
+        for record in [&one.body["data"], &many.body["data"]["schedules"][0]] {
+            assert_ne!(record["id"], value);
+            let mut read = service.get(&path(record)).await.ok().clone();
+            read["id"] = plain["id"].clone();
+            assert_eq!(read, plain, "{value}");
+        }
+        let toggle = format!("{}/toggle", path(&plain));
+        for (method, path, fields) in [
+            ("PUT", path(&plain), json!({})),
+            ("PATCH", path(&plain), json!({ "name": "Nightly" })),
+            ("PATCH", toggle, json!({ "enabled": true })),
+        ] {
+            let answer = service.call(method, &path).json(&with(fields)).send().await;
+            assert_eq!(answer.ok(), &plain, "{method} {value}");
+        }
+        assert_eq!(service.get(&path(&plain)).await.ok(), &plain, "{value}");
+    }
+    let mut now = service.get("/v1/account").await.ok().clone();
+    assert_eq!(now["usage"]["schedules"], made);
+    now["usage"]["schedules"] = account["usage"]["schedules"].clone();
+    assert_eq!(now, account);
+}
+
 #[tokio::test]
 async fn null_and_empty_clear_what_is_optional() {
     let service = Service::start().await;

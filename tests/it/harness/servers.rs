@@ -121,6 +121,11 @@ impl RedisServer {
         self.process.as_ref().expect("it runs")
     }
 
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         self.process = None;

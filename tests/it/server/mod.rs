@@ -1,5 +1,6 @@
 //! What one client can and cannot do to the others, on the loop that serves both listeners.
 
+mod keys;
 mod limits;
 mod stop;
 

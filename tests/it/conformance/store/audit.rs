@@ -290,6 +290,24 @@ pub async fn what_changes_nothing_is_not_entered(w: &World) {
     assert_eq!((count(Action::JobCancelled), count(Action::KeyRevoked)), (1, 1), "{actions:?}");
 }
 
+/// `tamper` runs a statement beside the store, and tells what the database says against it.
+pub async fn an_entry_stays_as_it_was_written(
+    w: &World,
+    tamper: impl AsyncFn(&'static str) -> Option<String>,
+) {
+    w.schedule().await;
+    let before = entries(w).await;
+    for statement in [
+        "UPDATE audit_log SET actor = 'x'",
+        "UPDATE audit_log SET object = object",
+        "UPDATE audit_log SET account_id = id WHERE action = 'schedule.created'",
+    ] {
+        let said = tamper(statement).await.unwrap_or_default();
+        assert!(said.contains("append-only"), "{statement}: {said:?}");
+    }
+    assert_eq!((before.len(), entries(w).await), (BEFORE, before));
+}
+
 pub async fn what_fails_is_not_entered(w: &World) {
     let id = w.schedule().await;
     let mut twice = [w.new_schedule(), w.new_schedule()];

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::damage;
 use super::world::{Home, World, answered, minute, soon, write};
-use super::{secrets, signing};
+use super::{audit, secrets, signing};
 use crate::harness::keys::{sealer, sealer_of};
 
 /// A migrated store in a folder of its own.
@@ -328,6 +328,18 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let job = world.manual_job(fine, minute(1)).await;
     let claims = world.store.claim(&world.claim_at(minute(1)), &[job]).await.expect("claim");
     assert_eq!((claims.taken.len(), claims.unreadable.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn an_entry_of_the_audit_log_stays_as_it_was_written() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
+    let tamper = async |sql: &'static str| {
+        let changed = sqlx::query(sql).execute(&mut beside(&path).await).await;
+        changed.err().map(|error| error.to_string())
+    };
+    audit::an_entry_stays_as_it_was_written(&world, tamper).await;
 }
 
 #[tokio::test]

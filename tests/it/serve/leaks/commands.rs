@@ -1,0 +1,101 @@
+//! What commands say, and the secrets that they show because that is what they are for.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use super::assert_absent;
+
+/// What people choose as their passwords.
+const CHOSEN: [&str; 2] = ["marker-as-a-password", "marker-as-another-password"];
+
+/// What all commands have said, and the secrets that some have shown.
+pub struct Told {
+    secrets: Vec<String>,
+    said: Vec<(String, Vec<u8>)>,
+}
+
+impl Told {
+    /// All secrets there are.
+    pub fn with<'a>(&'a self, others: &[&'a str]) -> Vec<&'a str> {
+        let shown = self.secrets.iter().map(String::as_str);
+        shown.chain(CHOSEN).chain(others.iter().copied()).collect()
+    }
+
+    /// Looks for secrets where nobody has asked for them.
+    pub fn search(&self, secrets: &[&str]) {
+        for (command, said) in &self.said {
+            assert_absent(command, said, secrets);
+        }
+    }
+}
+
+struct Runner<C> {
+    command: C,
+    told: Told,
+}
+
+impl<C: Fn(&[&str]) -> Command> Runner<C> {
+    fn output(&mut self, line: &str, input: &str) -> Vec<u8> {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let mut command = (self.command)(&arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(input.as_bytes()).expect("written");
+        drop(stdin);
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
+        assert!(status.success(), "{line}: {}", String::from_utf8_lossy(&stderr));
+        self.told.said.push((format!("what {line} complains about"), stderr));
+        stdout
+    }
+
+    /// A command that says no secrets.
+    fn run(&mut self, line: &str, input: &str) -> String {
+        let said = self.output(line, input);
+        let text = String::from_utf8_lossy(&said).into_owned();
+        self.told.said.push((format!("what {line} says"), said));
+        text
+    }
+
+    /// A command that shows secrets, each on a line, after `before`.
+    fn shows(&mut self, line: &str, before: &str) {
+        let shown = String::from_utf8(self.output(line, "")).expect("text");
+        let secrets = shown.lines().filter_map(|line| line.split_once(before));
+        let secrets: Vec<_> = secrets.map(|(_, secret)| secret.trim().to_owned()).collect();
+        assert!(!secrets.is_empty() && secrets.iter().all(|one| one.len() >= 20), "{line}");
+        self.told.secrets.extend(secrets);
+    }
+}
+
+/// Runs what there is to run beside a server, whose account is `first`.
+pub fn run_all(command: impl Fn(&[&str]) -> Command) -> Told {
+    let told = Told { secrets: Vec::new(), said: Vec::new() };
+    let mut runner = Runner { command, told };
+    let chosen = CHOSEN.map(|password| format!("{password}\n"));
+    runner.run("user create ann@example.com --password-stdin", &chosen[0]);
+    runner.run("user reset-password ann@example.com --password-stdin", &chosen[1]);
+    runner.shows("user create bob@example.com --account first", "");
+    runner.shows("user reset-password bob@example.com", "");
+    runner.shows("account invite first cy@example.com --role viewer", "#");
+    runner.shows("key create --account first", "");
+    let keys = runner.run("key list --account first", "");
+    let key = keys.split_whitespace().find(|word| word.starts_with("key_")).expect("a key");
+    runner.shows(&format!("key rotate {key}"), "");
+    runner.run(&format!("key revoke {key}"), "");
+    runner.run("signing rotate --account first", "");
+    runner.shows("signing show --account first", "whsec_");
+    runner.shows("secrets generate", ":");
+    for line in [
+        "signing list --account first",
+        "account list",
+        "account show first",
+        "account members first",
+        "user list",
+        "user sign-out ann@example.com",
+        "audit-log --account first",
+        "config",
+    ] {
+        runner.run(line, "");
+    }
+    runner.told
+}

@@ -1,0 +1,192 @@
+//! Secrets are where they belong and nowhere else: markers are planted, everything is done with
+//! them that can be while the log is at its most talkative, and then all that was written is
+//! searched.
+
+mod commands;
+mod stores;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+
+use serde_json::json;
+
+use self::commands::{Told, run_all};
+use self::stores::{ETCD_PASSWORD, etcd_with_login, search_database, search_files, search_redis};
+use super::world::World;
+use crate::harness::certificates::Authority;
+use crate::harness::client::{ApiClient, schedule};
+use crate::harness::process::Installation;
+use crate::harness::recorder::Recorder;
+use crate::harness::servers::{PASSWORD, RedisServer, free_port, shared};
+use crate::harness::target::Target;
+
+/// In headers and bodies: nowhere at rest, nor in what the service says of itself.
+const SEALED: [&str; 2] = ["marker-in-a-header", "marker-in-a-body"];
+/// In the query of an endpoint: stored as it is, but told to nobody.
+const QUERY: &str = "marker-in-a-query";
+/// In what is refused.
+const REFUSED: &str = "marker-that-is-refused";
+/// The usual key of the servers under test.
+const KEY: &str = "dGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgISE=";
+/// What lets the service into the mail server.
+const MAIL_PASSWORD: &str = "marker-of-the-mail-server";
+
+/// Settings of what is under test; `folder` is for what they name.
+fn settings(authority: &Authority, folder: &Path) -> Vec<(&'static str, String)> {
+    let trusted = folder.join("authority.pem");
+    fs::write(&trusted, authority.pem()).expect("written");
+    let mail = format!("smtp://punctual:{MAIL_PASSWORD}@127.0.0.1:{}", free_port());
+    vec![
+        ("PUNCTUAL_LOG", "trace".to_owned()),
+        ("PUNCTUAL_OUTBOUND_CA_FILES", trusted.display().to_string()),
+        ("PUNCTUAL_TEST_FAULTS", folder.display().to_string()),
+        ("PUNCTUAL_MAIL_URL", mail),
+        ("PUNCTUAL_MAIL_FROM", "punctual@example.com".to_owned()),
+        ("PUNCTUAL_HTTP_PUBLIC_URL", "https://punctual.example".to_owned()),
+    ]
+}
+
+/// A target that speaks TLS.
+async fn secure_target(authority: &Authority) -> Target {
+    Target::start_tls("127.0.0.1:0", authority.server(&["127.0.0.1"]), async |mut peer| {
+        loop {
+            peer.request().await?;
+            peer.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await?;
+        }
+    })
+    .await
+}
+
+/// Lets jobs succeed, be tried again, fail and panic, and requests be refused.
+async fn do_everything(api: &ApiClient, authority: &Authority, folder: &Path) {
+    let (target, secure) = (Recorder::start().await, secure_target(authority).await);
+    let fields = json!({
+        "headers": json!({ "X-Token": SEALED[0] }).to_string(),
+        "body": SEALED[1],
+        "maxRetries": 2,
+        "signRequests": true,
+    });
+    // The answer, which shows them, is kept.
+    let (once, schedule) = (api.once("leaks"), schedule("http://127.0.0.1/", fields.clone()));
+    let kept = once.post("/v1/schedules", &schedule).await;
+    assert_eq!(kept.data()["body"], SEALED[1]);
+    assert_eq!(once.post("/v1/schedules", &schedule).await.body, kept.body);
+    let nobody = format!("http://127.0.0.1:{}/", free_port());
+    let plain = [target.url("/ok"), target.url("/seq/500,200"), target.url("/seq/404"), nobody];
+    for endpoint in plain.into_iter().chain([format!("https://{}/", secure.address())]) {
+        let job = api.run(&format!("{endpoint}?token={QUERY}"), fields.clone()).await;
+        let job = api.finished(&job).await;
+        assert_eq!(job["body"], SEALED[1], "its owner reads it");
+        assert!(!job["errorMessage"].to_string().contains("marker"), "{job}");
+    }
+    fs::write(folder.join("AfterSend"), "panic").expect("written");
+    let lost = api.run(&format!("{}?token={QUERY}", target.url("/ok")), fields.clone()).await;
+    assert_eq!(api.finished(&lost).await["attempts"][0]["errorCode"], "WORKER_LOST");
+    let hits = target.hits();
+    assert!(!hits.is_empty() && hits.iter().all(|hit| hit.header("x-token") == SEALED[0]));
+    assert!(hits.iter().all(|hit| hit.headers.contains_key("webhook-signature")));
+    let [hit] = &secure.requests()[..] else { panic!("one request over TLS") };
+    assert_eq!(hit.header("x-token"), [SEALED[0]]);
+    for refused in [
+        json!({ "headers": format!("{{\"X-A\": 1, {REFUSED}}}"), "body": { "a": REFUSED } }),
+        json!({ "headers": json!({ "Host": REFUSED }).to_string() }),
+        json!({ "endpoint": format!("http://{REFUSED}:{REFUSED}@127.0.0.1/") }),
+    ] {
+        let reply = api.post("/v1/schedules", &refused).await;
+        assert_eq!(reply.status, 400);
+        assert!(!reply.body.to_string().contains(REFUSED), "{reply:?}");
+    }
+    let reply = api.with_key(&format!("pnc_{REFUSED}")).get("/v1/schedules").await;
+    assert_eq!(reply.status, 401);
+}
+
+fn metrics(operations: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(operations).expect("connected");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    assert!(answer.contains("punctual_"), "{answer}");
+    answer
+}
+
+/// What a search of `place` for any of `markers` finds.
+fn assert_absent(place: &str, content: &[u8], markers: &[&str]) {
+    let content = String::from_utf8_lossy(content);
+    for marker in markers {
+        if let Some(at) = content.find(marker) {
+            let from = content.floor_char_boundary(at.saturating_sub(200));
+            panic!("{marker} is in {place}: …{}", &content[from..at + marker.len()]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_one_machine() {
+    let (authority, folder) = (Authority::new("A"), tempfile::tempdir().expect("a folder"));
+    let settings = settings(&authority, folder.path());
+    let borrowed: Vec<_> = settings.iter().map(|(name, value)| (*name, &**value)).collect();
+    let mut one = Installation::new(&borrowed);
+    let operations = format!("127.0.0.1:{}", free_port());
+    let mut server = one.launch(&[("PUNCTUAL_OPS_LISTEN", operations.clone())]);
+    server.ready().await;
+    do_everything(&one.client(&server), &authority, folder.path()).await;
+    let told = run_all(|arguments| one.command(arguments));
+    let secrets = told.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &one.key]);
+    let metrics = metrics(operations.parse().expect("an address"));
+    assert_absent("the metrics", metrics.as_bytes(), &secrets);
+    assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
+    // While it runs, so that the log of writes is there too.
+    let searched = search_files(&one.data_dir(), &secrets).len();
+    assert!(searched > 10_000, "there is something to search: {searched}");
+    server.terminate();
+    server.ended(std::time::Duration::from_secs(20)).await;
+    let log = fs::read(one.folder.path().join("log-1")).expect("a log");
+    search_log(&log, &told, &secrets);
+}
+
+/// What a server has logged, and what commands have said.
+fn search_log(log: &[u8], told: &Told, secrets: &[&str]) {
+    let text = String::from_utf8_lossy(log);
+    for part in ["TRACE", "rustls", "a test wants it"] {
+        assert!(text.contains(part), "it says all it can, of {part} too");
+    }
+    assert_absent("the log", log, secrets);
+    assert_absent("the log", log, &[QUERY]);
+    told.search(secrets);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_cluster() {
+    let (authority, folder) = (Authority::new("A"), tempfile::tempdir().expect("a folder"));
+    // It writes all it is told at once, and all it has when it is asked to.
+    let redis = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    let etcd = etcd_with_login().await;
+    let mut world = World::new(&[]).await;
+    for (name, value) in settings(&authority, folder.path()) {
+        world.set(name, value);
+    }
+    world.set("PUNCTUAL_QUEUE_URL", redis.url());
+    world.set("PUNCTUAL_CLUSTER_URL", etcd.url(&format!("root:{ETCD_PASSWORD}@")));
+    let key = world.key();
+    let replica = world.replica(&[]).await;
+    do_everything(&replica.client(&key), &authority, folder.path()).await;
+    let told = run_all(|arguments| world.command(arguments));
+    let database: url::Url = shared("PUNCTUAL_TEST_POSTGRES").parse().expect("a URL");
+    let servers = [database.password().expect("a password"), PASSWORD, ETCD_PASSWORD];
+    let secrets = told.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &key]);
+    let secrets = [&secrets[..], &servers].concat();
+    let metrics = metrics(replica.operations());
+    assert_absent("the metrics", metrics.as_bytes(), &secrets);
+    assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
+    search_redis(&redis, &world.prefix, &[&secrets[..], &[QUERY]].concat()).await;
+    search_database(&world, &secrets).await;
+    search_log(replica.said().as_bytes(), &told, &secrets);
+    replica.stop().await;
+    let files = search_files(redis.folder(), &[&secrets[..], &[QUERY]].concat());
+    let has = |part: &str| files.windows(part.len()).any(|bytes| bytes == part.as_bytes());
+    assert!(has(&world.prefix) && has("ZADD") && has("REDIS0"), "there is something to search");
+}

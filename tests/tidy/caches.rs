@@ -1,0 +1,219 @@
+//! TENANT-1 in memory and in Redis: what is kept under a key is kept under its account.
+//!
+//! A map that outlives a call is a field of something. Its key names the account, or it is listed
+//! here with what it holds instead. So are the kinds of keys in Redis.
+
+use crate::rust::{Kind, Token, is_test_file, test_files, tokens};
+use crate::tree::{File, Finding, Tree};
+
+/// Types that keep values under keys.
+const MAPS: [&str; 4] = ["Cache", "HashMap", "BTreeMap", "IndexMap"];
+
+/// Keys under which there is nothing of one account, or that name it themselves.
+const PLAIN: [&str; 2] = ["ShardId", "Duration"];
+
+/// The maps whose keys name no account: the file, what they are in, their keys, and why that is
+/// right.
+#[rustfmt::skip]
+const LISTED: &[(&str, &str, &str, &str)] = &[
+    ("accounts/authenticator", "Authenticator", "[u8;_]", "digests of keys: what is found says whose it is"),
+    ("accounts/authenticator", "Authenticator", "String", "addresses of clients that have no key"),
+    ("accounts/key_uses", "KeyUses", "KeyId", "the key's own id, with its account"),
+    ("accounts/local_counters", "Span", "String", "subjects, as of the keys in Redis: numbers of calls"),
+    ("queue/memory/counters", "Counters", "(String,u64)", "the same"),
+    ("cluster/etcd/view", "View", "String", "replicas"),
+    ("domain/plan", "Plans", "String", "names of plans"),
+    ("executor/running", "Attempts", "(JobId,u8)", "attempts under way: nothing is read of them"),
+    ("executor/slots", "State", "HostKey", "hosts: numbers of attempts"),
+    ("executor/slots", "State", "Cap", "caps, of an account or a host: when they were full"),
+    ("executor/start", "Start", "JobId", "slots of the tickets of one call"),
+    ("outbound/clients", "Clients", "Key", "the account and the origin"),
+    ("queue/memory/due", "DueIndex", "ScheduleId", "next ticks"),
+    ("queue/memory/run_queue", "Left", "HostKey", "hosts: numbers of attempts"),
+    ("queue/memory/run_queue", "Rotation", "K", "accounts, and of each its hosts"),
+    ("queue/memory/run_queue", "RunQueue", "(Timestamp,JobId)", "tickets, each with its account"),
+    ("queue", "Room", "HostKey", "hosts: numbers of attempts"),
+    ("scheduler/batch", "Taken", "ScheduleId", "the candidates of one batch, each with its account"),
+    ("scheduler/decide", "Cadences", "String", "cron expressions and timezones: what they mean"),
+    ("scheduler/quotas", "State", "JobId", "jobs that may have been made: of which month"),
+    ("scheduler/sweep", "Sweeper", "(JobId,u8)", "since when an attempt is overdue"),
+    ("schedules/field_errors", "FieldErrors", "String", "what is wrong with the fields of one call"),
+    ("store/seal", "Sealer", "String", "keys of the installation, by id"),
+    ("store/sqlite/fire", "Known", "ScheduleId", "the schedules of one batch, each with its account"),
+];
+
+/// The names of the keys in Redis, and what is under them.
+const KEYS: &str = "src/queue/redis/keys.rs";
+const LISTED_KEYS: [(&str, &str); 12] = [
+    ("marker", "an epoch"),
+    ("due", "ids of schedules, with their next ticks"),
+    ("building", "the same"),
+    ("hints", "ids of schedules"),
+    ("tickets", "tickets, each with its account"),
+    ("ready", "tickets, by account and host"),
+    ("turn", "an account"),
+    ("taken", "tickets, each with its account"),
+    ("counter", "a number of calls, by subject: an id, a digest or an address of a client"),
+    ("ping", "nothing"),
+    ("due_channel", "numbers of shards"),
+    ("ticket_channel", "numbers of shards"),
+];
+
+/// A map: what it is a field of, its key, and where it is.
+struct Map {
+    within: String,
+    key: String,
+    line: usize,
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let tests = test_files(tree);
+    let mut findings = Vec::new();
+    let mut seen = vec![false; LISTED.len()];
+    for file in tree.rust("src/").filter(|file| !is_test_file(&tests, &file.path)) {
+        let name = file.path.trim_start_matches("src/").trim_end_matches(".rs");
+        let name = name.trim_end_matches("/mod");
+        for map in maps(file) {
+            let of = |at: &usize| LISTED[*at].0 == name && LISTED[*at].1 == map.within;
+            let listed: Vec<_> = (0..LISTED.len()).filter(of).collect();
+            listed.iter().for_each(|at| seen[*at] = true);
+            let is_listed = listed.iter().any(|at| LISTED[*at].2 == map.key);
+            let names_account = map.key.contains("AccountId") || PLAIN.contains(&map.key.as_str());
+            if !names_account && !is_listed {
+                let Map { within, key, line } = map;
+                let what = format!("a map in {within} has the key {key}, which names no account");
+                findings.push(Finding::at(file, line, what));
+            }
+        }
+    }
+    if tree.has("src/lib.rs") {
+        let gone = LISTED.iter().zip(seen).filter(|(_, seen)| !seen);
+        findings.extend(gone.map(|((file, within, ..), _)| {
+            Finding::new("tests/tidy/caches.rs", format!("{within} of {file} has no map"))
+        }));
+    }
+    findings.extend(tree.get(KEYS).map(check_keys).unwrap_or_default());
+    findings
+}
+
+/// The functions that make names of keys are those that are listed.
+fn check_keys(file: &File) -> Vec<Finding> {
+    let tokens = tokens(file);
+    let pairs = tokens.windows(2).filter(|pair| pair[0].is_word("fn") && !pair[0].in_test);
+    let found: Vec<_> = pairs.filter_map(|pair| Some((pair[1].word()?, pair[1].line))).collect();
+    let made = found.iter().filter(|(name, _)| !["new", "of"].contains(name));
+    let mut findings: Vec<_> = made
+        .filter(|(name, _)| LISTED_KEYS.iter().all(|(listed, _)| listed != name))
+        .map(|(name, line)| {
+            Finding::at(file, *line, format!("say in tests/tidy what is under {name}, and whose"))
+        })
+        .collect();
+    let gone = LISTED_KEYS.iter().filter(|(name, _)| found.iter().all(|(made, _)| made != name));
+    findings.extend(gone.map(|(name, _)| Finding::new(KEYS, format!("there is no {name}"))));
+    findings
+}
+
+/// The maps that are fields.
+fn maps(file: &File) -> Vec<Map> {
+    let tokens: Vec<Token> = tokens(file).into_iter().filter(|token| !token.in_test).collect();
+    let mut maps = Vec::new();
+    for at in (0..tokens.len()).filter(|at| tokens[*at].is_word("struct")) {
+        let Some(within) = tokens.get(at + 1).and_then(Token::word) else { continue };
+        let fields =
+            tokens[at..].iter().position(|token| matches!(token.kind, Kind::Open('{' | '(')));
+        let Some(fields) = fields.map(|fields| at + fields) else { continue };
+        if tokens[at..fields].iter().any(|token| token.is_sign(';')) {
+            continue;
+        }
+        let mut depth = 0;
+        let end = tokens[fields..].iter().position(|token| {
+            match token.kind {
+                Kind::Open(_) => depth += 1,
+                Kind::Close(_) => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let fields = &tokens[fields..fields + end.unwrap_or_default()];
+        for (at, pair) in fields.windows(2).enumerate() {
+            if pair[1].is_sign('<') && pair[0].word().is_some_and(|word| MAPS.contains(&word)) {
+                let (within, line) = (within.to_owned(), pair[0].line);
+                maps.push(Map { within, key: key(&fields[at + 2..]), line });
+            }
+        }
+    }
+    maps
+}
+
+/// The first argument of a type, without blanks.
+fn key(tokens: &[Token]) -> String {
+    let mut key = String::new();
+    let mut depth = 0;
+    for token in tokens {
+        match &token.kind {
+            Kind::Sign(',') if depth == 0 => break,
+            Kind::Open(open) => {
+                depth += 1;
+                key.push(*open);
+            }
+            Kind::Close(close) => {
+                depth -= 1;
+                key.push(*close);
+            }
+            Kind::Sign(sign) => {
+                depth += i32::from(*sign == '<') - i32::from(*sign == '>');
+                key.push(*sign);
+            }
+            Kind::Word(word) => key.push_str(word),
+            Kind::Literal => key.push('_'),
+        }
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{assert_finds, assert_tidy};
+
+    #[test]
+    fn repository() {
+        assert_tidy(&check(&Tree::repository()));
+    }
+
+    #[test]
+    fn finds_maps_without_an_account() {
+        let code = "struct A<T> {\n    a: HashMap<JobId, T>,\n    b: Mutex<BTreeMap<(AccountId, JobId), u8>>,\n}\n\
+                    struct B(Arc<Cache<[u8; 32], (AccountId, u8)>>);\n\
+                    struct C;\n\
+                    fn d() { let e: HashMap<u8, u8> = HashMap::new(); }\n\
+                    #[cfg(test)]\nstruct F(HashMap<u8, u8>);\n\
+                    struct G { by_shard: HashMap<ShardId, u8> }\n";
+        let findings = check(&Tree::of(&[("src/accounts/a.rs", code)]));
+        assert_finds(
+            &findings,
+            &["a.rs:2: a map in A has the key JobId,", "a.rs:5: a map in B has the key [u8;_],"],
+        );
+        let listed = "struct KeyUses(HashMap<KeyId, u8>);\nstruct Other(HashMap<KeyId, u8>);\n";
+        let findings = check(&Tree::of(&[("src/accounts/key_uses.rs", listed)]));
+        assert_finds(&findings, &["key_uses.rs:2: a map in Other"]);
+        let gone = check(&Tree::of(&[("src/lib.rs", ""), ("src/accounts/key_uses.rs", listed)]));
+        assert_eq!(gone.len(), LISTED.len(), "all but one, and the one above");
+    }
+
+    #[test]
+    fn finds_keys_of_redis_that_nobody_knows() {
+        let known: String =
+            LISTED_KEYS.iter().map(|(name, _)| format!("fn {name}() {{}}\n")).collect();
+        let find = |code: &str| check(&Tree::of(&[(KEYS, code)]));
+        assert_finds(&find(&format!("fn new() {{}} fn of() {{}}\n{known}")), &[]);
+        assert_finds(
+            &find(&format!("{known}fn secrets() {{}}")),
+            &["keys.rs:13: say in tests/tidy"],
+        );
+        assert_finds(
+            &find(&known.replace("fn turn", "fn other")),
+            &["keys.rs:7: ", "there is no turn"],
+        );
+    }
+}

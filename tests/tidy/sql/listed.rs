@@ -1,0 +1,94 @@
+//! The statements that are not of one account, and why: the file, and how each is told from the
+//! others there. An entry is for one statement of a store, so that no entry lets a new one pass.
+
+pub const LISTED: &[(&str, &str)] = &[
+    // Firing: the ticks that are due, whoever's they are. Each job gets the account of its schedule.
+    ("fire", "SELECT json_group_array(json_array( e.key, hex(s.account_id)"),
+    ("fire", "WHERE j.id = unhex(e.value);"),
+    ("fire", "WHERE j.id = unhex(e.value) AND j.status = 0"),
+    ("statements", "st.max_attempts, st.overlap_policy"),
+    ("statements", "st.max_attempts FROM fence"),
+    ("firing", "SELECT json_group_array(json_array( e.key, hex(s.version_id)"),
+    ("firing", "SELECT st.schedule_id, st.version_id,"),
+    // Executing: the jobs of a batch of tickets, each with the account that is told of it.
+    ("claims", "SELECT json_group_array(json_array( e.key, hex(j.account_id)"),
+    ("claims", "UPDATE jobs SET status"),
+    ("claims", "UPDATE jobs SET wake_at"),
+    ("claims", "SELECT id FROM jobs INDEXED BY jobs_cancelled"),
+    ("claims", "SELECT id FROM jobs WHERE stop = 2"),
+    ("claims", "SELECT attempt_number FROM jobs WHERE id"),
+    ("tickets", "SELECT j.id, j.shard, j.account_id,"),
+    // Sweeping: what is overdue.
+    ("claims", "SELECT j.id, j.shard, j.account_id,"),
+    ("claims", "SELECT id, attempt_number, max_attempts, claimed_by"),
+    // Committing: the outcomes of a batch, each of the claim that its executor holds.
+    ("batch", "SELECT st.schedule_id, st.active_job_id, st.held_job_id"),
+    ("batch", "SELECT c.place, j.* FROM"),
+    ("ending", "SELECT json_group_array(json_array( e.key, hex(j.schedule_id)"),
+    ("commit", "UPDATE jobs SET status = c.status"),
+    ("commit", "UPDATE jobs AS j SET status = c.status"),
+    // What follows from a schedule's state, which belongs to one that was found.
+    ("overlap", "UPDATE jobs SET wake_at = "),
+    ("overlap", "UPDATE schedule_state SET active_job_id = (SELECT"),
+    ("passing", "WHERE id = ANY ($1) AND id BETWEEN $2 AND $3;"),
+    ("passing", "WHERE id = ANY ($1) AND id BETWEEN $2 AND $3 ORDER BY"),
+    ("skips", "UPDATE skips AS k SET last_tick = $3"),
+    ("skips", "UPDATE skips SET last_tick = ?2"),
+    ("skips", "SELECT id, last_tick, reason FROM skips WHERE schedule_id"),
+    ("skips", "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id"),
+    // Attempts belong to a job: one that ends, one that was found for its account, one that goes.
+    ("commit", "INSERT INTO attempts (job_id,"),
+    ("jobs", "SELECT number, started_at, completed_at"),
+    ("prune", "DELETE FROM attempts WHERE job_id"),
+    // The version of a schedule that was found for its account, in the same statement.
+    ("jobs", "WITH made AS ( INSERT INTO jobs"),
+    // The rows of a page, by the ids that were found for the account.
+    ("job_list", "SELECT , substr(j.response,"),
+    ("schedule_list", "SELECT FROM json_each(?1) AS e"),
+    ("schedule_list", "SELECT FROM unnest($1::uuid[]) WITH ORDINALITY"),
+    // Authentication asks whose the key is, what a user belongs to, and what an invitation is for.
+    ("accounts", "SELECT k.account_id, k.digest,"),
+    ("user_rows", "SELECT m.account_id, a.name, m.role"),
+    ("user_rows", "SELECT m.account_id FROM memberships"),
+    ("user_rows", "DELETE FROM invitations WHERE digest = $1"),
+    ("user_rows", "SELECT EXISTS (SELECT 1 FROM invitations WHERE digest"),
+    // Of the keys that were used, with the accounts that authentication has found.
+    ("accounts", "UPDATE api_keys SET last_used_at"),
+    ("accounts", "UPDATE api_keys AS k SET last_used_at"),
+    // Accounts that lack a secret.
+    ("signing", "SELECT id, created_at FROM accounts AS a WHERE NOT EXISTS"),
+    // The counters of the accounts of a batch, each beside its own.
+    ("quotas", "SELECT w.id FROM (SELECT unhex(value) AS id"),
+    ("quotas", "SELECT w.account_id FROM unnest"),
+    ("quotas", "SELECT (SELECT count(*) FROM (SELECT"),
+    ("quotas", "INSERT INTO account_months (account_id, month, reserved) SELECT w.account_id"),
+    ("quotas", "DELETE FROM account_months WHERE account_id = ANY ($1)"),
+    ("quotas", "WITH held AS MATERIALIZED ( SELECT m.account_id, m.reserved"),
+    // The end of their time does not depend on whose they are.
+    ("prune", "DELETE FROM skips WHERE"),
+    ("prune", "DELETE FROM schedule_versions WHERE"),
+    ("prune", "SELECT id FROM jobs WHERE id <"),
+    ("prune", "DELETE FROM jobs WHERE id"),
+    ("audit", "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE id <"),
+    ("idempotency", "DELETE FROM idempotency_keys WHERE id IN (SELECT"),
+    ("signing", "DELETE FROM signing_secrets WHERE id IN (SELECT"),
+    ("upkeep", "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE coalesce("),
+    ("user_rows", "DELETE FROM invitations WHERE expires_at"),
+    // How the shards of all accounts stand.
+    ("upkeep", "SELECT n.shard, s.replica, s.epoch"),
+    ("upkeep", "SELECT count(*) FROM (SELECT"),
+    // The secrets of all accounts are sealed with one key; a row's own account opens them.
+    ("secrets", "SELECT id FROM {name} WHERE id > ?2"),
+    ("secrets", "SELECT id, account_id, {} FROM {name} WHERE"),
+    ("secret_rows", "SELECT count(*) FROM {name} WHERE {is_stale}"),
+    ("secret_rows", "SELECT id, account_id, {} FROM {name} WHERE id > $2"),
+    ("secret_rows", "UPDATE {name} SET {} WHERE id = $1"),
+    // Copying a whole store.
+    ("copy", "SELECT count(st.next_tick) AS schedules"),
+    ("copy", "SELECT count(*) FROM {}"),
+    ("copy", "SELECT {key}, {schedule}, json_object({columns}) FROM {from}"),
+    ("copy", "SELECT EXISTS (SELECT FROM accounts) OR EXISTS"),
+    ("copy", "WITH incoming AS MATERIALIZED (SELECT"),
+    ("copy", "DELETE FROM schedule_state AS st WHERE NOT EXISTS"),
+    ("copy", "SELECT setval(pg_get_serial_sequence('skips', 'id')"),
+];
