@@ -64,8 +64,7 @@ impl Attempt {
     }
 
     fn complete(&self, ended: Result<Exchange, Abort>) -> Completion {
-        // A claim's instant may be some milliseconds ahead.
-        let now = self.shared.clock.now().max(self.claimed.started_at);
+        let now = self.shared.clock.now();
         let (exchange, end) = match ended {
             Ok(exchange) => {
                 let end = self.judge(&exchange, now);

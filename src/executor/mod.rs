@@ -52,7 +52,6 @@ use renewer::Renewer;
 use running::{Abort, Running};
 use shares::Shares;
 use slots::Slots;
-use start::Instants;
 
 pub use starter::{Started, Starter};
 
@@ -95,7 +94,6 @@ struct Shared {
     slots: Arc<Slots>,
     shares: Shares,
     running: Arc<Running>,
-    instants: Instants,
 }
 
 /// What an executor works with.
@@ -147,7 +145,6 @@ impl Executor {
             slots,
             shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
-            instants: Instants::default(),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
         let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone());

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,8 +10,8 @@ use super::Shared;
 use super::attempt::Attempt;
 use super::ended::Ended;
 use super::slots::Slot;
+use crate::domain::JobId;
 use crate::domain::job::Trigger;
-use crate::domain::{JobId, Timestamp};
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::{
     Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
@@ -23,21 +22,6 @@ use crate::telemetry::metrics::START_LAG_SECONDS;
 /// as before, and no longer than the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// The instants of an executor's claims. No two are the same: by its instant the store tells one
-/// claim from another.
-#[derive(Default)]
-pub(super) struct Instants(AtomicI64);
-
-impl Instants {
-    /// The next one, as near to `now` as can be.
-    fn next(&self, now: Timestamp) -> Timestamp {
-        let later = |last: i64| Some(last.saturating_add(1).max(now.as_millis()));
-        let (Ok(last) | Err(last)) =
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        Timestamp::from_millis(last.saturating_add(1).max(now.as_millis()))
-    }
-}
 
 /// A claim, and when it was asked for.
 #[derive(Clone, Copy)]
@@ -58,8 +42,8 @@ pub(super) struct Start {
 impl Start {
     /// A claim that begins now. As late as can be: a claim must not be half over when it is made.
     pub(super) fn claim(&self) -> Asked {
-        let Shared { id, clock, settings, instants, .. } = &*self.shared;
-        let (now, at) = (instants.next(clock.now()), clock.monotonic());
+        let Shared { id, clock, settings, .. } = &*self.shared;
+        let (now, at) = (clock.now(), clock.monotonic());
         let until = clock.after(now, settings.claim_time);
         Asked { claim: Claim { executor: *id, now, until }, at }
     }
@@ -81,7 +65,7 @@ impl Start {
         }
         for damaged in unreadable {
             self.slots.remove(&damaged.job);
-            if let Some(ended) = fail(damaged, shared, asked.claim.now) {
+            if let Some(ended) = fail(damaged, shared) {
                 // If the committer is gone, the sweep takes over.
                 let _ = self.outcomes.send(ended).await;
             }
@@ -146,31 +130,16 @@ impl Start {
 }
 
 /// The end of an attempt that cannot be sent. No other would be different.
-fn fail(damaged: Unreadable, shared: &Shared, began: Timestamp) -> Option<Ended> {
+fn fail(damaged: Unreadable, shared: &Shared) -> Option<Ended> {
     let Unreadable { job, attempt, failure } = damaged;
     let (place, _) = shared.running.enter(job, attempt, None)?;
     let completion = Completion {
         job,
         attempt,
         executor: shared.id,
-        completed_at: shared.clock.now().max(began),
+        completed_at: shared.clock.now(),
         exchange: None,
         end: End::Failed(failure),
     };
     Some(Ended { completion, place })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_claims_have_one_instant() {
-        let instants = Instants::default();
-        let at = Timestamp::from_millis;
-        assert_eq!(instants.next(at(5)), at(5));
-        assert_eq!(instants.next(at(5)), at(6));
-        assert_eq!(instants.next(at(4)), at(7));
-        assert_eq!(instants.next(at(9)), at(9));
-    }
 }

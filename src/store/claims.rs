@@ -196,12 +196,10 @@ pub trait ClaimStore: Send + Sync {
     /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
     /// second mention of a job and one whose row somebody else holds just now: it stays among the
     /// [`late`](Self::late) ones.
-    ///
-    /// Of two claims of one executor the instants must differ: [`recall`](Self::recall) tells them
-    /// apart by these.
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-    /// What this very claim has brought of the jobs, as long as that runs; it takes nothing. Who
+    /// What this claim has brought of the jobs, or another of the same executor at the same instant,
+    /// as long as that runs; it takes nothing. Who
     /// has lost the answer of [`claim`](Self::claim) or
     /// [`fire_and_claim`](super::FiringStore::fire_and_claim) asks so, and loses no attempt. An
     /// effect may come as late as [`LATEST_EFFECT`] after the failure.

@@ -13,6 +13,7 @@ pub const LISTED: &[(&str, &str)] = &[
     // Executing: the jobs of a batch of tickets, each with the account that is told of it.
     ("claims", "SELECT json_group_array(json_array( e.key, hex(j.account_id)"),
     ("claims", "UPDATE jobs SET status"),
+    ("claims", "FROM jobs AS t LEFT JOIN schedule_versions"),
     ("claims", "UPDATE jobs SET wake_at"),
     ("claims", "SELECT id FROM jobs INDEXED BY jobs_cancelled"),
     ("claims", "SELECT id FROM jobs WHERE stop = 2"),
