@@ -155,7 +155,10 @@ impl OpenStore {
                 Err(error) if matches!(self, Self::Postgres(_)) && is_awaited(&error) => {
                     said.say(&error, clock.monotonic());
                     readiness.waiting_for_store(reason(error.kind()));
-                    clock.sleep(wait).await;
+                    // A change of the tables that fails by itself would only hold up those who work.
+                    let is_futile =
+                        matches!(error.kind(), StoreErrorKind::Internal | StoreErrorKind::Rejected);
+                    clock.sleep(if is_futile { SAY_EVERY } else { wait }).await;
                     wait = (wait * 2).min(LONGEST_WAIT);
                 }
                 ended => return ended,

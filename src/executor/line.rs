@@ -14,8 +14,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// earlier: attempts that have just begun free none.
 const PACE: Duration = Duration::from_millis(500);
 /// For how long nobody waits for slots after they did not come in time.
-const RESIGNED_FOR: Duration = Duration::from_secs(1);
-/// So few jobs do not wait for slots that are left to the queue: they start by their tickets.
+const RESIGNED_FOR: Duration = Duration::from_secs(5);
+/// So few jobs do not wait: by its ticket each starts with the next slot.
 const FEW: usize = 20;
 
 /// Leaders of one replica that wait for slots of its executor.
@@ -39,10 +39,8 @@ impl Line {
     }
 
     /// Whether it is worth waiting for slots for so many jobs.
-    pub(super) fn is_worth(&self, slots: &Slots, clock: &Clock, wanted: usize) -> bool {
-        let is_resigned = clock.monotonic() < *self.resigned();
-        let start_by_tickets = wanted < FEW && slots.unused() >= wanted;
-        !is_resigned && !start_by_tickets
+    pub(super) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
+        wanted >= FEW && clock.monotonic() >= *self.resigned()
     }
 
     /// Waits for the first place, and then until there are slots for so many jobs or for a batch of
@@ -61,13 +59,25 @@ impl Line {
             () = clock.sleep(patience) => return Err(Behind),
         };
         let enough = wanted.min(WORTH_WAITING).min(slots.most());
-        let (began, freed) = (clock.monotonic(), slots.freed());
-        while slots.free() < enough {
+        let (began, freed, lacking) =
+            (clock.monotonic(), slots.freed(), slots.lacking(enough) as f64);
+        if began < *self.resigned() {
+            return Ok(place);
+        }
+        let mut is_any_free = false;
+        loop {
+            let free = slots.free();
+            is_any_free |= free > 0;
+            if free >= enough {
+                break;
+            }
             clock.sleep(LOOK_AGAIN).await;
             let now = clock.monotonic();
             let waited = now.saturating_sub(began);
             let pace = (slots.freed() - freed) as f64 / waited.as_secs_f64();
-            if waited >= PACE && pace * PACE.as_secs_f64() < enough as f64 {
+            // What is freed may all go to tickets that wait.
+            let is_hopeless = !is_any_free || pace * PACE.as_secs_f64() < lacking;
+            if waited >= PACE && is_hopeless {
                 *self.resigned() = now + RESIGNED_FOR;
                 break;
             }
@@ -153,7 +163,7 @@ mod tests {
         let (first, free, took) = world.wait(900, 10).await;
         assert!(first && free >= WORTH_WAITING, "{free}");
         assert_eq!(took, LOOK_AGAIN * 33);
-        assert!(world.line.is_worth(&world.slots, &world.clock, 900), "and so it goes on");
+        assert!(world.line.is_worth(&world.clock, 900), "and so it goes on");
     }
 
     #[tokio::test]
@@ -161,18 +171,27 @@ mod tests {
         let mut world = world(1_024);
         let (first, free, took) = world.wait(900, 1).await;
         assert_eq!((first, free, took), (true, 0, PACE));
-        assert!(!world.line.is_worth(&world.slots, &world.clock, 900));
+        assert!(!world.line.is_worth(&world.clock, 900));
+        let (first, _, took) = world.wait(900, 1).await;
+        assert_eq!((first, took), (true, Duration::ZERO), "who stood behind does not wait either");
         world.clock.advance(RESIGNED_FOR);
-        assert!(world.line.is_worth(&world.slots, &world.clock, 900));
+        assert!(world.line.is_worth(&world.clock, 900));
     }
 
     #[tokio::test]
-    async fn few_jobs_take_the_slots_that_are_left_to_the_queue() {
+    async fn slots_that_go_to_waiting_tickets_are_not_waited_for() {
         let mut world = world(1_024);
-        assert!(world.line.is_worth(&world.slots, &world.clock, 1), "there is none");
-        world.used.drain(..FEW);
-        assert!(!world.line.is_worth(&world.slots, &world.clock, FEW - 1));
-        assert!(world.line.is_worth(&world.slots, &world.clock, FEW));
+        world.slots.set_queued(true);
+        let (first, free, took) = world.wait(900, 10).await;
+        assert_eq!((first, free, took), (true, 0, PACE));
+        assert!(!world.line.is_worth(&world.clock, 900));
+    }
+
+    #[test]
+    fn few_jobs_do_not_wait() {
+        let world = world(8);
+        assert!(!world.line.is_worth(&world.clock, FEW - 1));
+        assert!(world.line.is_worth(&world.clock, FEW));
     }
 
     #[tokio::test]

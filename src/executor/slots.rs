@@ -193,9 +193,9 @@ impl Slots {
         self.total - self.total / FOR_TICKETS
     }
 
-    /// How many slots are not in use.
-    pub(super) fn unused(&self) -> usize {
-        self.total.saturating_sub(self.lock().used)
+    /// How many have to be freed until so many may have one past the queue.
+    pub(super) fn lacking(&self, wanted: usize) -> usize {
+        (self.lock().used + wanted).saturating_sub(self.most())
     }
 
     /// How many have been freed so far.

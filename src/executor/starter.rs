@@ -68,15 +68,15 @@ impl Starter {
         let coming = self.shared.running.announce();
         let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
         let Some(outcomes) = outcomes else { return Err(wanted) };
-        let Ok(place) = self.wait(wanted.len(), patience).await else { return Err(wanted) };
-        if self.tasks.stopping().is_cancelled() {
-            return Err(wanted);
-        }
         let mut tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
         let Shared { shares, slots, clock, .. } = &*self.shared;
         // Who may have no more than a share under way is left to the dispatcher, which counts them.
         let Ok(shares) = shares.of(&tickets, clock.monotonic()).await else { return Err(wanted) };
         tickets.retain(|ticket| !shares.contains_key(&ticket.account));
+        let Ok(place) = self.wait(tickets.len(), patience).await else { return Err(wanted) };
+        if self.tasks.stopping().is_cancelled() {
+            return Err(wanted);
+        }
         let turn = tokio::select! {
             turn = slots.turn() => turn,
             () = clock.sleep(LONGEST_TURN) => return Err(wanted),
@@ -106,7 +106,7 @@ impl Starter {
         patience: Duration,
     ) -> std::result::Result<Option<Place<'_>>, Behind> {
         let Shared { slots, clock, shares, .. } = &*self.shared;
-        let may_wait = !patience.is_zero() && self.line.is_worth(slots, clock, wanted);
+        let may_wait = !patience.is_zero() && self.line.is_worth(clock, wanted);
         if !may_wait || !shares.is_alone().await {
             return if self.line.is_empty() { Ok(None) } else { Err(Behind) };
         }
@@ -127,7 +127,8 @@ struct Done {
 impl Done {
     fn lost() -> Self {
         let why = "the task that fires was lost";
-        let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Internal, why));
+        // Nobody knows what it has done: as if the answer was lost.
+        let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why));
         Self { outcome, started: Vec::new(), took: Duration::ZERO }
     }
 }

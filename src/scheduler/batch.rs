@@ -67,7 +67,7 @@ impl Batch<'_> {
         let starter = context.starter.as_ref().filter(|_| !Defect::EarlyTicket.is_there());
         let Some(starter) = starter else { return Ok(Some(firings)) };
         let (mut wanted, mut rest) = self.with_tickets(firings, candidates);
-        let until = context.clock.monotonic() + patience(self.now, &wanted);
+        let until = context.clock.monotonic() + patience(context.clock.now(), &wanted);
         // What there is room for starts at once, before room is waited for.
         let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
@@ -139,7 +139,9 @@ impl Batch<'_> {
                 // They are fired again, and taken again, unless the answer alone was lost.
                 TICKS_FIRED.add(started.len() as u64);
                 match error.kind() {
-                    StoreErrorKind::Unavailable => self.taken.doubt(firings, started),
+                    StoreErrorKind::Unavailable if !error.is_void() => {
+                        self.taken.doubt(firings, started);
+                    }
                     _ => self.taken.give_back(firings, started),
                 }
                 return Err(error.into());

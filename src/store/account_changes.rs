@@ -3,7 +3,7 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::account_lock::{close, fence_suspension, lock};
+use super::account_lock::{fence_suspension, lock};
 use super::error::{Fault, Outcome};
 use super::{Connection, Read, audit};
 use crate::domain::audit::Action;
@@ -112,7 +112,7 @@ pub(super) async fn set_suspended(
     write: Write,
     suspended: bool,
 ) -> Outcome<bool> {
-    if !close(connection, write.account).await? {
+    if !lock(connection, write.account).await? {
         return Ok(false);
     }
     let set = sqlx::query(

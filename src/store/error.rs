@@ -73,6 +73,12 @@ impl StoreError {
         Self { operation, kind, is_void: false, source: source.into() }
     }
 
+    /// The same error for another who waited for the same. It is counted once.
+    pub(super) fn for_another(&self) -> Self {
+        let source = self.source.to_string().into();
+        Self { operation: self.operation, kind: self.kind, is_void: self.is_void, source }
+    }
+
     /// The same error of a call that has certainly had no effect, and will have none.
     pub fn void(self) -> Self {
         Self { is_void: true, ..self }

@@ -5,7 +5,6 @@
 //! one after the other, so that one connection is enough and no statement takes long.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -99,10 +98,7 @@ impl Months {
                 return Ok(());
             }
             let ended: std::result::Result<(), _> = join_all(counts).await.into_iter().collect();
-            ended.map_err(|error| {
-                let why = error.source().map(ToString::to_string).unwrap_or_default();
-                StoreError::new(OPERATION, error.kind(), why)
-            })?;
+            ended.map_err(|error| error.for_another())?;
         }
     }
 

@@ -26,12 +26,6 @@ pub(super) const BESIDE: &str = "FOR KEY SHARE";
 /// The same by those who do it one after the other, as with [`lock`].
 pub(super) const IN_TURN: &str = "FOR NO KEY UPDATE";
 
-/// Locks an account when nobody does anything to what it has. `false` if there is none.
-pub(super) async fn close(connection: &mut PgConnection, id: AccountId) -> Outcome<bool> {
-    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE");
-    Ok(query.bind(id).fetch_optional(connection).await?.is_some())
-}
-
 /// Leaders are not waited for while the account is held: see [`PostgresStore::fence_shards`].
 pub(super) fn fence_suspension(_: &mut PgConnection) -> impl Future<Output = Outcome<()>> {
     ready(Ok(()))
@@ -41,6 +35,19 @@ pub(super) fn fence_suspension(_: &mut PgConnection) -> impl Future<Output = Out
 pub(super) const PASSING: &str = "FOR UPDATE SKIP LOCKED";
 
 impl PostgresStore {
+    /// Waits for those who have begun to do something to what an account has before it was suspended.
+    /// After that is committed: whoever begins now is refused, so that they come to an end.
+    pub(super) async fn drain(&self, operation: &'static str, id: AccountId) -> Result<()> {
+        let drained = self.api.run(operation, Within::Statement, move |connection| {
+            let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE").bind(id);
+            Box::pin(async move {
+                query.execute(connection).await?;
+                Ok(())
+            })
+        });
+        drained.await
+    }
+
     /// What leaders have read before does not fire: each is waited for, and reads anew. One shard
     /// after the other, in a transaction of its own, so that no shard waits for the leader of another.
     /// Who suspended an account and was told so, or calls again, knows that it is done.

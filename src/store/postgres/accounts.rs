@@ -101,7 +101,8 @@ impl AccountStore for PostgresStore {
         });
         let is_there = set.await?;
         if is_there {
-            // Also if nothing has changed: the call before may have ended between the two.
+            // Also if nothing has changed: the call before may have ended in between.
+            self.drain("set_suspended", write.account).await?;
             self.fence_shards("set_suspended").await?;
         }
         Ok(is_there)

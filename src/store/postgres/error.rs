@@ -51,6 +51,15 @@ impl Fault {
         Self { remedy, ..self }
     }
 
+    /// The same failure, met on a connection that the server had let in: what ends that one is no
+    /// refusal, and the work may have been done.
+    pub(super) fn midway(self) -> Self {
+        match self.kind {
+            StoreErrorKind::Refused => Self { kind: StoreErrorKind::Unavailable, ..self },
+            _ => self,
+        }
+    }
+
     /// The same failure, met before the server has heard of the work.
     pub(super) fn void(self) -> Self {
         Self { is_void: true, ..self }

@@ -25,7 +25,7 @@
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks
-//!    above.
+//!    above; what is over goes without, past rows that somebody holds.
 //! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the
 //!    schedule and before the job. Leaders take those of several accounts, and nothing else, in the
 //!    order of their accounts; they pass over those that are held.

@@ -147,7 +147,7 @@ where
             Err(fault) if fault.remedy == Remedy::Repeat && tries < TRIES => tries += 1,
             Err(fault) if fault.remedy == Remedy::Reconnect => {
                 drop(connection.detach());
-                return (Err(fault), None);
+                return (Err(fault.midway()), None);
             }
             outcome => return (outcome, Some(connection)),
         }

@@ -6,7 +6,7 @@ use crate::domain::{AccountId, UserId};
 
 /// The owners of an account do not change meanwhile.
 pub(super) async fn lock_account(connection: &mut Connection, account: AccountId) -> Outcome<()> {
-    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE").bind(account);
+    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE").bind(account);
     query.execute(connection).await?;
     Ok(())
 }

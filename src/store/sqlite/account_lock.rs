@@ -10,8 +10,6 @@ pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<
     Ok(known.bind(id).fetch_one(connection).await?)
 }
 
-pub(super) use lock as close;
-
 /// How an account is kept as it is by those who do something to what it has: nobody else writes.
 pub(super) const BESIDE: &str = "";
 
