@@ -71,8 +71,7 @@ impl Batch<'_> {
         // What there is room for starts at once, before room is waited for.
         let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
-            let is_waiting = !patience.is_zero();
-            match starter.fire(self.fence, wanted, patience).await {
+            let started = match starter.fire(self.fence, wanted, patience).await {
                 Ok(Started { fired, started, outcome, left, took }) => {
                     let kept = self.keep(&fired, outcome, &started, took);
                     if !matches!(kept, Ok(true)) {
@@ -81,19 +80,16 @@ impl Batch<'_> {
                         return kept.map(|_| None);
                     }
                     wanted = left;
-                    if is_waiting && fired.len() < WORTH_REPEATING {
-                        break;
-                    }
+                    fired.len()
                 }
                 Err(left) => {
                     wanted = left;
-                    if is_waiting {
-                        break;
-                    }
+                    0
                 }
-            }
+            };
+            let has_waited = !patience.is_zero();
             patience = until.saturating_sub(context.clock.monotonic());
-            if patience.is_zero() {
+            if patience.is_zero() || has_waited && started < WORTH_REPEATING {
                 break;
             }
         }

@@ -111,16 +111,16 @@ pub(super) use to_send;
 const CLAIM: &str = concat!(
     "WITH free AS MATERIALIZED (
         SELECT id FROM jobs
-        WHERE id = ANY ($4) AND id BETWEEN $5 AND $6
+        WHERE id = ANY ($3) AND id BETWEEN $4 AND $5
           AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
           AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE jobs
         SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1,
-            wake_at = $3, started_at = coalesce(started_at, $2), attempt_started_at = $2,
+            wake_at = $6, started_at = coalesce(started_at, $2), attempt_started_at = $2,
             updated_at = $2
-        WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
+        WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $4 AND $5
         RETURNING id, account_id, schedule_id, version_id, trigger, attempt_number, max_attempts,
                   attempt_started_at)
     SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
@@ -179,29 +179,11 @@ const EXPIRED: &str = "
 #[async_trait]
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        if jobs.is_empty() {
-            return Ok(Claims::default());
-        }
-        let (claim, jobs): (_, Arc<[JobId]>) = (*claim, jobs.into());
-        let damage = self.damage.clone();
-        let claims = self.executor.run("claim", Within::Statement, move |connection| {
-            Box::pin(take(connection, claim, jobs.clone(), damage.clone()))
-        });
-        let (claims, secrets) = claims.await?;
-        Ok(self.vault.open_claims(claims, secrets))
+        self.claims("claim", CLAIM, *claim, jobs).await
     }
 
     async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        if jobs.is_empty() {
-            return Ok(Claims::default());
-        }
-        let (claim, jobs): (_, Arc<[JobId]>) = (*claim, jobs.into());
-        let damage = self.damage.clone();
-        let claims = self.executor.run("recall", Within::Statement, move |connection| {
-            Box::pin(recall(connection, claim, jobs.clone(), damage.clone()))
-        });
-        let (claims, secrets) = claims.await?;
-        Ok(self.vault.open_claims(claims, secrets))
+        self.claims("recall", RECALL, *claim, jobs).await
     }
 
     async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
@@ -289,49 +271,49 @@ impl ClaimStore for PostgresStore {
     }
 }
 
-async fn take(
+impl PostgresStore {
+    /// What [`CLAIM`] or [`RECALL`] brings of these jobs.
+    async fn claims(
+        &self,
+        operation: &'static str,
+        query: &'static str,
+        claim: Claim,
+        jobs: &[JobId],
+    ) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (jobs, damage): (Arc<[JobId]>, _) = (jobs.into(), self.damage.clone());
+        let claims = self.executor.run(operation, Within::Statement, move |connection| {
+            Box::pin(claimed_by(connection, query, claim, jobs.clone(), damage.clone()))
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.vault.open_claims(claims, secrets))
+    }
+}
+
+/// The claimed jobs, in the order in which they were asked for. [`RECALL`] does not read the end.
+async fn claimed_by(
     connection: &mut PgConnection,
+    query: &'static str,
     claim: Claim,
     jobs: Arc<[JobId]>,
     damage: Arc<Damage>,
 ) -> Outcome<(Claims, Secrets)> {
     let (first, last) = bounds(jobs.iter().copied());
-    let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(CLAIM)
+    let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(query)
         .bind(claim.executor)
         .bind(claim.now)
+        .bind(&*jobs)
+        .bind(first)
+        .bind(last)
         .bind(claim.until)
-        .bind(&*jobs)
-        .bind(first)
-        .bind(last)
         .fetch_all(connection)
         .await?;
-    Ok(in_order(damage.leave_out("job", rows), &jobs, &damage))
-}
-
-async fn recall(
-    connection: &mut PgConnection,
-    claim: Claim,
-    jobs: Arc<[JobId]>,
-    damage: Arc<Damage>,
-) -> Outcome<(Claims, Secrets)> {
-    let (first, last) = bounds(jobs.iter().copied());
-    let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(RECALL)
-        .bind(claim.executor)
-        .bind(claim.now)
-        .bind(&*jobs)
-        .bind(first)
-        .bind(last)
-        .fetch_all(connection)
-        .await?;
-    Ok(in_order(damage.leave_out("job", rows), &jobs, &damage))
-}
-
-/// Claimed jobs, in the order in which they were asked for.
-fn in_order(claimed: Vec<Taken>, jobs: &[JobId], damage: &Damage) -> (Claims, Secrets) {
-    let (mut claims, secrets) = sort(claimed, damage);
+    let (mut claims, secrets) = sort(damage.leave_out("job", rows), &damage);
     let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
     claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
-    (claims, secrets)
+    Ok((claims, secrets))
 }
 
 /// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.

@@ -316,13 +316,7 @@ async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     world.healed();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.0).await;
-    world.trouble();
-    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
-    live_for(AWAY).await;
-    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
-    world.healed();
-    world.all_ready(Duration::from_secs(15)).await;
-    world.minutes(1.5).await;
+    silent_to_all(&mut world, AWAY).await;
     world.holds().await;
 }
 
@@ -331,14 +325,19 @@ async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
 async fn a_store_that_is_silent_for_a_minute_is_used_again_when_it_speaks() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
+    silent_to_all(&mut world, A_MINUTE).await;
+    world.holds().await;
+}
+
+/// Lets the store answer nobody for as long, and then again.
+async fn silent_to_all(world: &mut World, span: Duration) {
     world.trouble();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
-    live_for(A_MINUTE).await;
+    live_for(span).await;
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
     world.healed();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.5).await;
-    world.holds().await;
 }
 
 /// F45.
