@@ -163,7 +163,7 @@ impl Bench {
         let mut spent = [Duration::ZERO; 4];
         for ids in self.schedules.chunks(BATCH) {
             let start = Instant::now();
-            let candidates = self.store.candidates(SHARD, ids).await.expect("candidates");
+            let candidates = self.store.candidates(SHARD, ids, now).await.expect("candidates");
             spent[0] += start.elapsed();
             let firings: Vec<_> = candidates
                 .iter()

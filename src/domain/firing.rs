@@ -31,9 +31,14 @@ pub struct Plan {
     pub next: Option<Timestamp>,
 }
 
+/// Ticks that are due at `now` run whatever the catch-up policy is, unless they are before this.
+pub fn late_before(now: Timestamp) -> Timestamp {
+    now.minus(ALWAYS_RUNS)
+}
+
 /// Decides about a schedule whose next tick, `tick`, is due at `now`.
 pub fn plan(cadence: &Cadence, policy: CatchUpPolicy, tick: Timestamp, now: Timestamp) -> Plan {
-    let late_before = now.minus(ALWAYS_RUNS);
+    let late_before = late_before(now);
     let mut runs = Vec::new();
     let mut skipped = None;
     if tick < late_before {

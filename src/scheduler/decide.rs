@@ -5,7 +5,7 @@ use quick_cache::sync::Cache;
 use crate::domain::cron::Cadence;
 use crate::domain::firing::{Plan, SkippedTicks, pass_over, plan};
 use crate::domain::job::Trigger;
-use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
+use crate::domain::schedule::{CatchUpPolicy, SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::runtime::Random;
 use crate::runtime::faults::Defect;
@@ -41,7 +41,9 @@ impl<'a> Decision<'a> {
     fn of(candidate: &'a Candidate, cadence: &Cadence, now: Timestamp) -> Self {
         let until = candidate.suspended_until;
         let passed = until.and_then(|until| pass_over(cadence, candidate.tick, until, now));
-        let decide = |tick| plan(cadence, candidate.catch_up_policy, tick, now);
+        // Not known where no tick is so late that it matters.
+        let policy = candidate.catch_up_policy.unwrap_or(CatchUpPolicy::Last);
+        let decide = |tick| plan(cadence, policy, tick, now);
         let (plan, suspended) = match passed {
             None => (decide(candidate.tick), None),
             Some((skipped, Some(next))) if next <= now => (decide(next), Some(skipped)),

@@ -8,6 +8,7 @@ use super::Context;
 use super::batch::{Batch, Taken};
 use super::decide::{Cadences, Decision, decide};
 use super::quotas::{Allowed, Due, Quotas};
+use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
@@ -36,7 +37,7 @@ pub(super) async fn fire_batch(
     now: Timestamp,
     ids: &[ScheduleId],
 ) -> Result<bool, RunError> {
-    let candidates = context.store.candidates(fence.shard, ids).await?;
+    let candidates = context.store.candidates(fence.shard, ids, late_before(now)).await?;
     let (decisions, mut index) = decide(&rules.cadences, &candidates, now);
     let Limited { firings, waiting, allowed } =
         within_quotas(context, &rules.quotas, decisions, now).await;

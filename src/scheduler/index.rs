@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Context;
+use crate::domain::firing::late_before;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::queue::{Changes, Index};
 use crate::runtime::RunError;
@@ -60,7 +61,8 @@ async fn refresh(
     fence: Fence,
     ids: &[ScheduleId],
 ) -> Result<Index<()>, RunError> {
-    let candidates = context.store.candidates(fence.shard, ids).await?;
+    let late_before = late_before(context.clock.now());
+    let candidates = context.store.candidates(fence.shard, ids, late_before).await?;
     let ticks: HashMap<_, _> = candidates.iter().map(|c| (c.schedule, c.tick)).collect();
     let entries: Vec<_> = ids.iter().map(|id| (*id, ticks.get(id).copied())).collect();
     Ok(context.queue.set_due(fence.shard, fence.epoch, &entries).await?)

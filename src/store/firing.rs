@@ -52,8 +52,8 @@ pub struct Candidate {
     pub timezone: String,
     /// Of the schedule.
     pub overlap_policy: OverlapPolicy,
-    /// Of the schedule.
-    pub catch_up_policy: CatchUpPolicy,
+    /// Of the schedule, where it was asked for.
+    pub catch_up_policy: Option<CatchUpPolicy>,
 }
 
 /// A job to be made of a tick. Its id follows from schedule and tick.
@@ -144,8 +144,14 @@ pub trait FiringStore: Send + Sync {
     ) -> Result<Vec<DueEntry>>;
 
     /// What is needed to fire these schedules of a shard; absent are those that do not exist, are
-    /// disabled, have no next tick or cannot be read.
-    async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>>;
+    /// disabled, have no next tick or cannot be read. The catch-up policy is asked for only where
+    /// the tick is before `late_before`: it takes one more look-up, and hardly ever matters.
+    async fn candidates(
+        &self,
+        shard: ShardId,
+        ids: &[ScheduleId],
+        late_before: Timestamp,
+    ) -> Result<Vec<Candidate>>;
 
     /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
     /// the version and the tick that were read, and whose tick is not after `now`: the next tick

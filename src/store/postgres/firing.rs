@@ -48,18 +48,20 @@ const NEXT_TICKS: &str = "
     WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
     ORDER BY schedule_id LIMIT $3";
 
+/// A disabled schedule has no next tick.
 const CANDIDATES: &str = "
     SELECT st.schedule_id, st.version_id, st.host_key, st.next_tick, v.cron_expression, v.timezone,
-           st.overlap_policy, s.catch_up_policy, s.account_id, nullif(a.plan, 'unlimited') AS plan,
+           st.overlap_policy, st.account_id, nullif(a.plan, 'unlimited') AS plan,
+           CASE WHEN st.next_tick < $3 THEN
+               (SELECT catch_up_policy FROM schedules AS s WHERE s.id = st.schedule_id)
+           END AS catch_up_policy,
            CASE WHEN a.suspended_at IS NULL THEN a.resumed_at
                 ELSE 9223372036854775807 END AS suspended_until,
            coalesce((SELECT suspensions FROM shards WHERE shard = $1), 0) AS suspensions
     FROM schedule_state AS st
-    JOIN schedules AS s ON s.id = st.schedule_id
-    JOIN accounts AS a ON a.id = s.account_id
+    JOIN accounts AS a ON a.id = st.account_id
     JOIN schedule_versions AS v ON v.id = st.version_id
-    WHERE st.shard = $1 AND st.schedule_id = ANY ($2) AND st.next_tick IS NOT NULL
-      AND s.is_enabled";
+    WHERE st.shard = $1 AND st.schedule_id = ANY ($2) AND st.next_tick IS NOT NULL";
 
 #[async_trait]
 impl FiringStore for PostgresStore {
@@ -110,12 +112,18 @@ impl FiringStore for PostgresStore {
             .await
     }
 
-    async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
+    async fn candidates(
+        &self,
+        shard: ShardId,
+        ids: &[ScheduleId],
+        late_before: Timestamp,
+    ) -> Result<Vec<Candidate>> {
         let ids: Arc<[ScheduleId]> = ids.into();
         let rows = self.scheduler.run("candidates", Within::Statement, move |connection| {
             let ids = ids.clone();
             Box::pin(async move {
-                let query = sqlx::query_as(CANDIDATES).bind(shard).bind(&*ids);
+                let query = sqlx::query_as(CANDIDATES);
+                let query = query.bind(shard).bind(&*ids).bind(late_before);
                 Ok(query.fetch_all(connection).await?)
             })
         });

@@ -31,7 +31,7 @@ pub(super) const NEXT_TICKS: &str = "
 pub(super) const CANDIDATES: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
-        s.catch_up_policy, hex(s.account_id), nullif(a.plan, 'unlimited'),
+        iif(st.next_tick < ?3, s.catch_up_policy, NULL), hex(s.account_id), nullif(a.plan, 'unlimited'),
         iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807),
         coalesce((SELECT suspensions FROM shards WHERE shard = ?1), 0), v.host_key))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
@@ -49,7 +49,7 @@ struct CandidateRow(
     String,
     String,
     String,
-    String,
+    Option<String>,
     Hex,
     Option<String>,
     Option<i64>,
@@ -85,7 +85,7 @@ impl CandidateRow {
             cron_expression,
             timezone,
             overlap_policy: overlap.parse().ok()?,
-            catch_up_policy: catch_up.parse().ok()?,
+            catch_up_policy: catch_up.map(|text| text.parse()).transpose().ok()?,
         })
     }
 }
@@ -152,11 +152,16 @@ impl FiringStore for SqliteStore {
         Ok(entries)
     }
 
-    async fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Result<Vec<Candidate>> {
+    async fn candidates(
+        &self,
+        shard: ShardId,
+        ids: &[ScheduleId],
+        late_before: Timestamp,
+    ) -> Result<Vec<Candidate>> {
         let mut candidates = Vec::with_capacity(ids.len());
         let mut parts = Halves::of(ids, ids.len().max(1));
         while let Some(part) = parts.next() {
-            match self.read_candidates(shard, part).await {
+            match self.read_candidates(shard, part, late_before).await {
                 Ok(mut read) => candidates.append(&mut read),
                 Err(fault) => {
                     let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
@@ -195,8 +200,13 @@ impl FiringStore for SqliteStore {
 }
 
 impl SqliteStore {
-    async fn read_candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Outcome<Vec<Candidate>> {
-        let query = sqlx::query_as(CANDIDATES).bind(shard).bind(json_ids(ids));
+    async fn read_candidates(
+        &self,
+        shard: ShardId,
+        ids: &[ScheduleId],
+        late_before: Timestamp,
+    ) -> Outcome<Vec<Candidate>> {
+        let query = sqlx::query_as(CANDIDATES).bind(shard).bind(json_ids(ids)).bind(late_before);
         let (rows,): (String,) = self.readers.one(query).await?;
         let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
         let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();

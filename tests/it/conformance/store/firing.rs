@@ -181,7 +181,7 @@ pub async fn the_last_tick_leaves_none(w: &World) {
     assert_eq!((done.tickets.len(), done.advanced), (1, vec![(id, None)]));
     assert_eq!(w.read(id).await.next_tick, None);
     assert!(w.store.next_ticks(SHARD, None, 10).await.expect("read").is_empty());
-    assert!(w.store.candidates(SHARD, &[id]).await.expect("read").is_empty());
+    assert!(w.candidates(&[id]).await.is_empty());
 }
 
 pub async fn catching_up_makes_jobs_and_skips(w: &World) {
@@ -245,7 +245,7 @@ pub async fn candidates_are_what_can_fire(w: &World) {
     let disabled = w.schedule_with(|new| new.is_enabled = false).await;
     let elsewhere = w.schedule_with(|new| new.shard = ShardId(1)).await;
     let missing = ScheduleId::new(minute(0), 1);
-    let found = w.store.candidates(SHARD, &[disabled, id, elsewhere, missing]).await.expect("read");
+    let found = w.candidates(&[disabled, id, elsewhere, missing]).await;
     let read = w.read(id).await;
     let expected = Candidate {
         suspensions: 0,
@@ -259,8 +259,13 @@ pub async fn candidates_are_what_can_fire(w: &World) {
         cron_expression: "* * * * *".into(),
         timezone: "Europe/Berlin".into(),
         overlap_policy: OverlapPolicy::Skip,
-        catch_up_policy: CatchUpPolicy::All,
+        catch_up_policy: None,
     };
-    assert_eq!(found, [expected]);
-    assert!(w.store.candidates(SHARD, &[]).await.expect("read").is_empty());
+    let late = Candidate { catch_up_policy: Some(CatchUpPolicy::All), ..expected.clone() };
+    assert_eq!(found, std::slice::from_ref(&expected));
+    for (late_before, expected) in [(minute(1), expected), (soon(minute(1)), late)] {
+        let found = w.store.candidates(SHARD, &[id], late_before).await.expect("read");
+        assert_eq!(found, [expected]);
+    }
+    assert!(w.candidates(&[]).await.is_empty());
 }

@@ -233,7 +233,12 @@ flaky! { FiringStore:
     // It is raised again: the caller leads by the higher one.
     fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
-    fn candidates(&self, shard: ShardId, ids: &[ScheduleId]) -> Vec<Candidate>;
+    fn candidates(
+        &self,
+        shard: ShardId,
+        ids: &[ScheduleId],
+        late_before: Timestamp
+    ) -> Vec<Candidate>;
     fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Fired
         => |lost, again| both(lost, again, fired);
     fn fire_and_claim(&self, fence: Fence, claim: &Claim, firings: &[Firing]) -> (Fired, Claims)

@@ -13,7 +13,7 @@ use punctual::store::{
 };
 
 use super::accounts::new_key;
-use super::world::{SHARD, World, every_job, minute, soon};
+use super::world::{World, every_job, minute, soon};
 
 const ROUNDS: u64 = 8;
 
@@ -27,7 +27,7 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     assert_eq!(account.plan, "free");
     let key = w.store.key(new_key(1).id).await.expect("read").expect("there");
     assert_eq!(key.plan, "free");
-    let found = w.store.candidates(SHARD, &[id]).await.expect("read");
+    let found = w.candidates(&[id]).await;
     assert_eq!(found[0].plan.as_deref(), Some("free"));
     let beside = async |known: &[&str]| {
         let known: Vec<_> = known.iter().map(ToString::to_string).collect();
@@ -99,7 +99,7 @@ pub async fn an_account_has_ten_keys_at_most(w: &World) {
 pub async fn ticks_of_a_suspended_account_do_not_fire(w: &World) {
     let id = w.schedule().await;
     let suspended_until = async || {
-        let found = w.store.candidates(SHARD, &[id]).await.expect("read");
+        let found = w.candidates(&[id]).await;
         found[0].suspended_until
     };
     assert_eq!(suspended_until().await, None);

@@ -62,7 +62,7 @@ pub async fn a_disabled_one_has_no_next_tick(w: &World) {
     let id = w.schedule_with(|new| new.is_enabled = false).await;
     let read = w.read(id).await;
     assert_eq!((read.is_enabled, read.next_tick), (false, None));
-    assert!(w.store.candidates(w.fence.shard, &[id]).await.expect("read").is_empty());
+    assert!(w.candidates(&[id]).await.is_empty());
 }
 
 pub async fn a_thousand_at_once(w: &World) {

@@ -17,9 +17,9 @@ use punctual::domain::ticket::{HostKey, Ticket};
 use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp, VersionId};
 use punctual::runtime::{Random, TaskKind, Tasks};
 use punctual::store::{
-    Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate, Fence, Fired,
-    Firing, JobQuery, Locked, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort,
-    SharedStore, SkipQuery, SortField, TickJob, Write,
+    Candidate, Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate,
+    Fence, Fired, Firing, JobQuery, Locked, NewJob, NewSchedule, NewVersion, ScheduleQuery,
+    ScheduleSort, SharedStore, SkipQuery, SortField, TickJob, Write,
 };
 
 use super::flaky::FlakyStore;
@@ -229,11 +229,16 @@ impl World {
         }
     }
 
+    /// What is needed to fire these schedules on time.
+    pub async fn candidates(&self, ids: &[ScheduleId]) -> Vec<Candidate> {
+        self.store.candidates(SHARD, ids, minute(0)).await.expect("read")
+    }
+
     /// A firing of the stored next tick that makes its job and goes on to the next minute.
     pub async fn firing(&self, id: ScheduleId) -> Firing {
         let schedule = self.read(id).await;
         let tick = schedule.next_tick.expect("a next tick");
-        let found = self.store.candidates(SHARD, &[id]).await.expect("read");
+        let found = self.candidates(&[id]).await;
         let suspensions = found.first().map_or(0, |candidate| candidate.suspensions);
         Firing {
             schedule: id,
