@@ -32,7 +32,10 @@ pub(in crate::store) struct Ending {
     pub(in crate::store) status: JobStatus,
     pub(in crate::store) failure: Option<Failure>,
     pub(in crate::store) retry_at: Option<Timestamp>,
-    is_active: bool,
+    /// The job's column `stop` that this was decided by.
+    pub(in crate::store) stop: u8,
+    /// Whether it is its schedule's active job.
+    pub(in crate::store) is_active: bool,
 }
 
 /// A job of a tick that has ended.
@@ -69,6 +72,7 @@ impl Ending {
             status,
             failure,
             retry_at,
+            stop,
             is_active,
         }
     }

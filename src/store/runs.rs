@@ -41,7 +41,8 @@ pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleI
     schedules
 }
 
-fn counts(ending: &Ending) -> bool {
+/// Whether it ends a run of its schedule.
+pub(in crate::store) fn counts(ending: &Ending) -> bool {
     let code = ending.failure.as_ref().map(|failure| failure.code);
     ending.status.is_final() && code != Some(ErrorCode::Cancelled)
 }

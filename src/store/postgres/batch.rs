@@ -12,7 +12,7 @@ use crate::runtime::faults::Defect;
 use crate::store::Completion;
 use crate::store::ending::Running;
 
-/// Taken before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
+/// Locked before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
 /// read without a lock.
 pub(super) const STATES: &str = "
     SELECT st.schedule_id, st.active_job_id, st.held_job_id
@@ -20,10 +20,10 @@ pub(super) const STATES: &str = "
           WHERE id = ANY ($1) AND id BETWEEN $2 AND $3) AS of_jobs
     JOIN schedule_state AS st
         ON st.shard = of_jobs.shard AND st.schedule_id = of_jobs.schedule_id
-    ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
+    ORDER BY st.shard, st.schedule_id FOR NO KEY UPDATE OF st";
 
-/// The jobs that run the attempt under the claim that a completion names, looked up and locked one
-/// by one in the order of their ids.
+/// The jobs that run the attempt under the claim that a completion names, looked up one by one in
+/// the order of their ids.
 pub(super) const RUNNING: &str = "
     SELECT c.place, j.*
     FROM (SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
@@ -34,7 +34,7 @@ pub(super) const RUNNING: &str = "
         FROM jobs AS j
         WHERE j.id = c.job AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
           AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
-        FOR NO KEY UPDATE
+        OFFSET 0
     ) AS j";
 
 /// The jobs whoever has them: [`Defect::NoClaimCheck`].
@@ -43,7 +43,8 @@ static ANYBODYS: LazyLock<String> = LazyLock::new(|| {
     others.replace("AND j.attempt_number = c.attempt AND j.claimed_by = c.executor", "")
 });
 
-pub(super) fn running() -> &'static str {
+/// [`RUNNING`], or what the defect makes of it.
+pub(super) fn unlocked() -> &'static str {
     if Defect::NoClaimCheck.is_there() { &ANYBODYS } else { RUNNING }
 }
 
@@ -80,30 +81,44 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Reads them by [`STATES`] and [`RUNNING`], or by variants of the two.
+    /// Reads them by variants of [`STATES`] and [`RUNNING`].
     pub(super) async fn read(
         connection: &mut PgConnection,
         completions: &[Completion],
-        states: &'static str,
-        running: &'static str,
+        states_by: &'static str,
+        running_by: &'static str,
     ) -> Outcome<Self> {
-        let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
-        let (first, last) = bounds(jobs.iter().copied());
-        let states = sqlx::query_as(states)
-            .bind(&jobs)
-            .bind(first)
-            .bind(last)
-            .fetch_all(&mut *connection)
-            .await?;
-        let running = sqlx::query_as(running)
-            .bind((0_i64..).take(jobs.len()).collect::<Vec<_>>())
-            .bind(&jobs)
-            .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
-            .bind(completions.iter().map(|c| c.executor).collect::<Vec<_>>())
-            .bind(first)
-            .bind(last)
-            .fetch_all(connection)
-            .await?;
+        let states = states(connection, completions, states_by).await?;
+        let running = running(connection, completions, running_by).await?;
         Ok(Self { states, running })
     }
+}
+
+/// The states of the jobs' schedules, by a variant of [`STATES`].
+pub(super) async fn states(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+    query: &'static str,
+) -> Outcome<Vec<State>> {
+    let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
+    let (first, last) = bounds(jobs.iter().copied());
+    let query = sqlx::query_as(query).bind(&jobs).bind(first).bind(last);
+    Ok(query.fetch_all(connection).await?)
+}
+
+/// The jobs, by a variant of [`RUNNING`].
+pub(super) async fn running(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+    query: &'static str,
+) -> Outcome<Vec<Running>> {
+    let (first, last) = bounds(completions.iter().map(|completion| completion.job));
+    let query = sqlx::query_as(query)
+        .bind((0_i64..).take(completions.len()).collect::<Vec<_>>())
+        .bind(completions.iter().map(|c| c.job).collect::<Vec<_>>())
+        .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
+        .bind(completions.iter().map(|c| c.executor).collect::<Vec<_>>())
+        .bind(first)
+        .bind(last);
+    Ok(query.fetch_all(connection).await?)
 }

@@ -1,23 +1,23 @@
 //! Committing the ends of attempts.
 //!
-//! A batch locks the states and the jobs it is about, decides, and writes: a statement or two a
-//! table, but for responses, of which one statement takes no more than some megabytes.
+//! A batch reads the jobs it is about, decides, and writes: a statement a table, but for responses,
+//! of which one statement takes no more than some megabytes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use sqlx::PgConnection;
 
-use super::ending::read;
-use super::error::Outcome;
+use super::ending::settle;
+use super::error::{Fault, Outcome, Remedy};
 use super::overlap;
-use super::runs::count_runs;
 use super::tickets::tickets;
 use crate::domain::outcome::{Exchange, Response};
 use crate::domain::{JobId, Timestamp};
+use crate::runtime::faults::Defect;
 use crate::store::ending::{Ended, Ending};
 use crate::store::response::{headers_text, without_nul};
 use crate::store::stored::timings_text;
-use crate::store::{Committed, Completion, End, Fate, Locked};
+use crate::store::{Committed, Completion, End, Fate, Locked, StoreErrorKind};
 
 /// The responses that one statement takes have about this many bytes.
 const ROUND_BYTES: usize = 4_194_304;
@@ -31,18 +31,17 @@ pub(super) async fn commit(
 ) -> Outcome<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
     let mut committed = Committed { fates, tickets: Vec::new() };
-    let (endings, busy) = read(connection, &completions, locked).await?;
+    let (endings, busy) = settle(connection, &completions, locked).await?;
     for place in busy {
         committed.fates[place] = Fate::Busy;
     }
     for ending in &endings {
         committed.fates[ending.place] = Fate::Applied(ending.status);
     }
-    keep_attempts(connection, &completions, &endings).await?;
     for round in rounds(&completions, &endings) {
         write(connection, now, &completions, round).await?;
     }
-    count_runs(connection, &endings).await?;
+    keep_attempts(connection, &completions, &endings).await?;
     let waits = |ending: &&Ending| !ending.status.is_final();
     let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
@@ -70,8 +69,9 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
     rounds
 }
 
-/// The jobs have been locked. They are named without bounds: by these the planner would take the
-/// newest jobs for none at all, and compare each with each.
+/// Those of the jobs that are still as they were read. They are named without bounds, and what else
+/// must hold is a CASE: by either the planner would take the newest jobs for none at all, and compare
+/// each with each.
 const COMMIT: &str = "
     UPDATE jobs AS j SET
         status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,
@@ -81,10 +81,22 @@ const COMMIT: &str = "
         response_headers = c.headers, response = c.body
     FROM unnest($2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],
                 $8::bigint[], $9::text[], $10::integer[], $11::boolean[], $12::text[],
-                $13::text[])
+                $13::text[], $14::smallint[], $15::uuid[], $16::smallint[])
          AS c (job, status, wake_at, completed_at, error_code, error_message, duration_ms, timings,
-               status_code, truncated, headers, body)
-    WHERE j.id = c.job AND j.id = ANY ($2)";
+               status_code, truncated, headers, body, attempt, executor, stop)
+    WHERE j.id = c.job AND j.id = ANY ($2)
+      AND CASE WHEN j.status = 1 AND j.stop = c.stop AND j.claimed_by = c.executor
+               THEN j.attempt_number = c.attempt END";
+
+/// The jobs whoever has them: [`Defect::NoClaimCheck`].
+static COMMIT_ANYBODYS: LazyLock<String> = LazyLock::new(|| {
+    let end = COMMIT.find("AND CASE").expect("the check of the claim");
+    format!("{}AND (c.attempt, c.executor, c.stop) IS NOT NULL", &COMMIT[..end])
+});
+
+fn statement() -> &'static str {
+    if Defect::NoClaimCheck.is_there() { &COMMIT_ANYBODYS } else { COMMIT }
+}
 
 async fn write(
     connection: &mut PgConnection,
@@ -100,7 +112,7 @@ async fn write(
     let completed = |ending: &Ending| ending.status.is_final().then_some(of(ending).completed_at);
     let failures = || round.iter().map(|ending| ending.failure.as_ref());
     let body = |response: &Response| without_nul(&String::from_utf8_lossy(&response.body));
-    sqlx::query(COMMIT)
+    let written = sqlx::query(statement())
         .bind(now)
         .bind(round.iter().map(|ending| ending.job).collect::<Vec<_>>())
         .bind(round.iter().map(|ending| ending.status).collect::<Vec<_>>())
@@ -114,8 +126,15 @@ async fn write(
         .bind(responses.iter().map(|r| r.is_some_and(|r| r.truncated)).collect::<Vec<_>>())
         .bind(column(&responses, headers_text))
         .bind(column(&responses, body))
+        .bind(round.iter().map(|ending| i16::from(of(ending).attempt)).collect::<Vec<_>>())
+        .bind(round.iter().map(|ending| of(ending).executor).collect::<Vec<_>>())
+        .bind(round.iter().map(|ending| i16::from(ending.stop)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
+    if written.rows_affected() < round.len() as u64 {
+        let message = "a job was changed while the end of its attempt was written";
+        return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
+    }
     Ok(())
 }
 

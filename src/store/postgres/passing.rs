@@ -1,4 +1,4 @@
-//! Committing past rows that somebody else holds.
+//! Committing past rows that somebody else holds or is just changing.
 //!
 //! What an end of an attempt changes is locked before anything is written: its schedule's state,
 //! its job, and the held job that may follow it. In a batch that goes past what is locked, an end
@@ -23,9 +23,7 @@ static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP L
 static ALL_STATES: LazyLock<String> =
     LazyLock::new(|| STATES.replace("FOR NO KEY UPDATE OF st", ""));
 static FREE_RUNNING: LazyLock<String> =
-    LazyLock::new(|| RUNNING.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED"));
-static ALL_RUNNING: LazyLock<String> =
-    LazyLock::new(|| RUNNING.replace("FOR NO KEY UPDATE", "OFFSET 0"));
+    LazyLock::new(|| RUNNING.replace("OFFSET 0", "FOR NO KEY UPDATE SKIP LOCKED"));
 
 const ALL_WAITING: &str = "
     SELECT id FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3";
@@ -42,7 +40,7 @@ pub(super) async fn lock_free(
     completions: &[Completion],
 ) -> Outcome<(Rows, Busy)> {
     let rows = Rows::read(connection, completions, &FREE_STATES, &FREE_RUNNING).await?;
-    let all = Rows::read(connection, completions, &ALL_STATES, &ALL_RUNNING).await?;
+    let all = Rows::read(connection, completions, &ALL_STATES, RUNNING).await?;
     let free: HashSet<ScheduleId> = rows.states.iter().map(|state| state.schedule).collect();
     let there: HashSet<ScheduleId> = all.states.iter().map(|state| state.schedule).collect();
     let locked: HashSet<usize> = rows.running.iter().map(|row| row.place).collect();

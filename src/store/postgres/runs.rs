@@ -2,6 +2,7 @@
 
 use sqlx::PgConnection;
 
+use super::batch::State;
 use super::error::Outcome;
 use crate::store::ending::Ending;
 use crate::store::runs::runs;
@@ -16,22 +17,25 @@ const COUNT_RUNS: &str = "
                                + CASE WHEN r.succeeded THEN 0 ELSE st.consecutive_failures END
     FROM unnest($1::integer[], $2::uuid[], $3::bigint[], $4::smallint[], $5::boolean[],
                 $6::integer[]) AS r (shard, schedule, run_at, status, succeeded, failures)
-    WHERE st.shard = r.shard AND st.schedule_id = r.schedule";
+    WHERE st.shard = r.shard AND st.schedule_id = r.schedule
+    RETURNING st.schedule_id, st.active_job_id, st.held_job_id";
 
-/// Updates the schedules of the jobs that are final. Their rows have been locked.
-pub(super) async fn count_runs(connection: &mut PgConnection, endings: &[Ending]) -> Outcome<()> {
+/// Updates the schedules of the jobs that are final, in the order in which all lock them;
+/// returns their states.
+pub(super) async fn count_runs(
+    connection: &mut PgConnection,
+    endings: &[Ending],
+) -> Outcome<Vec<State>> {
     let schedules = runs(endings);
     if schedules.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    sqlx::query(COUNT_RUNS)
+    let query = sqlx::query_as(COUNT_RUNS)
         .bind(schedules.keys().map(|(shard, _)| *shard).collect::<Vec<_>>())
         .bind(schedules.keys().map(|(_, schedule)| *schedule).collect::<Vec<_>>())
         .bind(schedules.values().map(|runs| runs.last.0).collect::<Vec<_>>())
         .bind(schedules.values().map(|runs| runs.last.1).collect::<Vec<_>>())
         .bind(schedules.values().map(|runs| runs.succeeded).collect::<Vec<_>>())
-        .bind(schedules.values().map(|runs| runs.failures.cast_signed()).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(())
+        .bind(schedules.values().map(|runs| runs.failures.cast_signed()).collect::<Vec<_>>());
+    Ok(query.fetch_all(connection).await?)
 }
