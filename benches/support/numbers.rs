@@ -21,6 +21,12 @@ pub fn summary(mut values: Vec<Duration>) -> String {
     format!("p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms", ms(0.5), ms(0.99), ms(1.0))
 }
 
+/// The one in the middle of an odd number of numbers.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// The largest of some numbers.
 pub fn best(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
