@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Context;
-use crate::domain::firing::late_before;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::queue::{Changes, Index};
 use crate::runtime::RunError;
@@ -61,7 +60,8 @@ async fn refresh(
     fence: Fence,
     ids: &[ScheduleId],
 ) -> Result<Index<()>, RunError> {
-    let late_before = late_before(context.clock.now());
+    // Only the ticks matter: none counts as late.
+    let late_before = Timestamp::from_millis(i64::MIN);
     let candidates = context.store.candidates(fence.shard, ids, late_before).await?;
     let ticks: HashMap<_, _> = candidates.iter().map(|c| (c.schedule, c.tick)).collect();
     let entries: Vec<_> = ids.iter().map(|id| (*id, ticks.get(id).copied())).collect();

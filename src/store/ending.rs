@@ -17,8 +17,6 @@ pub(in crate::store) struct Running {
     pub(in crate::store) attempt_started_at: Timestamp,
     /// The job's column `stop`.
     pub(in crate::store) stop: u8,
-    /// Whether it is its schedule's active job.
-    pub(in crate::store) is_active: bool,
 }
 
 /// A job whose attempt has ended, and what becomes of it.
@@ -34,7 +32,7 @@ pub(in crate::store) struct Ending {
     pub(in crate::store) retry_at: Option<Timestamp>,
     /// The job's column `stop` that this was decided by.
     pub(in crate::store) stop: u8,
-    /// Whether it is its schedule's active job.
+    /// Whether it is its schedule's active job; to be found out.
     pub(in crate::store) is_active: bool,
 }
 
@@ -48,7 +46,7 @@ pub(in crate::store) struct Ended {
 
 impl Ending {
     pub(in crate::store) fn new(running: &Running, completion: &Completion) -> Self {
-        let Running { place, schedule, shard, max_attempts, stop, is_active, .. } = *running;
+        let Running { place, schedule, shard, max_attempts, stop, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
             End::Succeeded => (JobStatus::Success, None, None),
             // It may have failed by itself before it was told to stop.
@@ -73,7 +71,7 @@ impl Ending {
             failure,
             retry_at,
             stop,
-            is_active,
+            is_active: false,
         }
     }
 

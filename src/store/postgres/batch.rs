@@ -20,7 +20,7 @@ pub(super) const STATES: &str = "
           WHERE id = ANY ($1) AND id BETWEEN $2 AND $3) AS of_jobs
     JOIN schedule_state AS st
         ON st.shard = of_jobs.shard AND st.schedule_id = of_jobs.schedule_id
-    ORDER BY st.shard, st.schedule_id FOR NO KEY UPDATE OF st";
+    ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
 
 /// The jobs that run the attempt under the claim that a completion names, looked up one by one in
 /// the order of their ids.
@@ -36,6 +36,10 @@ pub(super) const RUNNING: &str = "
           AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
         OFFSET 0
     ) AS j";
+
+/// The same, each locked as it is found.
+pub(super) static LOCKED: LazyLock<String> =
+    LazyLock::new(|| RUNNING.replace("OFFSET 0", "FOR NO KEY UPDATE"));
 
 /// The jobs whoever has them: [`Defect::NoClaimCheck`].
 static ANYBODYS: LazyLock<String> = LazyLock::new(|| {
@@ -58,7 +62,6 @@ impl FromRow<'_, PgRow> for Running {
             started_at: row.try_get("started_at")?,
             attempt_started_at: row.try_get("attempt_started_at")?,
             stop: number::<i16, _>(row, "stop")?,
-            is_active: false,
         })
     }
 }

@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::commit;
+use super::ending::Manner;
 use super::error::{Outcome, Remedy};
 use super::values::{bounds, number};
 use super::{PostgresStore, Within, failed_in};
@@ -221,23 +222,28 @@ impl ClaimStore for PostgresStore {
             return Ok(Committed::default());
         }
         let completions: Arc<[Completion]> = completions.into();
-        let with = async |locked| {
+        let with = async |manner| {
             let completions = completions.clone();
-            let within = match locked {
-                Locked::Awaited => Within::Impatience,
-                Locked::PassedOver => Within::Transaction,
+            let within = match manner {
+                Manner::Reading | Manner::Locking => Within::Impatience,
+                Manner::Passing => Within::Transaction,
             };
             let work = self.executor.try_run(within, move |connection| {
-                Box::pin(commit::commit(connection, now, completions.clone(), locked))
+                Box::pin(commit::commit(connection, now, completions.clone(), manner))
             });
             work.await
         };
-        let committed = match with(locked).await {
-            Err(fault) if locked == Locked::Awaited && fault.remedy == Remedy::PassOver => {
-                with(Locked::PassedOver).await
+        if locked == Locked::PassedOver {
+            return with(Manner::Passing).await.map_err(failed_in("commit"));
+        }
+        let mut committed = with(Manner::Reading).await;
+        for (remedy, manner) in
+            [(Remedy::Lock, Manner::Locking), (Remedy::PassOver, Manner::Passing)]
+        {
+            if committed.as_ref().is_err_and(|fault| fault.remedy == remedy) {
+                committed = with(manner).await;
             }
-            committed => committed,
-        };
+        }
         committed.map_err(failed_in("commit"))
     }
 

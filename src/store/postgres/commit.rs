@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use sqlx::PgConnection;
 
-use super::ending::settle;
+use super::ending::{Manner, settle};
 use super::error::{Fault, Outcome, Remedy};
 use super::overlap;
 use super::tickets::tickets;
@@ -17,7 +17,7 @@ use crate::runtime::faults::Defect;
 use crate::store::ending::{Ended, Ending};
 use crate::store::response::{headers_text, without_nul};
 use crate::store::stored::timings_text;
-use crate::store::{Committed, Completion, End, Fate, Locked, StoreErrorKind};
+use crate::store::{Committed, Completion, End, Fate, StoreErrorKind};
 
 /// The responses that one statement takes have about this many bytes.
 const ROUND_BYTES: usize = 4_194_304;
@@ -27,11 +27,11 @@ pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: Arc<[Completion]>,
-    locked: Locked,
+    manner: Manner,
 ) -> Outcome<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
     let mut committed = Committed { fates, tickets: Vec::new() };
-    let (endings, busy) = settle(connection, &completions, locked).await?;
+    let (endings, busy) = settle(connection, &completions, manner).await?;
     for place in busy {
         committed.fates[place] = Fate::Busy;
     }
@@ -91,7 +91,7 @@ const COMMIT: &str = "
 /// The jobs whoever has them: [`Defect::NoClaimCheck`].
 static COMMIT_ANYBODYS: LazyLock<String> = LazyLock::new(|| {
     let end = COMMIT.find("AND CASE").expect("the check of the claim");
-    format!("{}AND (c.attempt, c.executor, c.stop) IS NOT NULL", &COMMIT[..end])
+    COMMIT[..end].to_owned()
 });
 
 fn statement() -> &'static str {
@@ -133,7 +133,7 @@ async fn write(
         .await?;
     if written.rows_affected() < round.len() as u64 {
         let message = "a job was changed while the end of its attempt was written";
-        return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
+        return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::Lock));
     }
     Ok(())
 }

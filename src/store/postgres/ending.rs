@@ -4,14 +4,27 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::PgConnection;
 
-use super::batch::{Rows, STATES, State, running, states, unlocked};
+use super::batch::{LOCKED, Rows, STATES, State, running, states, unlocked};
 use super::error::{Fault, Outcome};
 use super::passing::{Busy, lock_followers, lock_free};
 use super::runs::count_runs;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::ending::{Ending, Running};
 use crate::store::runs::counts;
-use crate::store::{Completion, Locked, StoreErrorKind};
+use crate::store::{Completion, StoreErrorKind};
+
+/// How a batch deals with the rows that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// It waits for the states, and reads the jobs without a lock, which would cost as much as
+    /// writing them: what is decided holds only if they are still as they were read when they are
+    /// written. Otherwise it fails, with [`Remedy::Lock`](super::error::Remedy::Lock).
+    Reading,
+    /// It waits for the states and the jobs.
+    Locking,
+    /// It locks what is free.
+    Passing,
+}
 
 /// What becomes of the jobs, counted in the states of their schedules, which are locked then; and
 /// the places of those that have to wait for others. Those whose claim was lost are left out, and
@@ -19,50 +32,43 @@ use crate::store::{Completion, Locked, StoreErrorKind};
 pub(super) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
-    locked: Locked,
+    manner: Manner,
 ) -> Outcome<(Vec<Ending>, Busy)> {
-    match locked {
-        Locked::Awaited => {
-            let endings = settle_unlocked(connection, completions).await?;
-            Ok((endings, Busy::new()))
-        }
-        Locked::PassedOver => settle_free(connection, completions).await,
+    if manner == Manner::Reading {
+        return Ok((settle_unlocked(connection, completions).await?, Busy::new()));
     }
+    let (rows, mut busy) = match manner {
+        Manner::Passing => lock_free(connection, completions).await?,
+        _ => (Rows::read(connection, completions, STATES, &LOCKED).await?, Busy::new()),
+    };
+    let Rows { states, mut running } = rows;
+    running.retain(|row| !busy.contains(&row.place));
+    let mut endings = endings(completions, running)?;
+    find_active(&mut endings, &states);
+    if manner == Manner::Passing {
+        let waiting = lock_followers(connection, &states, &endings).await?;
+        endings.retain(|ending| !waiting.contains(&ending.place));
+        busy.extend(waiting);
+    }
+    count_runs(connection, &endings).await?;
+    Ok((endings, busy))
 }
 
-/// The jobs are not locked, which would cost as much again: what is decided holds only if they are
-/// still as they were read when they are written. If one is not, the batch is locked whole.
 async fn settle_unlocked(
     connection: &mut PgConnection,
     completions: &[Completion],
 ) -> Outcome<Vec<Ending>> {
     let running = running(connection, completions, unlocked()).await?;
     let mut endings = endings(completions, running)?;
-    // All at once and in one order, unless counting takes them all.
-    let is_uncounted = |ending: &Ending| ending.status.is_final() && !counts(ending);
-    let mut known = match endings.iter().any(is_uncounted) {
-        true => states(connection, completions, STATES).await?,
-        false => Vec::new(),
+    // All at once, in one order, unless counting takes them all. A retry needs the lock, too: who
+    // deletes the schedule looks for waiting jobs and for running ones, one after the other.
+    let mut known = match endings.iter().all(counts) {
+        true => Vec::new(),
+        false => states(connection, completions, STATES).await?,
     };
     known.append(&mut count_runs(connection, &endings).await?);
     find_active(&mut endings, &known);
     Ok(endings)
-}
-
-/// Locks whatever is free before anything is decided.
-async fn settle_free(
-    connection: &mut PgConnection,
-    completions: &[Completion],
-) -> Outcome<(Vec<Ending>, Busy)> {
-    let (Rows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
-    running.retain(|row| !busy.contains(&row.place));
-    let mut endings = endings(completions, running)?;
-    find_active(&mut endings, &states);
-    let waiting = lock_followers(connection, &states, &endings).await?;
-    endings.retain(|ending| !waiting.contains(&ending.place));
-    busy.extend(waiting);
-    count_runs(connection, &endings).await?;
-    Ok((endings, busy))
 }
 
 /// In the order of the batch: the streak of failures depends on it.

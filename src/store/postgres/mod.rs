@@ -24,8 +24,8 @@
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//!    Committing reads them first without a lock; if somebody has changed one before it is written,
-//!    it begins anew and locks them.
+//!    Committing first tries to do with the locks of writing; if somebody has changed a job since it
+//!    was read, it begins anew and locks before it reads.
 //! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks
 //!    above; what is over goes without, past rows that somebody holds.
 //! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the

@@ -1,4 +1,4 @@
-//! Committing past rows that somebody else holds or is just changing.
+//! Committing past rows that somebody else holds.
 //!
 //! What an end of an attempt changes is locked before anything is written: its schedule's state,
 //! its job, and the held job that may follow it. In a batch that goes past what is locked, an end

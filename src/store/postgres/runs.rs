@@ -20,22 +20,27 @@ const COUNT_RUNS: &str = "
     WHERE st.shard = r.shard AND st.schedule_id = r.schedule
     RETURNING st.schedule_id, st.active_job_id, st.held_job_id";
 
-/// Updates the schedules of the jobs that are final, in the order in which all lock them;
-/// returns their states.
+/// Updates the schedules of the jobs that are final, in the order of their ids; returns their
+/// states.
 pub(super) async fn count_runs(
     connection: &mut PgConnection,
     endings: &[Ending],
 ) -> Outcome<Vec<State>> {
-    let schedules = runs(endings);
+    let mut schedules: Vec<_> = runs(endings).into_iter().collect();
     if schedules.is_empty() {
         return Ok(Vec::new());
     }
+    schedules.sort_unstable_by_key(|((_, schedule), _)| *schedule);
     let query = sqlx::query_as(COUNT_RUNS)
-        .bind(schedules.keys().map(|(shard, _)| *shard).collect::<Vec<_>>())
-        .bind(schedules.keys().map(|(_, schedule)| *schedule).collect::<Vec<_>>())
-        .bind(schedules.values().map(|runs| runs.last.0).collect::<Vec<_>>())
-        .bind(schedules.values().map(|runs| runs.last.1).collect::<Vec<_>>())
-        .bind(schedules.values().map(|runs| runs.succeeded).collect::<Vec<_>>())
-        .bind(schedules.values().map(|runs| runs.failures.cast_signed()).collect::<Vec<_>>());
+        .bind(column(&schedules, |((shard, _), _)| *shard))
+        .bind(column(&schedules, |((_, schedule), _)| *schedule))
+        .bind(column(&schedules, |(_, runs)| runs.last.0))
+        .bind(column(&schedules, |(_, runs)| runs.last.1))
+        .bind(column(&schedules, |(_, runs)| runs.succeeded))
+        .bind(column(&schedules, |(_, runs)| runs.failures.cast_signed()));
     Ok(query.fetch_all(connection).await?)
+}
+
+fn column<R, T>(rows: &[R], of: impl Fn(&R) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
 }

@@ -26,7 +26,7 @@ pub(super) const RUNNING: &str = "
 
 impl RunningRow {
     fn running(&self) -> Running {
-        let &Self(place, schedule, shard, max, started, attempt_started, stop, active) = self;
+        let &Self(place, schedule, shard, max, started, attempt_started, stop, _) = self;
         Running {
             place,
             schedule: ScheduleId::from_bytes(schedule.0),
@@ -35,7 +35,6 @@ impl RunningRow {
             started_at: Timestamp::from_millis(started),
             attempt_started_at: Timestamp::from_millis(attempt_started),
             stop,
-            is_active: active != 0,
         }
     }
 }
@@ -53,7 +52,8 @@ pub(super) async fn read(
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let endings = rows_of::<RunningRow>(&rows)?.into_iter().map(|row| {
         let completion = round.get(row.0).ok_or_else(damaged)?;
-        Ok(Ending::new(&row.running(), completion))
+        let is_active = row.7 != 0;
+        Ok(Ending { is_active, ..Ending::new(&row.running(), completion) })
     });
     endings.collect()
 }

@@ -3,14 +3,9 @@
 use std::time::Duration;
 
 use punctual::domain::JobId;
-use punctual::domain::job::JobStatus;
-use punctual::domain::outcome::{ErrorCode, Failure};
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
-use punctual::store::{
-    Cancelled, Change, Changed, Completion, End, Fate, Fired, Firing, Locked, SharedStore,
-    StoreErrorKind,
-};
+use punctual::store::{Cancelled, Change, Changed, End, Fired, Firing, Locked, StoreErrorKind};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
@@ -19,7 +14,12 @@ use super::world;
 use crate::harness::database::{Database, run};
 
 /// Waits until a session of the store waits for a lock.
-async fn until_one_waits(beside: &mut PgConnection) {
+pub async fn until_one_waits(beside: &mut PgConnection) {
+    until_so_many_wait(beside, 1).await;
+}
+
+/// Waits until so many do.
+pub async fn until_so_many_wait(beside: &mut PgConnection, sessions: i64) {
     let asked = async {
         loop {
             let waiting: i64 = sqlx::query_scalar(
@@ -29,7 +29,7 @@ async fn until_one_waits(beside: &mut PgConnection) {
             .fetch_one(&mut *beside)
             .await
             .expect("ask");
-            if waiting > 0 {
+            if waiting >= sessions {
                 break;
             }
             tokio::task::yield_now().await;
@@ -281,51 +281,6 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
     held.rollback().await.expect("roll back");
     let changed = w.store.change_schedule(&w.write(minute(1)), locked, &change).await;
     assert_eq!(changed.expect("change"), Changed::Done(vec![]));
-}
-
-/// What is decided by a job that was read without a lock is decided anew if somebody else has
-/// changed it before it is written.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_end_is_written_for_the_job_as_it_is_then() {
-    let database = Database::migrated().await;
-    let w = world(&database).await;
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
-    let failed = || Failure { code: ErrorCode::Timeout, message: "late".into(), retryable: true };
-    let fails = || End::Failed(failed());
-    let retries = || End::Retry(failed(), minute(9));
-    for (change, end, fate, failures) in [
-        ("stop = 2", End::Succeeded, Fate::Applied(JobStatus::Success), 0),
-        ("stop = 1", retries(), Fate::Applied(JobStatus::Failed), 0),
-        ("stop = 2", retries(), Fate::Applied(JobStatus::Failed), 0),
-        ("updated_at = 1", retries(), Fate::Applied(JobStatus::Pending), 0),
-        ("updated_at = 1", fails(), Fate::Applied(JobStatus::Failed), 1),
-        ("stop = 1", fails(), Fate::Applied(JobStatus::Failed), 1),
-        ("status = 0, claimed_by = NULL", fails(), Fate::Lost, 0),
-        ("claimed_by = id", End::Succeeded, Fate::Lost, 0),
-        ("attempt_number = 2", retries(), Fate::Lost, 0),
-    ] {
-        let id = w.schedule().await;
-        let job = w.manual_job(id, minute(1)).await;
-        let claimed = w.claim(minute(1), &[job]).await.remove(0);
-        let mut changed = holder.begin().await.expect("begin");
-        let uuid = sqlx::types::Uuid::from_bytes(job.to_bytes());
-        run(&mut changed, "SELECT FROM schedule_state FOR UPDATE").await;
-        run(&mut changed, &format!("UPDATE jobs SET {change} WHERE id = '{uuid}'")).await;
-        let (store, ends) = (w.store.clone(), [w.completion(&claimed, None, end)]);
-        let commit = async move |store: SharedStore, ends: [Completion; 1]| {
-            store.commit(minute(2), &ends, Locked::Awaited).await.expect("commit").fates
-        };
-        let committed = w.spawn(commit(store.clone(), ends.clone()));
-        until_one_waits(&mut beside).await;
-        changed.commit().await.expect("commit");
-        let mut fates = committed.await;
-        // On a slow machine it had given up waiting.
-        while fates == [Fate::Busy] {
-            fates = commit(store.clone(), ends.clone()).await;
-        }
-        assert_eq!(fates, [fate], "{change}");
-        assert_eq!(w.read(id).await.consecutive_failures, failures, "{change}");
-    }
 }
 
 /// Everybody who takes several locks, at once and often: nobody may wait in a circle, and nobody

@@ -2,6 +2,7 @@
 
 mod audit;
 mod copying;
+mod ends;
 mod faults;
 mod held;
 mod locks;

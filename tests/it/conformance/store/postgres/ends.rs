@@ -1,0 +1,85 @@
+//! Ends of attempts that are written while somebody else changes their jobs.
+
+use punctual::domain::job::JobStatus;
+use punctual::domain::outcome::{ErrorCode, Failure};
+use punctual::store::{Completion, End, Fate, Locked, SharedStore};
+use sqlx::Connection;
+
+use super::super::world::minute;
+use super::locks::{until_one_waits, until_so_many_wait};
+use super::world;
+use crate::harness::database::{Database, run};
+
+fn failed() -> Failure {
+    Failure { code: ErrorCode::Timeout, message: "late".into(), retryable: true }
+}
+
+async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<Fate> {
+    store.commit(minute(2), &ends, Locked::Awaited).await.expect("commit").fates
+}
+
+/// What is decided by a job that was read without a lock is decided anew if somebody else has
+/// changed it before it is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_is_written_for_the_job_as_it_is_then() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let fails = || End::Failed(failed());
+    let retries = || End::Retry(failed(), minute(9));
+    for (change, end, fate, failures) in [
+        ("stop = 2", End::Succeeded, Fate::Applied(JobStatus::Success), 0),
+        ("stop = 1", retries(), Fate::Applied(JobStatus::Failed), 0),
+        ("stop = 2", retries(), Fate::Applied(JobStatus::Failed), 0),
+        ("updated_at = 1", retries(), Fate::Applied(JobStatus::Pending), 0),
+        ("updated_at = 1", fails(), Fate::Applied(JobStatus::Failed), 1),
+        ("stop = 1", fails(), Fate::Applied(JobStatus::Failed), 1),
+        ("status = 0, claimed_by = NULL", fails(), Fate::Lost, 0),
+        ("claimed_by = id", End::Succeeded, Fate::Lost, 0),
+        ("attempt_number = 2", retries(), Fate::Lost, 0),
+    ] {
+        let id = w.schedule().await;
+        let job = w.manual_job(id, minute(1)).await;
+        let claimed = w.claim(minute(1), &[job]).await.remove(0);
+        let mut changed = holder.begin().await.expect("begin");
+        let uuid = sqlx::types::Uuid::from_bytes(job.to_bytes());
+        run(&mut changed, "SELECT FROM schedule_state FOR UPDATE").await;
+        run(&mut changed, &format!("UPDATE jobs SET {change} WHERE id = '{uuid}'")).await;
+        let (store, ends) = (w.store.clone(), [w.completion(&claimed, None, end)]);
+        let committed = w.spawn(commit(store.clone(), ends.clone()));
+        until_one_waits(&mut beside).await;
+        changed.commit().await.expect("commit");
+        let mut fates = committed.await;
+        // On a slow machine it had given up waiting.
+        while fates == [Fate::Busy] {
+            fates = commit(store.clone(), ends.clone()).await;
+        }
+        assert_eq!(fates, [fate], "{change}");
+        assert_eq!(w.read(id).await.consecutive_failures, failures, "{change}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_retry_slips_through_the_deletion_of_its_schedule() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let id = w.schedule().await;
+    let job = w.manual_job(id, minute(1)).await;
+    let claimed = w.claim(minute(1), &[job]).await.remove(0);
+    let mut held = holder.begin().await.expect("begin");
+    run(&mut held, "SELECT FROM jobs FOR UPDATE").await;
+    let ends = [w.completion(&claimed, None, End::Retry(failed(), minute(9)))];
+    let committed = w.spawn(commit(w.store.clone(), ends.clone()));
+    until_one_waits(&mut beside).await;
+    let (store, write) = (w.store.clone(), w.write(minute(2)));
+    let deleted = w.spawn(async move { store.delete_schedule(&write, id).await });
+    until_so_many_wait(&mut beside, 2).await;
+    held.rollback().await.expect("roll back");
+    deleted.await.expect("delete");
+    // On a slow machine it had given up waiting.
+    if committed.await == [Fate::Busy] {
+        commit(w.store.clone(), ends).await;
+    }
+    assert_eq!(w.status(job).await, JobStatus::Failed, "it is not tried again");
+}
