@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::due::{BATCH, millis};
 use super::hints::Hints;
 use super::keys::Keys;
-use super::server::{Server, answer};
+use super::server::{Lent, Server, answer};
 use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
 use crate::queue::{Changes, QueueError, Result};
@@ -48,10 +48,9 @@ pub(super) async fn take(
 }
 
 /// Leaves hints for a shard's leader. Leaving them twice changes nothing.
-async fn leave(server: &Server, keys: &Keys, shard: ShardId, changes: &Changes) -> Result<()> {
+async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> Result<()> {
     let ids = changes.schedules.iter().map(|schedule| schedule.to_bytes().to_vec());
     let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
-    let lent = server.connect("hint").await?;
     for batch in members.chunks(BATCH) {
         let mut pipeline = redis::pipe();
         pipeline.cmd("SADD").arg(keys.hints(shard)).arg(batch);
@@ -143,8 +142,9 @@ impl Messenger {
     }
 
     async fn tell(&self, shard: ShardId, changes: &Changes) -> Result<()> {
-        leave(&self.server, &self.keys, shard, changes).await?;
-        self.hints.send_due(&self.server).await
+        let lent = self.server.connect("hint").await?;
+        leave(&lent, &self.keys, shard, changes).await?;
+        self.hints.send_due(&lent).await
     }
 
     /// In one step: what is kept after `tell_kept` has found nothing left would not be told.

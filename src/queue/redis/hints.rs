@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::Settings;
 use super::check::check;
 use super::keys::Keys;
-use super::server::{PATIENCE, Server, answer};
+use super::server::{Lent, PATIENCE, Server, answer};
 use crate::queue::Result;
 use crate::runtime::{Clock, Tasks};
 
@@ -41,19 +41,18 @@ impl Hints {
     }
 
     /// Tells the leaders that schedules have changed.
-    pub(super) async fn send_due(&self, server: &Server) -> Result<()> {
+    pub(super) async fn send_due(&self, lent: &Lent) -> Result<()> {
         self.due.notify_one();
-        self.publish(server, "hint", self.keys.due_channel()).await
+        self.publish(lent, "hint", self.keys.due_channel()).await
     }
 
     /// Tells the executors that there are tickets.
-    pub(super) async fn send_tickets(&self, server: &Server) -> Result<()> {
+    pub(super) async fn send_tickets(&self, lent: &Lent) -> Result<()> {
         self.tickets.notify_one();
-        self.publish(server, "push", self.keys.ticket_channel()).await
+        self.publish(lent, "push", self.keys.ticket_channel()).await
     }
 
-    async fn publish(&self, server: &Server, operation: &'static str, to: String) -> Result<()> {
-        let lent = server.connect(operation).await?;
+    async fn publish(&self, lent: &Lent, operation: &'static str, to: String) -> Result<()> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(to).arg(&self.sender);
         answer(operation, publish.query_async(&mut lent.link())).await

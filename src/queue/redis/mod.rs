@@ -142,15 +142,17 @@ impl Queue for RedisQueue {
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
-        let new = self.run_queue.push(&self.server, &self.keys, tickets).await?;
+        let lent = self.server.connect("push").await?;
+        let new = self.run_queue.push(&lent, &self.keys, tickets).await?;
         if new > 0 {
-            self.hints.send_tickets(&self.server).await?;
+            self.hints.send_tickets(&lent).await?;
         }
         Ok(())
     }
 
     async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
-        self.run_queue.push(&self.server, &self.keys, tickets).await.map(drop)
+        let lent = self.server.connect("push").await?;
+        self.run_queue.push(&lent, &self.keys, tickets).await.map(drop)
     }
 
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {

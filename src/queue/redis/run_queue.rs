@@ -1,7 +1,7 @@
 //! The run queue: for each shard the tickets that wait for their start, in its order, and the ready
 //! ones by account and host.
 //!
-//! Taking is a look at all shards, then a script for each that has something. Shards that are asked
+//! Taking is a look at all shards at once, then a script for each that has something. Shards that are asked
 //! at once share the room out; what is left of it then goes to one after the other. The round
 //! begins with another shard each time.
 
@@ -37,6 +37,7 @@ const ANSWER_LIFE: Duration = Duration::from_secs(5);
 /// The scripts of the run queue, and who takes.
 pub(super) struct RunQueue {
     push: Script,
+    look: Script,
     ripen: Script,
     take: Script,
     shards: u16,
@@ -59,6 +60,7 @@ impl RunQueue {
     pub(super) fn new(shards: u16, taker: u64, clock: Clock) -> Self {
         Self {
             push: Script::new(include_str!("scripts/push.lua")),
+            look: Script::new(include_str!("scripts/look.lua")),
             ripen: Script::new(include_str!("scripts/ripen.lua")),
             take: Script::new(include_str!("scripts/take.lua")),
             shards,
@@ -70,17 +72,11 @@ impl RunQueue {
     }
 
     /// Returns how many tickets were not queued yet.
-    pub(super) async fn push(
-        &self,
-        server: &Server,
-        keys: &Keys,
-        pushed: &[Ticket],
-    ) -> Result<usize> {
+    pub(super) async fn push(&self, lent: &Lent, keys: &Keys, pushed: &[Ticket]) -> Result<usize> {
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
         for ticket in pushed {
             shards.entry(ticket.shard).or_default().push(ticket);
         }
-        let lent = server.connect("push").await?;
         let batches = shards.iter().flat_map(|(shard, tickets)| {
             tickets.chunks(BATCH).map(|batch| {
                 let mut script = self.push.key(keys.tickets(*shard));
@@ -158,25 +154,27 @@ impl RunQueue {
         }
     }
 
-    /// What there is in each shard.
+    /// What there is in the shards that have any tickets.
     async fn look(&self, lent: &Lent, keys: &Keys, now: Timestamp) -> Result<Vec<Seen>> {
-        let looks = (0..self.shards).map(ShardId).map(|shard| {
-            let mut look = redis::pipe();
-            let (tickets, now) = (keys.tickets(shard), now.as_millis());
-            look.cmd("ZCARD").arg(keys.ready(shard));
-            look.cmd("ZCOUNT").arg(&tickets).arg("-inf").arg(now);
-            look.cmd("ZRANGEBYSCORE").arg(&tickets).arg(format!("({now}")).arg("+inf");
-            look.arg("WITHSCORES").arg("LIMIT").arg(0).arg(1);
+        let shards: Vec<_> = (0..self.shards).map(ShardId).collect();
+        let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
+            let mut script = self.look.prepare_invoke();
+            for shard in shards {
+                script.key(keys.tickets(*shard)).key(keys.ready(*shard));
+            }
+            script.arg(now.as_millis());
             let mut link = lent.link();
             async move {
-                let (ready, due, next): (usize, usize, Vec<Vec<u8>>) =
-                    answer("take", look.query_async(&mut link)).await?;
-                let next =
-                    next.get(1).and_then(|score| std::str::from_utf8(score).ok()?.parse().ok());
-                Ok(Seen { shard, ready, due, next: next.map(Timestamp::from_millis) })
+                let rows: Vec<(usize, usize, usize, String)> =
+                    answer("take", script.invoke_async(&mut link)).await?;
+                let seen = |(place, ready, due, next): (usize, _, _, String)| {
+                    let next = next.parse().ok().map(Timestamp::from_millis);
+                    shards.get(place).map(|shard| Seen { shard: *shard, ready, due, next })
+                };
+                Ok(rows.into_iter().filter_map(seen).collect::<Vec<_>>())
             }
         });
-        try_join_all(looks).await
+        Ok(try_join_all(looks).await?.into_iter().flatten().collect())
     }
 
     /// Makes ready what may start by now, so that the accounts can be gone round.

@@ -84,6 +84,15 @@ impl Lent {
     pub(super) fn link(&self) -> Link {
         self.link.clone()
     }
+
+    /// The keys of how many shards a script may name: those of a cluster are on several servers.
+    /// Bounded, since the server does nothing else meanwhile.
+    pub(super) fn shards_at_once(&self) -> usize {
+        match self.link {
+            Link::Single(_) => 256,
+            Link::Cluster(_) => 1,
+        }
+    }
 }
 
 /// What commands, pipelines and scripts are run on.
