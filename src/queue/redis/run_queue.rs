@@ -1,7 +1,7 @@
 //! The run queue: for each shard the tickets that wait for their start, in its order, and the ready
 //! ones by account and host.
 //!
-//! Taking is a look at all shards at once, then a script for each that has something. Shards that are asked
+//! Taking is a look at all shards, then a script for each that has something. Shards that are asked
 //! at once share the room out; what is left of it then goes to one after the other. The round
 //! begins with another shard each time.
 

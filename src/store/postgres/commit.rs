@@ -70,8 +70,8 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
 }
 
 /// Those of the jobs that are still as they were read. They are named without bounds, and what else
-/// must hold is a CASE: by either the planner would take the newest jobs for none at all, and compare
-/// each with each.
+/// must hold is a CASE: by either the planner would take the newest jobs for none at all, and
+/// compare each with each.
 const COMMIT: &str = "
     UPDATE jobs AS j SET
         status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,

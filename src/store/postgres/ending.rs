@@ -34,24 +34,11 @@ pub(super) async fn settle(
     completions: &[Completion],
     manner: Manner,
 ) -> Outcome<(Vec<Ending>, Busy)> {
-    if manner == Manner::Reading {
-        return Ok((settle_unlocked(connection, completions).await?, Busy::new()));
+    match manner {
+        Manner::Reading => Ok((settle_unlocked(connection, completions).await?, Busy::new())),
+        Manner::Locking => Ok((settle_locked(connection, completions).await?, Busy::new())),
+        Manner::Passing => settle_free(connection, completions).await,
     }
-    let (rows, mut busy) = match manner {
-        Manner::Passing => lock_free(connection, completions).await?,
-        _ => (Rows::read(connection, completions, STATES, &LOCKED).await?, Busy::new()),
-    };
-    let Rows { states, mut running } = rows;
-    running.retain(|row| !busy.contains(&row.place));
-    let mut endings = endings(completions, running)?;
-    find_active(&mut endings, &states);
-    if manner == Manner::Passing {
-        let waiting = lock_followers(connection, &states, &endings).await?;
-        endings.retain(|ending| !waiting.contains(&ending.place));
-        busy.extend(waiting);
-    }
-    count_runs(connection, &endings).await?;
-    Ok((endings, busy))
 }
 
 async fn settle_unlocked(
@@ -69,6 +56,32 @@ async fn settle_unlocked(
     known.append(&mut count_runs(connection, &endings).await?);
     find_active(&mut endings, &known);
     Ok(endings)
+}
+
+async fn settle_locked(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+) -> Outcome<Vec<Ending>> {
+    let Rows { states, running } = Rows::read(connection, completions, STATES, &LOCKED).await?;
+    let mut endings = endings(completions, running)?;
+    find_active(&mut endings, &states);
+    count_runs(connection, &endings).await?;
+    Ok(endings)
+}
+
+async fn settle_free(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+) -> Outcome<(Vec<Ending>, Busy)> {
+    let (Rows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
+    running.retain(|row| !busy.contains(&row.place));
+    let mut endings = endings(completions, running)?;
+    find_active(&mut endings, &states);
+    let waiting = lock_followers(connection, &states, &endings).await?;
+    endings.retain(|ending| !waiting.contains(&ending.place));
+    busy.extend(waiting);
+    count_runs(connection, &endings).await?;
+    Ok((endings, busy))
 }
 
 /// In the order of the batch: the streak of failures depends on it.

@@ -4,6 +4,7 @@ use sqlx::PgConnection;
 
 use super::batch::State;
 use super::error::Outcome;
+use super::values::column;
 use crate::store::ending::Ending;
 use crate::store::runs::runs;
 
@@ -39,8 +40,4 @@ pub(super) async fn count_runs(
         .bind(column(&schedules, |(_, runs)| runs.succeeded))
         .bind(column(&schedules, |(_, runs)| runs.failures.cast_signed()));
     Ok(query.fetch_all(connection).await?)
-}
-
-fn column<R, T>(rows: &[R], of: impl Fn(&R) -> T) -> Vec<T> {
-    rows.iter().map(of).collect()
 }

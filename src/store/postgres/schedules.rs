@@ -9,7 +9,7 @@ use super::account_changes::admit;
 use super::account_lock::{BESIDE, IN_TURN};
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
-use super::values::count;
+use super::values::{column, count};
 use super::{PostgresStore, Within, audit, change, skips};
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
@@ -177,10 +177,6 @@ async fn create(
     .execute(&mut *connection)
     .await?;
     audit::record(connection, write, Action::ScheduleCreated, column(news, |new| new.id)).await
-}
-
-fn column<'a, T>(news: &'a [NewSchedule], value: impl Fn(&'a NewSchedule) -> T) -> Vec<T> {
-    news.iter().map(value).collect()
 }
 
 /// Each statement sees what was committed before it. So what a leader fired before the state's row

@@ -1,14 +1,12 @@
 //! Who changes users does it one after the other.
 
-use super::Connection;
 use super::error::Outcome;
+use super::{Connection, account_lock};
 use crate::domain::{AccountId, UserId};
 
 /// The owners of an account do not change meanwhile.
 pub(super) async fn lock_account(connection: &mut Connection, account: AccountId) -> Outcome<()> {
-    let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE").bind(account);
-    query.execute(connection).await?;
-    Ok(())
+    account_lock::lock(connection, account).await.map(drop)
 }
 
 /// A password does not change while a session or a reset is made by it.

@@ -114,6 +114,11 @@ pub(super) fn bounds(ids: impl IntoIterator<Item = JobId>) -> (JobId, JobId) {
     ids.into_iter().fold((highest, lowest), |(min, max), id| (min.min(id), max.max(id)))
 }
 
+/// A column of rows, as an array.
+pub(super) fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
+}
+
 /// Numbers of rows as the contract counts them.
 pub(super) fn count(rows: i64) -> u64 {
     u64::try_from(rows).unwrap_or(0)
