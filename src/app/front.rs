@@ -12,7 +12,7 @@ use crate::operations::{self, MetricsUpkeep, Readiness};
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, Worker, drive, serve};
-use crate::schedules::{self, Schedules};
+use crate::schedules::{self, Runner, Schedules};
 use crate::store::SharedStore;
 use crate::telemetry::metrics;
 
@@ -53,12 +53,13 @@ pub(super) struct Front {
     pub(super) random: Random,
     pub(super) tasks: Tasks,
     pub(super) shards: u16,
+    pub(super) runner: Option<Arc<dyn Runner>>,
 }
 
 impl Front {
     /// Serves the public listener, if there is one; returns the commands behind it.
     pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> (Accounts, Schedules) {
-        let Self { store, queue, client, clock, random, tasks, shards } = self;
+        let Self { store, queue, client, clock, random, tasks, shards, runner } = self;
         let limits =
             RateLimits { per_minute: config.rate.per_minute, per_hour: config.rate.per_hour };
         let limiter = RateLimiter::new(queue.clone(), limits);
@@ -75,6 +76,7 @@ impl Front {
             tasks: tasks.clone(),
             shards,
             plans,
+            runner,
         });
         let Some(listener) = listener else { return (accounts, schedules) };
         write_key_uses(&tasks, &clock, authenticator.use_writer());

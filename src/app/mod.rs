@@ -133,9 +133,8 @@ impl App {
         if config.roles.scheduler || config.roles.executor {
             stages::sweep(config, &context, tasks, &random, alone).await?;
         }
-        let executor = config.roles.executor;
-        let executor =
-            executor.then(|| stages::start_executor(config, &mut context, tasks, &client, &random));
+        let start = || stages::start_executor(config, &mut context, tasks, &client, &random);
+        let executor = config.roles.executor.then(start);
         if config.roles.scheduler {
             stages::start_scheduler(config, &context, tasks, &random);
         }
@@ -149,6 +148,7 @@ impl App {
             random,
             tasks: tasks.clone(),
             shards,
+            runner: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
         };
         let (accounts, schedules) = front.serve(config, listeners.public);
         peers::wait_for(config, &context, &readiness, &tasks);

@@ -1,4 +1,5 @@
-//! Leaders and executors of one replica, brought together: neither stage knows the other.
+//! The executor of a replica, brought together with its leaders and its commands: none of them knows
+//! the others.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use async_trait::async_trait;
 use crate::domain::ticket::Ticket;
 use crate::executor;
 use crate::scheduler::{Started, Starter};
+use crate::schedules::Runner;
 use crate::store::{Fence, Firing};
 
 #[async_trait]
@@ -20,5 +22,11 @@ impl Starter for executor::Starter {
         let executor::Started { fired, started, outcome, left, took } =
             self.fire(fence, wanted, patience).await?;
         Ok(Started { fired, started, outcome, left, took })
+    }
+}
+
+impl Runner for executor::Starter {
+    fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket> {
+        self.take_over(tickets)
     }
 }

@@ -30,7 +30,8 @@ impl Committer {
         Self { shared, waiting, tasks }
     }
 
-    /// Ends when the dispatcher, the last firing and the last attempt have, and all is committed.
+    /// Ends when the dispatcher, the last claim or firing and the last attempt have, and all is
+    /// committed.
     pub(super) async fn run(mut self) {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let commit = Commit(self.shared.clone());

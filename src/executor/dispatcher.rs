@@ -10,12 +10,10 @@ use tokio::task::JoinHandle;
 use super::Shared;
 use super::ended::Ended;
 use super::start::Start;
+use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
-use crate::domain::{JobId, Timestamp};
-use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
-use crate::telemetry::metrics::TICKETS_CLAIMED;
 
 /// The most jobs claimed at once.
 const BATCH: usize = 500;
@@ -72,7 +70,7 @@ impl Dispatcher {
             outcomes: self.outcomes.clone(),
             tasks: self.tasks.clone(),
         };
-        self.tasks.spawn(TaskKind::Claim, claim(start, tickets))
+        self.tasks.spawn(TaskKind::Claim, async move { start.claim_and_begin(&tickets).await })
     }
 
     /// Waits for the claim under way, if there is one.
@@ -81,25 +79,6 @@ impl Dispatcher {
             // A claim that panicked has said so, and the sweep sees to its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
             None => Ok(()),
-        }
-    }
-}
-
-/// Claims the tickets' jobs and starts those that were claimed.
-async fn claim(mut start: Start, tickets: Vec<Ticket>) -> Claiming {
-    let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
-    let asked = start.claim();
-    Point::AfterTake.reach();
-    match start.shared.store.claim(&asked.claim, &jobs).await {
-        Ok(claims) => {
-            Point::AfterClaim.reach();
-            TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
-            start.begin(claims, asked).await;
-            Ok(())
-        }
-        Err(error) => {
-            start.recall(asked, &error);
-            Err(error)
         }
     }
 }
@@ -128,7 +107,12 @@ impl Worker for Dispatcher {
             self.shared.slots.set_queued(true);
             return Ok(Pause::For(LONGEST_REST));
         }
-        let (tickets, next) = self.shared.queue.take(now, &room).await?;
+        let taken = self.shared.queue.take(now, &room).await;
+        if taken.is_err() {
+            // Nobody can take what waits there.
+            self.shared.slots.set_queued(false);
+        }
+        let (tickets, next) = taken?;
         let taken = tickets.len();
         let is_more_due = next.is_some_and(|next| next <= now);
         self.shared.slots.set_queued(taken == room.total || is_more_due);

@@ -3,8 +3,8 @@
 //! Place in the flow: it takes no more tickets than it has free slots, claims their jobs in the
 //! store (which records the attempts before a byte is sent), sends the requests through the egress
 //! guard, and commits the outcomes in batches. The tickets of retries go back to the queue after
-//! the commit. Jobs that a leader of the same replica fires start without a ticket, as long as
-//! there are free slots and no ticket waits for one.
+//! the commit. Jobs that a leader of the same replica fires, or a user of it asks for, start without
+//! a ticket, as long as there are free slots and no ticket waits for one.
 //!
 //! Invariants: JOB-1 and JOB-2 by the store's conditional writes; JOB-3 with the sweep's help:
 //! a claim that is not renewed ends, and the sweep closes the attempt. STOP-1 by [`Executor::stop`].
@@ -21,6 +21,7 @@ mod commit;
 mod committer;
 mod dispatcher;
 mod ended;
+mod handover;
 mod line;
 mod renewer;
 mod request;
@@ -48,6 +49,7 @@ use crate::telemetry::metrics::EXECUTOR_SLOTS;
 use committer::Committer;
 use dispatcher::Dispatcher;
 use ended::Ended;
+use handover::Handover;
 use renewer::Renewer;
 use running::{Abort, Running};
 use shares::Shares;
@@ -120,7 +122,7 @@ pub struct Parts {
 pub struct Executor {
     shared: Arc<Shared>,
     starter: Starter,
-    /// Set when the dispatcher begins no attempt any more.
+    /// Set when neither the dispatcher nor the handover begins an attempt any more.
     drained: CancellationToken,
 }
 
@@ -147,8 +149,10 @@ impl Executor {
             running: Arc::new(Running::default()),
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
-        let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone());
-        let drained = start_dispatcher(&shared, outcomes, tasks);
+        let (handed, waiting_jobs) = mpsc::channel(handover::MOST);
+        let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone(), handed);
+        let handover = Handover::new(starter.clone(), waiting_jobs);
+        let drained = start_taking(&shared, handover, outcomes, tasks);
         let committer = Committer::new(shared.clone(), waiting, tasks.clone());
         tasks.spawn(TaskKind::Committer, committer.run());
         let renewer = Renewer::new(shared.clone());
@@ -156,7 +160,7 @@ impl Executor {
         Self { shared, starter, drained }
     }
 
-    /// What starts jobs in the moment in which they are fired.
+    /// What starts jobs in the moment in which they are made.
     pub fn starter(&self) -> Starter {
         self.starter.clone()
     }
@@ -185,22 +189,28 @@ impl Executor {
     }
 }
 
-/// Starts the dispatcher; the token is set when it has ended.
-fn start_dispatcher(
+/// Starts the loops that take jobs; the token is set when they have ended.
+fn start_taking(
     shared: &Arc<Shared>,
+    handover: Handover,
     outcomes: mpsc::Sender<Ended>,
     tasks: &Tasks,
 ) -> CancellationToken {
     let mut dispatcher = Dispatcher::new(shared.clone(), outcomes, tasks.clone());
     let (clock, hint, driven) = (shared.clock.clone(), shared.queue.ticket_hint(), tasks.clone());
     let drained = CancellationToken::new();
-    let ended = drained.clone().drop_guard();
+    let ended = Arc::new(drained.clone().drop_guard());
+    let also_ended = ended.clone();
     tasks.spawn(TaskKind::Executor, async move {
         drive(&driven, TaskKind::Executor, &clock, &hint, &mut dispatcher).await;
         if let Err(error) = dispatcher.settle().await {
             tracing::warn!(%error, "the last claim failed, leaving its jobs to the sweep");
         }
         drop(ended);
+    });
+    tasks.spawn(TaskKind::Executor, async move {
+        handover.run().await;
+        drop(also_ended);
     });
     drained
 }

@@ -27,7 +27,7 @@ pub(super) struct Running {
 struct Attempts {
     /// After a claim was lost, the next attempt of the same job may be here beside it.
     entries: BTreeMap<(JobId, u8), Entry>,
-    /// How many batches are being fired whose attempts enter afterwards.
+    /// How many batches are being fired or claimed whose attempts enter afterwards.
     coming: usize,
     /// Set when all were aborted: what enters after that is, too.
     closed: Option<Abort>,

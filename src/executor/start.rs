@@ -12,11 +12,13 @@ use super::ended::Ended;
 use super::slots::Slot;
 use crate::domain::JobId;
 use crate::domain::job::Trigger;
+use crate::domain::ticket::Ticket;
+use crate::runtime::faults::Point;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::{
     Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
 };
-use crate::telemetry::metrics::START_LAG_SECONDS;
+use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
 
 /// How long it is waited before what a lost answer has brought is asked for; each time twice as long
 /// as before, and no longer than the other.
@@ -40,6 +42,25 @@ pub(super) struct Start {
 }
 
 impl Start {
+    /// Claims the tickets' jobs, and starts those that were claimed.
+    pub(super) async fn claim_and_begin(mut self, tickets: &[Ticket]) -> Result<(), StoreError> {
+        let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
+        let asked = self.claim();
+        Point::AfterTake.reach();
+        match self.shared.store.claim(&asked.claim, &jobs).await {
+            Ok(claims) => {
+                Point::AfterClaim.reach();
+                TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
+                self.begin(claims, asked).await;
+                Ok(())
+            }
+            Err(error) => {
+                self.recall(asked, &error);
+                Err(error)
+            }
+        }
+    }
+
     /// A claim that begins now. As late as can be: a claim must not be half over when it is made.
     pub(super) fn claim(&self) -> Asked {
         let Shared { id, clock, settings, .. } = &*self.shared;

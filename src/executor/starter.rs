@@ -1,9 +1,11 @@
-//! Starting jobs in the moment in which they are fired, past the queue.
+//! Starting jobs in the moment in which they are made, past the queue.
 //!
 //! A leader beside an executor with room has its jobs claimed by the statement that makes them:
-//! they need no ticket and no claim of their own. Nobody is passed by that: while tickets wait for
+//! they need no ticket and no claim of their own. A job that a user asks for beside an executor with
+//! room needs no ticket either (`handover`). Nobody is passed by that: while tickets wait for
 //! room, of this executor, of an account or of a host, nothing of theirs starts here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use super::Shared;
 use super::ended::Ended;
 use super::line::{Behind, Line, Place};
 use super::running::Coming;
+use super::slots::Slot;
 use super::start::Start;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
@@ -22,7 +25,8 @@ use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
 /// How long the dispatcher is waited for that is just taking slots: the queue's server may hang.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
-/// Fires and starts, on behalf of a leader of the same replica.
+
+/// Starts jobs on behalf of leaders and commands of the same replica.
 #[derive(Clone)]
 pub struct Starter {
     shared: Arc<Shared>,
@@ -30,6 +34,7 @@ pub struct Starter {
     outcomes: mpsc::WeakSender<Ended>,
     tasks: Tasks,
     line: Arc<Line>,
+    handed: mpsc::Sender<Ticket>,
 }
 
 /// What has come of firings.
@@ -51,8 +56,16 @@ impl Starter {
         shared: Arc<Shared>,
         outcomes: mpsc::WeakSender<Ended>,
         tasks: Tasks,
+        handed: mpsc::Sender<Ticket>,
     ) -> Self {
-        Self { shared, outcomes, tasks, line: Arc::default() }
+        Self { shared, outcomes, tasks, line: Arc::default(), handed }
+    }
+
+    /// Takes over jobs that wait and may start now: without a ticket in the queue, if there is room.
+    /// Gives back those that it cannot take, for the queue.
+    pub fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket> {
+        let is_left = |ticket: &&Ticket| self.handed.try_send(**ticket).is_err();
+        tickets.iter().filter(is_left).copied().collect()
     }
 
     /// Fires those of the firings, each of one job with its ticket, whose jobs there is room for,
@@ -66,36 +79,65 @@ impl Starter {
     ) -> std::result::Result<Started, Vec<(Firing, Ticket)>> {
         // Before it is looked whether this executor stops: who waits for that sees these coming.
         let coming = self.shared.running.announce();
-        let outcomes = self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled());
-        let Some(outcomes) = outcomes else { return Err(wanted) };
-        let mut tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
-        let Shared { shares, slots, clock, .. } = &*self.shared;
-        // Who may have no more than a share under way is left to the dispatcher, which counts them.
-        let Ok(shares) = shares.of(&tickets, clock.monotonic()).await else { return Err(wanted) };
-        tickets.retain(|ticket| !shares.contains_key(&ticket.account));
-        let Ok(place) = self.wait(tickets.len(), patience).await else { return Err(wanted) };
-        if self.tasks.stopping().is_cancelled() {
-            return Err(wanted);
-        }
-        let turn = tokio::select! {
-            turn = slots.turn() => turn,
-            () = clock.sleep(LONGEST_TURN) => return Err(wanted),
-        };
-        let slots = slots.reserve(&tickets, clock.monotonic(), &turn);
-        drop((turn, place));
+        let Some(outcomes) = self.outcomes() else { return Err(wanted) };
+        let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
+        let slots = self.reserve(&tickets, patience).await;
         if slots.is_empty() {
             return Err(wanted);
         }
         let (fired, left): (Vec<_>, Vec<_>) =
             wanted.into_iter().partition(|(_, ticket)| slots.contains_key(&ticket.job));
         let fired: Vec<Firing> = fired.into_iter().map(|(firing, _)| firing).collect();
-        let (shared, tasks) = (self.shared.clone(), self.tasks.clone());
-        let start = Start { shared, outcomes, tasks, slots };
+        let start = self.start(outcomes, slots);
         // A task of its own: a leader that is stopped must not take claimed jobs with it.
         let work = run(start, fence, fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
         let Done { outcome, started, took } = done.unwrap_or_else(Done::lost);
         Ok(Started { fired, started, outcome, left, took })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Where attempts hand in what came of them; nowhere after a stop has begun.
+    pub(super) fn outcomes(&self) -> Option<mpsc::Sender<Ended>> {
+        self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled())
+    }
+
+    /// What it takes to start what there are slots for.
+    pub(super) fn start(
+        &self,
+        outcomes: mpsc::Sender<Ended>,
+        slots: HashMap<JobId, Slot>,
+    ) -> Start {
+        Start { shared: self.shared.clone(), outcomes, tasks: self.tasks.clone(), slots }
+    }
+
+    /// Slots for those of the tickets that may start past the queue; for none after a stop has begun.
+    pub(super) async fn reserve(
+        &self,
+        tickets: &[Ticket],
+        patience: Duration,
+    ) -> HashMap<JobId, Slot> {
+        let Shared { shares, slots, clock, .. } = &*self.shared;
+        // Who may have no more than a share under way is left to the dispatcher, which counts them.
+        let Ok(shares) = shares.of(tickets, clock.monotonic()).await else { return HashMap::new() };
+        let may_start = |ticket: &&Ticket| !shares.contains_key(&ticket.account);
+        let tickets: Vec<Ticket> = tickets.iter().filter(may_start).copied().collect();
+        let Ok(_place) = self.wait(tickets.len(), patience).await else { return HashMap::new() };
+        if self.tasks.stopping().is_cancelled() {
+            return HashMap::new();
+        }
+        let turn = tokio::select! {
+            turn = slots.turn() => turn,
+            () = clock.sleep(LONGEST_TURN) => return HashMap::new(),
+        };
+        slots.reserve(&tickets, clock.monotonic(), &turn)
     }
 
     /// Waits for slots, unless others could run the jobs. While the place is held that it comes

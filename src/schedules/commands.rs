@@ -59,7 +59,7 @@ impl Schedules {
                 triggered = inner.store.create_job(&write, &job, quota).await?;
             }
             match triggered {
-                Triggered::Created(ticket) => inner.push(&[ticket]).await,
+                Triggered::Created(ticket) => inner.start(&[ticket]).await,
                 Triggered::NoSuchSchedule => return Err(CommandError::NoSuchSchedule),
                 Triggered::Uncounted => return Err(CommandError::Uncounted),
                 Triggered::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
@@ -91,7 +91,7 @@ impl Schedules {
             }
             match retried {
                 Retried::Uncounted => return Err(CommandError::Uncounted),
-                Retried::Created(ticket) => inner.push(&[ticket]).await,
+                Retried::Created(ticket) => inner.start(&[ticket]).await,
                 Retried::NotFound => return Err(CommandError::NoSuchJob),
                 Retried::Unfinished => return Err(CommandError::JobUnfinished),
                 Retried::ScheduleGone => return Err(CommandError::NoSuchSchedule),
@@ -115,7 +115,7 @@ impl Schedules {
             inner.admit(account).await?;
             let write = inner.write(account, call, inner.clock.now());
             match inner.store.cancel_job(&write, id).await? {
-                Cancelled::Done(tickets) => inner.push(&tickets).await,
+                Cancelled::Done(tickets) => inner.start(&tickets).await,
                 Cancelled::NotFound => return Err(CommandError::NoSuchJob),
                 Cancelled::Finished => return Err(CommandError::JobFinished),
             }
@@ -142,7 +142,7 @@ impl Parts {
             if let Ok(Triggered::Created(ticket)) =
                 inner.store.create_job(&write, &job, quota).await
             {
-                inner.push(&[ticket]).await;
+                inner.start(&[ticket]).await;
             }
         });
     }

@@ -58,6 +58,13 @@ use crate::store::{SharedStore, Write};
 #[derive(Clone)]
 pub struct Schedules(Arc<Parts>);
 
+/// An executor of the same replica.
+pub trait Runner: Send + Sync {
+    /// Takes over jobs that wait and may start now. Gives back those that it cannot take, for the
+    /// queue.
+    fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket>;
+}
+
 /// What the commands work with.
 pub struct Parts {
     /// The truth.
@@ -76,6 +83,8 @@ pub struct Parts {
     pub shards: u16,
     /// What accounts are allowed.
     pub plans: Arc<Plans>,
+    /// Runs jobs without the queue, if there is one.
+    pub runner: Option<Arc<dyn Runner>>,
 }
 
 impl Schedules {
@@ -119,8 +128,10 @@ impl Parts {
         }
     }
 
-    /// Queues what may start now.
-    async fn push(&self, tickets: &[Ticket]) {
+    /// Has run what may start now: by an executor beside, or by any.
+    async fn start(&self, tickets: &[Ticket]) {
+        let left = self.runner.as_ref().map(|runner| runner.take_over(tickets));
+        let tickets = left.as_deref().unwrap_or(tickets);
         if tickets.is_empty() {
             return;
         }

@@ -121,7 +121,7 @@ impl Schedules {
                 let write = inner.write(account, call, now);
                 match inner.store.change_schedule(&write, id, &change).await? {
                     Changed::Done(tickets) => {
-                        inner.push(&tickets).await;
+                        inner.start(&tickets).await;
                         if change.next_tick != current.next_tick {
                             inner.hint(&[id]).await;
                         }

@@ -98,6 +98,7 @@ impl Process {
             &tasks,
         );
         context.starter = Some(Arc::new(executor.starter()));
+        let runner = Some(Arc::new(executor.starter()) as _);
         let (commands, clock) = (tasks.clone(), clock.clone());
         let schedules = Schedules::new(schedules::Parts {
             store,
@@ -108,6 +109,7 @@ impl Process {
             tasks: commands,
             shards,
             plans: Arc::default(),
+            runner,
         });
         Self {
             sqlite,

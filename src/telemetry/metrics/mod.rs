@@ -49,7 +49,7 @@ table! {
     FIRE_BATCH_SECONDS: Histogram[SECONDS] = "punctual_fire_batch_seconds", "Time one firing statement took.";
     LEADER_SHARDS: Gauge = "punctual_leader_shards", "Shards this replica leads.";
 
-    TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed by their tickets; all others started in the moment in which they were fired.";
+    TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed after they were made, by their tickets or beside the API; all others started in the moment in which they were fired.";
     SWEEP_TICKETS: Counter = "punctual_sweep_tickets_total", "Tickets pushed again because the queue had none for a late job.";
 
     START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt.";

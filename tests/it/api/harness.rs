@@ -116,6 +116,7 @@ impl Service {
                 tasks: tasks.clone(),
                 shards: setup.shards,
                 plans: plans.clone(),
+                runner: None,
             }),
             accounts: Accounts::new(own.clone(), clock.clone(), random.clone(), plans.clone()),
             authenticator: Authenticator::new(

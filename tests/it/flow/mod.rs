@@ -3,6 +3,8 @@
 mod backlog;
 mod cancelling;
 mod changes;
+mod core;
+mod handover;
 mod load;
 mod requests;
 mod responses;

@@ -1,0 +1,218 @@
+//! Commands and an executor of one process over the embedded store, beside a queue that is watched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use punctual::accounts::Accounts;
+use punctual::cluster::single::SingleNode;
+use punctual::domain::audit::Author;
+use punctual::domain::plan::Plans;
+use punctual::domain::shard::{Epoch, ShardId};
+use punctual::domain::ticket::Ticket;
+use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
+use punctual::executor::{self, Executor};
+use punctual::outbound;
+use punctual::queue::memory::MemoryQueue;
+use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use punctual::runtime::{Clock, Random, Tasks};
+use punctual::schedules::{self, Runner, Schedules};
+use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::{FiringStore, JobStore, NewJob, Write};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+use crate::harness::keys::sealer;
+use crate::harness::recorder::Recorder;
+
+/// What they share.
+pub struct Core {
+    pub queue: Arc<WatchedQueue>,
+    pub target: Recorder,
+    pub tasks: Tasks,
+    plans: Arc<Plans>,
+    store: Arc<SqliteStore>,
+    shards: u16,
+    client: outbound::Client,
+    clock: Clock,
+    random: Random,
+    folder: TempDir,
+}
+
+impl Core {
+    pub async fn start(plans: Plans) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = Settings::new(folder.path().join("punctual.db"));
+        let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("opened"));
+        store.migrate().await.expect("migrated");
+        let shards = store.set_up_shards(1).await.expect("set up");
+        let (clock, random, tasks) = (Clock::system(), Random::seeded(3), Tasks::new());
+        let allow = vec!["127.0.0.0/8".parse().expect("a network")];
+        let outbound = outbound::Settings { allow, ..outbound::Settings::default() };
+        let client = outbound::Client::new(outbound, clock.clone(), &tasks).expect("a client");
+        let (queue, target, plans) = (Arc::default(), Recorder::start().await, Arc::new(plans));
+        Self { queue, target, tasks, plans, store, shards, client, clock, random, folder }
+    }
+
+    pub fn accounts(&self) -> Accounts {
+        let Self { store, clock, random, plans, .. } = self;
+        Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone())
+    }
+
+    /// Commands, whose jobs an executor beside them may run.
+    pub fn schedules(&self, beside: Option<&Executor>) -> Schedules {
+        Schedules::new(schedules::Parts {
+            store: self.store.clone(),
+            queue: self.queue.clone(),
+            outbound: self.client.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            tasks: self.tasks.clone(),
+            shards: self.shards,
+            plans: self.plans.clone(),
+            runner: beside.map(|executor| Arc::new(executor.starter()) as Arc<dyn Runner>),
+        })
+    }
+
+    /// A job of which nobody knows yet.
+    pub async fn job(&self, account: AccountId, schedule: ScheduleId) -> Ticket {
+        let now = self.clock.now();
+        let entry = AuditId::new(now, self.random.bits());
+        let write = Write { account, now, author: Author::SERVICE, entry, once: None };
+        let job = NewJob { id: JobId::new(now, self.random.bits()), schedule };
+        let made = self.store.create_job(&write, &job, None).await.expect("made");
+        made.ticket().expect("a schedule")
+    }
+
+    /// Keeps the store from writing until it is dropped.
+    pub async fn hold_writes(&self) -> SqliteConnection {
+        let file = self.folder.path().join("punctual.db");
+        let options = SqliteConnectOptions::new().filename(file);
+        let mut holder = options.connect().await.expect("connected");
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut holder).await.expect("begun");
+        holder
+    }
+
+    pub fn executor(&self, settings: executor::Settings) -> Executor {
+        let parts = executor::Parts {
+            store: self.store.clone(),
+            queue: self.queue.clone(),
+            cluster: Arc::new(SingleNode::new("test", self.shards)),
+            replica: "test".into(),
+            plans: self.plans.clone(),
+            client: self.client.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+        };
+        Executor::start(settings, parts, &self.tasks)
+    }
+}
+
+/// A queue that counts, and can be away.
+#[derive(Default)]
+pub struct WatchedQueue {
+    inner: MemoryQueue,
+    /// How often tickets were taken.
+    pub taken: AtomicUsize,
+    /// How many tickets were pushed.
+    pub pushed: AtomicUsize,
+    /// Whether it neither takes nor hands out tickets.
+    pub is_away: AtomicBool,
+}
+
+impl WatchedQueue {
+    /// Takes out what is in it.
+    pub async fn left(&self) -> Vec<JobId> {
+        let all = Room { total: 99, per_account: 99, per_host: 99, ..Room::default() };
+        let (tickets, _) = self.inner.take(Clock::system().now(), &all).await.expect("taken");
+        tickets.into_iter().map(|ticket| ticket.job).collect()
+    }
+
+    fn is_there(&self, operation: &'static str) -> Result<()> {
+        match self.is_away.load(Ordering::Relaxed) {
+            true => Err(QueueError::new(operation, "away")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Queue for WatchedQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        self.inner.adopt(shard, epoch).await
+    }
+
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<Index<()>> {
+        self.inner.rebuild(shard, epoch, entries).await
+    }
+
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        self.inner.set_due(shard, epoch, entries).await
+    }
+
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>> {
+        self.inner.due(shard, epoch, now, limit).await
+    }
+
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        self.inner.hint(shard, changes).await
+    }
+
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+        self.inner.take_hints(shard, limit).await
+    }
+
+    async fn push(&self, tickets: &[Ticket]) -> Result<()> {
+        self.is_there("push")?;
+        self.pushed.fetch_add(tickets.len(), Ordering::Relaxed);
+        self.inner.push(tickets).await
+    }
+
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        self.inner.put_back(tickets).await
+    }
+
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        self.is_there("take")?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.inner.take(now, room).await
+    }
+
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+        self.inner.count(subject, windows, now).await
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        self.inner.give_back(subject, windows, now).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.inner.ping().await
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.inner.due_hint()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.inner.ticket_hint()
+    }
+}
