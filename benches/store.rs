@@ -28,8 +28,8 @@ use punctual::runtime::{Clock, Random};
 use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    Claim, Completion, End, ExecutorId, Fence, Fired, Firing, Locked, NewSchedule, NewVersion,
-    Sealer, SharedStore, TickJob, Write,
+    Claim, Claimed, Completion, End, ExecutorId, Fence, Fired, Firing, Locked, NewSchedule,
+    NewVersion, Sealer, SharedStore, TickJob, Write,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -192,7 +192,7 @@ impl Bench {
             let claimed = self.store.claim(&claim, &jobs).await.expect("claimed").taken;
             spent[2] += start.elapsed();
             assert_eq!(claimed.len(), ids.len());
-            let ends: Vec<_> = jobs.iter().map(|job| self.success(*job, now)).collect();
+            let ends: Vec<_> = claimed.iter().map(|claimed| self.success(claimed, now)).collect();
             let start = Instant::now();
             self.store.commit(now, &ends, Locked::Awaited).await.expect("committed");
             spent[3] += start.elapsed();
@@ -201,16 +201,17 @@ impl Bench {
         [("candidates", candidates), ("fire", fire), ("claim", claim), ("commit", commit)]
     }
 
-    fn success(&self, job: JobId, now: Timestamp) -> Completion {
+    fn success(&self, claimed: &Claimed, now: Timestamp) -> Completion {
         let headers = [("content-type", "text/plain"), ("date", "Wed, 15 May 2024 12:00:00 GMT")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let response =
             Response { status: 200, headers, body: b"a short answer".to_vec(), truncated: false };
         let timings = Timings { first_byte_ms: Some(5), body_ms: Some(0), ..Timings::default() };
         Completion {
-            job,
+            job: claimed.job,
             attempt: 1,
             executor: self.executor,
+            run: Some(claimed.run()),
             completed_at: now,
             exchange: Some(Exchange { result: Ok(response), timings, duration_ms: 7 }),
             end: End::Succeeded,

@@ -65,6 +65,8 @@ impl Attempt {
 
     fn complete(&self, ended: Result<Exchange, Abort>) -> Completion {
         let now = self.shared.clock.now();
+        // A user's cancel has changed the job.
+        let run = (!matches!(ended, Err(Abort::Cancelled))).then(|| self.claimed.run());
         let (exchange, end) = match ended {
             Ok(exchange) => {
                 let end = self.judge(&exchange, now);
@@ -77,6 +79,7 @@ impl Attempt {
             job: self.claimed.job,
             attempt: self.claimed.attempt,
             executor: self.shared.id,
+            run,
             completed_at: now,
             exchange,
             end,

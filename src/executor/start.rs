@@ -158,6 +158,7 @@ fn fail(damaged: Unreadable, shared: &Shared) -> Option<Ended> {
         job,
         attempt,
         executor: shared.id,
+        run: None,
         completed_at: shared.clock.now(),
         exchange: None,
         end: End::Failed(failure),

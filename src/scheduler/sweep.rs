@@ -135,6 +135,7 @@ impl Sweeper {
             job: claim.job,
             attempt: claim.attempt,
             executor: claim.executor,
+            run: None,
             completed_at: now,
             exchange: None,
             end: End::failed(failure, wait.map(|wait| now.plus(wait))),

@@ -8,6 +8,7 @@ use super::Result;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{Exchange, Failure};
 use crate::domain::schedule::Definition;
+use crate::domain::shard::ShardId;
 use crate::domain::signing::SigningSecret;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
@@ -37,6 +38,8 @@ pub struct Claimed {
     pub account: AccountId,
     /// Of which schedule.
     pub schedule: ScheduleId,
+    /// The schedule's shard.
+    pub shard: ShardId,
     /// The version it was made with.
     pub version: VersionId,
     /// What made it.
@@ -47,11 +50,36 @@ pub struct Claimed {
     pub max_attempts: u8,
     /// When it began.
     pub started_at: Timestamp,
+    /// When the first one began.
+    pub first_started_at: Timestamp,
     /// What to send.
     pub definition: Definition,
     /// What to sign it with, newest first: the account's secrets that sign at the instant of the
     /// claim. Empty unless requests of the definition are signed.
     pub signing_secrets: Vec<SigningSecret>,
+}
+
+impl Claimed {
+    /// What is to be handed back with the end of the attempt.
+    pub fn run(&self) -> Run {
+        let Self { schedule, shard, max_attempts, started_at, first_started_at, .. } = *self;
+        Run { schedule, shard, max_attempts, started_at, first_started_at }
+    }
+}
+
+/// What a claim has told of a job that nobody changes while the claim lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Of which schedule it is.
+    pub schedule: ScheduleId,
+    /// The schedule's shard.
+    pub shard: ShardId,
+    /// How many attempts there can be.
+    pub max_attempts: u8,
+    /// When the attempt began.
+    pub started_at: Timestamp,
+    /// When the first one began.
+    pub first_started_at: Timestamp,
 }
 
 /// A claimed job whose attempt cannot be sent, because what is stored of it cannot be read. Its
@@ -127,6 +155,8 @@ pub struct Completion {
     pub attempt: u8,
     /// Whose claim it ran under.
     pub executor: ExecutorId,
+    /// What the claim has told, if that is known: the store need not read it again.
+    pub run: Option<Run>,
     /// When it ended.
     pub completed_at: Timestamp,
     /// What came back; absent if the executor was lost or the attempt aborted.

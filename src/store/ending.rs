@@ -4,7 +4,7 @@ use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::store::{Completion, End};
+use crate::store::{Completion, End, Run};
 
 /// A job as it stands when one of its attempts ends.
 pub(in crate::store) struct Running {
@@ -17,6 +17,23 @@ pub(in crate::store) struct Running {
     pub(in crate::store) attempt_started_at: Timestamp,
     /// The job's column `stop`.
     pub(in crate::store) stop: u8,
+}
+
+impl Running {
+    /// The job at this place of a batch, as its claim has told it, unless somebody has changed it
+    /// since; `None` if that is not known.
+    pub(in crate::store) fn told(place: usize, completion: &Completion) -> Option<Self> {
+        let Run { schedule, shard, max_attempts, started_at, first_started_at } = completion.run?;
+        Some(Self {
+            place,
+            schedule,
+            shard,
+            max_attempts,
+            started_at: first_started_at,
+            attempt_started_at: started_at,
+            stop: 0,
+        })
+    }
 }
 
 /// A job whose attempt has ended, and what becomes of it.

@@ -72,7 +72,7 @@ pub use accounts::{
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
 pub use claims::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId,
-    ExpiredClaim, Fate, LATEST_EFFECT, Locked, Renewed, Unreadable,
+    ExpiredClaim, Fate, LATEST_EFFECT, Locked, Renewed, Run, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};

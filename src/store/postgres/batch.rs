@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::Outcome;
-use super::values::{bounds, number};
+use super::values::{bounds, column, number};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults::Defect;
 use crate::store::Completion;
@@ -92,7 +92,8 @@ impl Rows {
         running_by: &'static str,
     ) -> Outcome<Self> {
         let states = states(connection, completions, states_by).await?;
-        let running = running(connection, completions, running_by).await?;
+        let all: Vec<_> = completions.iter().enumerate().collect();
+        let running = running(connection, &all, running_by).await?;
         Ok(Self { states, running })
     }
 }
@@ -109,18 +110,22 @@ pub(super) async fn states(
     Ok(query.fetch_all(connection).await?)
 }
 
-/// The jobs, by a variant of [`RUNNING`].
+/// The jobs that completions, which are at these places of a batch, are for; by a variant of
+/// [`RUNNING`].
 pub(super) async fn running(
     connection: &mut PgConnection,
-    completions: &[Completion],
+    completions: &[(usize, &Completion)],
     query: &'static str,
 ) -> Outcome<Vec<Running>> {
-    let (first, last) = bounds(completions.iter().map(|completion| completion.job));
+    if completions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (first, last) = bounds(completions.iter().map(|(_, completion)| completion.job));
     let query = sqlx::query_as(query)
-        .bind((0_i64..).take(completions.len()).collect::<Vec<_>>())
-        .bind(completions.iter().map(|c| c.job).collect::<Vec<_>>())
-        .bind(completions.iter().map(|c| i16::from(c.attempt)).collect::<Vec<_>>())
-        .bind(completions.iter().map(|c| c.executor).collect::<Vec<_>>())
+        .bind(column(completions, |(place, _)| i64::try_from(*place).unwrap_or(i64::MAX)))
+        .bind(column(completions, |(_, completion)| completion.job))
+        .bind(column(completions, |(_, completion)| i16::from(completion.attempt)))
+        .bind(column(completions, |(_, completion)| completion.executor))
         .bind(first)
         .bind(last);
     Ok(query.fetch_all(connection).await?)

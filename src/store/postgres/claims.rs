@@ -43,11 +43,13 @@ impl FromRow<'_, PgRow> for Claimed {
             job: row.try_get("id")?,
             account: row.try_get("account_id")?,
             schedule: row.try_get("schedule_id")?,
+            shard: row.try_get("shard")?,
             version: row.try_get("version_id")?,
             trigger: row.try_get("trigger")?,
             attempt: number::<i16, _>(row, "attempt_number")?,
             max_attempts: number::<i16, _>(row, "max_attempts")?,
             started_at: row.try_get("attempt_started_at")?,
+            first_started_at: row.try_get("started_at")?,
             definition: Definition::from_row(row)?,
             signing_secrets: Vec::new(),
         })
@@ -122,18 +124,17 @@ const CLAIM: &str = concat!(
             wake_at = $6, started_at = coalesce(started_at, $2), attempt_started_at = $2,
             updated_at = $2
         WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $4 AND $5
-        RETURNING id, account_id, schedule_id, version_id, trigger, attempt_number, max_attempts,
-                  attempt_started_at)
-    SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
-           t.attempt_started_at, ",
+        RETURNING id, account_id, schedule_id, shard, version_id, trigger, attempt_number,
+                  max_attempts, started_at, attempt_started_at)
+    SELECT t.*, ",
     to_send!("t", "$2"),
     " FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id"
 );
 
 /// What a claim has brought, without a lock: nobody else can change that while the claim lasts.
 const RECALL: &str = concat!(
-    "SELECT t.id, t.account_id, t.schedule_id, t.version_id, t.trigger, t.attempt_number, t.max_attempts,
-           t.attempt_started_at, ",
+    "SELECT t.id, t.account_id, t.schedule_id, t.shard, t.version_id, t.trigger, t.attempt_number,
+            t.max_attempts, t.started_at, t.attempt_started_at, ",
     to_send!("t", "$2"),
     " FROM jobs AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id
     WHERE t.id = ANY ($3) AND t.id BETWEEN $4 AND $5
@@ -225,7 +226,7 @@ impl ClaimStore for PostgresStore {
         let with = async |manner| {
             let completions = completions.clone();
             let within = match manner {
-                Manner::Reading | Manner::Locking => Within::Impatience,
+                Manner::Trusting | Manner::Locking => Within::Impatience,
                 Manner::Passing => Within::Transaction,
             };
             let work = self.executor.try_run(within, move |connection| {
@@ -236,7 +237,7 @@ impl ClaimStore for PostgresStore {
         if locked == Locked::PassedOver {
             return with(Manner::Passing).await.map_err(failed_in("commit"));
         }
-        let mut committed = with(Manner::Reading).await;
+        let mut committed = with(Manner::Trusting).await;
         for (remedy, manner) in
             [(Remedy::Lock, Manner::Locking), (Remedy::PassOver, Manner::Passing)]
         {

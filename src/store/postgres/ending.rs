@@ -16,10 +16,10 @@ use crate::store::{Completion, StoreErrorKind};
 /// How a batch deals with the rows that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// It waits for the states, and reads the jobs without a lock, which would cost as much as
-    /// writing them: what is decided holds only if they are still as they were read when they are
-    /// written. Otherwise it fails, with [`Remedy::Lock`](super::error::Remedy::Lock).
-    Reading,
+    /// It waits for the states, and takes the jobs to be as their claims have told, or as it reads
+    /// them without a lock, which would cost as much as writing them: what is decided holds only if
+    /// that is how they still are when they are written. Otherwise it fails, with [`Remedy::Lock`](super::error::Remedy::Lock).
+    Trusting,
     /// It waits for the states and the jobs.
     Locking,
     /// It locks what is free.
@@ -35,7 +35,7 @@ pub(super) async fn settle(
     manner: Manner,
 ) -> Outcome<(Vec<Ending>, Busy)> {
     match manner {
-        Manner::Reading => Ok((settle_unlocked(connection, completions).await?, Busy::new())),
+        Manner::Trusting => Ok((settle_unlocked(connection, completions).await?, Busy::new())),
         Manner::Locking => Ok((settle_locked(connection, completions).await?, Busy::new())),
         Manner::Passing => settle_free(connection, completions).await,
     }
@@ -45,8 +45,15 @@ async fn settle_unlocked(
     connection: &mut PgConnection,
     completions: &[Completion],
 ) -> Outcome<Vec<Ending>> {
-    let running = running(connection, completions, unlocked()).await?;
-    let mut endings = endings(completions, running)?;
+    let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
+    for (place, completion) in completions.iter().enumerate() {
+        match Running::told(place, completion) {
+            Some(told) => running_jobs.push(told),
+            None => untold.push((place, completion)),
+        }
+    }
+    running_jobs.append(&mut running(connection, &untold, unlocked()).await?);
+    let mut endings = endings(completions, running_jobs)?;
     // All at once, in one order, unless counting takes them all. A retry needs the lock, too: who
     // deletes the schedule looks for waiting jobs and for running ones, one after the other.
     let mut known = match endings.iter().all(counts) {

@@ -24,8 +24,8 @@
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
 //!    statement began: so nobody decides by another row in the same statement.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//!    Committing first tries to do with the locks of writing; if somebody has changed a job since it
-//!    was read, it begins anew and locks before it reads.
+//!    Committing first tries to do with the locks of writing; if somebody has changed a job since its
+//!    claim told of it, or it was read, it begins anew and locks before it reads.
 //! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks
 //!    above; what is over goes without, past rows that somebody holds.
 //! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the

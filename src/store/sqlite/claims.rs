@@ -14,6 +14,7 @@ use super::error::{Fault, Outcome};
 use super::halves::Halves;
 use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
+use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::claims::FIRST;
@@ -47,8 +48,8 @@ macro_rules! jobs_where {
         concat!(
             "
     SELECT json_group_array(json_array(
-        e.key, hex(j.account_id), hex(j.schedule_id), hex(j.version_id), j.trigger,
-        j.attempt_number + 1 - j.status, j.max_attempts,
+        e.key, hex(j.account_id), hex(j.schedule_id), j.shard, hex(j.version_id), j.trigger,
+        j.attempt_number + 1 - j.status, j.max_attempts, coalesce(j.started_at, ?1),
         json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
                    v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests),
         iif(v.sign_requests, json(
@@ -209,7 +210,19 @@ fn each_once(jobs: &[JobId]) -> Vec<JobId> {
 
 /// A row of `CLAIMABLE` or `CLAIMED`.
 #[derive(Deserialize)]
-struct Claimable(usize, Hex, Hex, Hex, u8, u8, u8, DefinitionRow, Option<Vec<SecretRow>>);
+struct Claimable {
+    place: usize,
+    account: Hex,
+    schedule: Hex,
+    shard: u16,
+    version: Hex,
+    trigger: u8,
+    attempt: u8,
+    max_attempts: u8,
+    first_started_at: i64,
+    definition: DefinitionRow,
+    secrets: Option<Vec<SecretRow>>,
+}
 
 /// What is to sign the requests of jobs, of those that sign.
 pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
@@ -315,18 +328,19 @@ fn claimed(
     claim: Claim,
 ) -> Outcome<(Claimed, Option<Vec<SealedSecret>>)> {
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
-    let Claimable(place, account, schedule, version, trigger, attempt, max_attempts, ..) = row;
-    let secrets = row.8.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
+    let secrets = row.secrets.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
     let claimed = Claimed {
-        job: *jobs.get(place).ok_or_else(damaged)?,
-        account: AccountId::from_bytes(account.0),
-        schedule: ScheduleId::from_bytes(schedule.0),
-        version: VersionId::from_bytes(version.0),
-        trigger: trigger_of(trigger).ok_or_else(damaged)?,
-        attempt,
-        max_attempts,
+        job: *jobs.get(row.place).ok_or_else(damaged)?,
+        account: AccountId::from_bytes(row.account.0),
+        schedule: ScheduleId::from_bytes(row.schedule.0),
+        shard: ShardId(row.shard),
+        version: VersionId::from_bytes(row.version.0),
+        trigger: trigger_of(row.trigger).ok_or_else(damaged)?,
+        attempt: row.attempt,
+        max_attempts: row.max_attempts,
         started_at: claim.now,
-        definition: row.7.definition().ok_or_else(damaged)?,
+        first_started_at: Timestamp::from_millis(row.first_started_at),
+        definition: row.definition.definition().ok_or_else(damaged)?,
         signing_secrets: Vec::new(),
     };
     Ok((claimed, secrets))

@@ -37,6 +37,7 @@ async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str) {
         job: job.parse().expect("an id"),
         attempt,
         executor: EXECUTOR,
+        run: None,
         completed_at: service.clock.now(),
         exchange: Some(Exchange { result: Ok(response), timings, duration_ms: 2_000 }),
         end,

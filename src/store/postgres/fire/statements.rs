@@ -164,7 +164,8 @@ const FIRE_PLAIN: &str = concat!(
     RETURNING d.place, d.schedule_id, d.account_id, d.host_key
 )
 SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, a.schedule_id, m.version_id,
-       m.trigger, 1::smallint AS attempt_number, m.max_attempts, $3 AS attempt_started_at,
+       m.trigger, 1::smallint AS attempt_number, m.max_attempts, fence.shard,
+       $3 AS started_at, $3 AS attempt_started_at,
        ",
     to_send!("a", "$3"),
     "

@@ -120,6 +120,7 @@ pub async fn a_lost_executor_leaves_no_response(w: &World) {
         job,
         attempt: lost.attempt,
         executor: lost.executor,
+        run: None,
         completed_at: minute(9),
         exchange: None,
         end: End::Retry(why, minute(9)),

@@ -262,6 +262,7 @@ async fn a_full_store_says_so_and_recovers() {
         job: lost.job,
         attempt: lost.attempt,
         executor: lost.executor,
+        run: None,
         completed_at: minute(2),
         exchange: Some(answered(200, &body)),
         end: End::Succeeded,

@@ -278,9 +278,14 @@ impl World {
         tickets[0].job
     }
 
+    /// The id of a new job.
+    pub fn job_id(&self, now: Timestamp) -> JobId {
+        JobId::new(now, self.random.bits())
+    }
+
     /// Makes a job by hand.
     pub async fn manual_job(&self, schedule: ScheduleId, now: Timestamp) -> JobId {
-        let new = NewJob { id: JobId::new(now, self.random.bits()), schedule };
+        let new = NewJob { id: self.job_id(now), schedule };
         let ticket =
             self.store.create_job(&self.write(now), &new, None).await.expect("create a job");
         ticket.ticket().expect("a schedule").job
@@ -296,11 +301,13 @@ impl World {
             job,
             account: self.account,
             schedule: id,
+            shard: SHARD,
             version: self.read(id).await.version,
             trigger: Trigger::Schedule,
             attempt: 1,
             max_attempts: 3,
             started_at: now,
+            first_started_at: now,
             definition: definition(),
             signing_secrets: Vec::new(),
         }
@@ -321,6 +328,7 @@ impl World {
             job: claimed.job,
             attempt: claimed.attempt,
             executor: self.executor,
+            run: Some(claimed.run()),
             completed_at: claimed.started_at.plus(Duration::from_millis(10)),
             exchange,
             end,
