@@ -3,7 +3,7 @@
 //! Place in the flow: the adapter for several replicas. They need nothing of each other: what they
 //! agree on is in the rows.
 //!
-//! Connections (`open`, `pool`): three pools, so that no stage waits behind another. Users'
+//! Connections (`open`, `pool`, `places`): three pools, so that no stage waits behind another. Users'
 //! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep),
 //! executors one (claims). Each method is one statement or one short transaction, in a task that a caller who
 //! goes away does not stop. Behind PgBouncer, use its session mode: connections keep settings and
@@ -85,6 +85,7 @@ mod options;
 mod overlap;
 mod partitions;
 mod passing;
+mod places;
 mod pool;
 mod prune;
 mod quotas;

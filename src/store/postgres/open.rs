@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::error::{Fault, Outcome};
 use super::options::{address, options};
-use super::pool::Connections;
+use super::pool::{ACQUIRE, Connections};
 use super::quotas::Counts;
 use super::{PostgresStore, Settings};
 use crate::runtime::Tasks;
@@ -19,8 +19,6 @@ use crate::store::months::Months;
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
 
-/// How long a caller waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(3);
 /// How long a connection that has rested is asked whether it is still there.
 const PING: Duration = Duration::from_secs(1);
 /// How long one has to rest to be asked.

@@ -17,12 +17,15 @@ use tokio::time::timeout;
 use super::Settings;
 use super::error::{Fault, Outcome, Remedy};
 use super::options::renew_password;
-use crate::runtime::{TaskKind, Tasks};
+use super::places::Places;
+use crate::runtime::{Clock, TaskKind, Tasks};
 use crate::store::{Result, StoreErrorKind};
 
 /// How long work may take that is handed over. Statements end earlier by the server's own clock,
 /// so this is for a server that has fallen silent.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a caller waits for a connection.
+pub(super) const ACQUIRE: Duration = Duration::from_secs(3);
 /// How long a connection is given to be put back.
 const RETURN: Duration = Duration::from_secs(2);
 /// How often work is done that meets other transactions.
@@ -47,13 +50,15 @@ pub(super) enum Within {
 /// Some connections to the server, made when they are needed.
 pub(super) struct Connections {
     pool: PgPool,
+    places: Arc<Places>,
     settings: Arc<Settings>,
     tasks: Tasks,
 }
 
 impl Connections {
     pub(super) fn new(pool: PgPool, settings: Arc<Settings>, tasks: Tasks) -> Self {
-        Self { pool, settings, tasks }
+        let places = Arc::new(Places::new(pool.options().get_max_connections(), Clock::system()));
+        Self { pool, places, settings, tasks }
     }
 
     /// Does work, to its end even if the caller goes away.
@@ -94,13 +99,23 @@ impl Connections {
             return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
-        let pool = self.pool.clone();
+        let (pool, places) = (self.pool.clone(), self.places.clone());
         self.tasks.spawn(TaskKind::Command, async move {
-            let (outcome, connection) = work_on(&pool, patience, within, &work).await;
+            let connect = places.connect(pool.size() as usize, pool.acquire());
+            let connected = timeout(ACQUIRE, connect).await;
             // The caller may have gone away.
-            let _ = sender.send(outcome);
-            if let Some(connection) = connection {
-                put_back(connection).await;
+            match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+                Ok((place, connection)) => {
+                    let (outcome, connection) = work_on(connection, patience, within, &work).await;
+                    let _ = sender.send(outcome);
+                    if let Some(connection) = connection {
+                        put_back(connection).await;
+                    }
+                    drop(place);
+                }
+                Err(error) => {
+                    let _ = sender.send(Err(Fault::from(error).void()));
+                }
             }
         });
         let lost = |_| Fault::new(StoreErrorKind::Unavailable, "the work was abandoned");
@@ -126,7 +141,7 @@ impl Connections {
 
 /// Does work, again if it met other transactions. Returns the connection if it is fine.
 async fn work_on<T, W>(
-    pool: &PgPool,
+    mut connection: PoolConnection<Postgres>,
     patience: Duration,
     within: Within,
     work: &W,
@@ -134,10 +149,6 @@ async fn work_on<T, W>(
 where
     W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>,
 {
-    let mut connection = match pool.acquire().await {
-        Ok(connection) => connection,
-        Err(error) => return (Err(Fault::from(error).void()), None),
-    };
     let mut tries = 1;
     loop {
         let outcome = timeout(patience, once(&mut connection, within, work))
