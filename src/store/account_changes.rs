@@ -21,7 +21,12 @@ pub(super) async fn admit(
 ) -> Outcome<()> {
     let query = format!("SELECT suspended_at FROM accounts WHERE id = $1 {holding}");
     let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(account);
-    let found: Option<Option<Timestamp>> = query.fetch_optional(connection).await?;
+    judge(query.fetch_optional(connection).await?)
+}
+
+/// Whether something may be done to what an account has, by the column `suspended_at` of its row, if
+/// there is one.
+pub(super) fn judge(found: Option<Option<Timestamp>>) -> Outcome<()> {
     match found {
         Some(None) => Ok(()),
         Some(Some(since)) => {

@@ -10,6 +10,7 @@ use super::error::Outcome;
 use super::overlap;
 use super::partitions::days_of;
 use super::quotas;
+use super::trigger::trigger;
 use super::{PostgresStore, Within};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
@@ -31,8 +32,16 @@ impl JobStore for PostgresStore {
         quota: Option<u64>,
     ) -> Result<Triggered> {
         let (write, job) = (*write, *job);
-        self.run_with_days(&self.api, "create_job", Within::Transaction, days_of([job.id]), {
-            move |connection| Box::pin(trigger(connection, write, job, quota))
+        let days = days_of([job.id]);
+        if quota.is_none() && write.once.is_none() {
+            return self
+                .run_with_days(&self.api, "create_job", Within::Statement, days, {
+                    move |connection| Box::pin(trigger(connection, write, job))
+                })
+                .await;
+        }
+        self.run_with_days(&self.api, "create_job", Within::Transaction, days, {
+            move |connection| Box::pin(trigger_within(connection, write, job, quota))
         })
         .await
     }
@@ -120,7 +129,7 @@ async fn create(
     Ok(Triggered::Created(ticket))
 }
 
-async fn trigger(
+async fn trigger_within(
     connection: &mut PgConnection,
     write: Write,
     job: NewJob,

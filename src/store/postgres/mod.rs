@@ -22,7 +22,8 @@
 //! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
 //!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
 //!    has waited for a row sees that row as it is then, and everything else as it was when the
-//!    statement began: so nobody decides by another row in the same statement.
+//!    statement began: so nobody decides by another row in the same statement. Who makes a job by
+//!    hand does: whatever it waits for has come first, and what it does not wait for has not.
 //! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
 //!    Committing first tries to do with the locks of writing; if somebody has changed a job since its
 //!    claim told of it, or it was read, it begins anew and locks before it reads.
@@ -105,6 +106,7 @@ mod secrets;
 mod signing;
 mod skips;
 mod tickets;
+mod trigger;
 mod upkeep;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../user_changes.rs"]

@@ -43,6 +43,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("prune", "DELETE FROM attempts WHERE job_id"),
     // The version of a schedule that was found for its account, in the same statement.
     ("jobs", "WITH made AS ( INSERT INTO jobs"),
+    ("trigger", "WITH admitted AS MATERIALIZED ( SELECT suspended_at FROM accounts WHERE id = $3"),
     // The rows of a page, by the ids that were found for the account.
     ("job_list", "SELECT , substr(j.response,"),
     ("schedule_list", "SELECT FROM json_each(?1) AS e"),

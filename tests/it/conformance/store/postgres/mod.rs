@@ -9,6 +9,7 @@ mod locks;
 mod partitions;
 mod sealed;
 mod tls;
+mod triggers;
 mod versions;
 
 use std::sync::Arc;
