@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::due::{BATCH, millis};
 use super::hints::Hints;
 use super::keys::Keys;
-use super::server::{Lent, Server, answer};
+use super::server::{Lent, Server};
 use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
 use crate::queue::{Changes, QueueError, Result};
@@ -41,7 +41,7 @@ pub(super) async fn take(
     let mut pop = redis::cmd("SPOP");
     pop.arg(keys.hints(shard)).arg(limit.min(BATCH));
     let mut link = lent.link();
-    let taken: Vec<Vec<u8>> = answer("take_hints", pop.query_async(&mut link)).await?;
+    let taken: Vec<Vec<u8>> = lent.answer("take_hints", pop.query_async(&mut link)).await?;
     let all = taken.iter().any(|member| member == MARK);
     let ids = taken.into_iter().filter_map(|member| member.try_into().ok());
     Ok(Changes { schedules: ids.map(ScheduleId::from_bytes).collect(), all })
@@ -55,7 +55,7 @@ async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> R
         let mut pipeline = redis::pipe();
         pipeline.cmd("SADD").arg(keys.hints(shard)).arg(batch);
         pipeline.cmd("PEXPIRE").arg(keys.hints(shard)).arg(millis(LIFE));
-        answer("hint", pipeline.query_async::<()>(&mut lent.link())).await?;
+        lent.answer("hint", pipeline.query_async::<()>(&mut lent.link())).await?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use redis::{InfoDict, Value};
 
 use super::keys::Keys;
-use super::server::{Lent, Server, answer};
+use super::server::{Lent, Server};
 use crate::queue::Result;
 
 /// The oldest major version that is known to work.
@@ -17,7 +17,7 @@ pub(super) async fn ping(server: &Server, keys: &Keys) -> Result<()> {
     let lent = server.connect("ping").await?;
     let mut set = redis::cmd("SET");
     set.arg(keys.ping()).arg(1).arg("PX").arg(PING_LIFE_MS);
-    answer("ping", set.query_async(&mut lent.link())).await
+    lent.answer("ping", set.query_async(&mut lent.link())).await
 }
 
 /// Says in the log what is wrong with the server's setup. Asked of one node of a cluster.
@@ -57,7 +57,7 @@ async fn ask(lent: &Lent, field: &str) -> Result<Option<String>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
     let mut ask = redis::cmd("INFO");
     ask.arg(section);
-    let told: Value = answer("check", ask.query_async(&mut lent.link())).await?;
+    let told: Value = lent.answer("check", ask.query_async(&mut lent.link())).await?;
     // A cluster answers for each of its nodes.
     let told = match told {
         Value::Map(nodes) => nodes.into_iter().next().map_or(Value::Nil, |(_, told)| told),

@@ -12,7 +12,7 @@ use redis::Script;
 use super::entry;
 use super::failure::Failure;
 use super::keys::Keys;
-use super::server::{Server, answer};
+use super::server::Server;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
 use crate::queue::{Due, Index, QueueError, Result};
@@ -55,7 +55,7 @@ impl DueIndexes {
         let lent = server.connect("adopt").await?;
         let mut script = self.adopt.key(keys.marker(shard));
         script.arg(epoch.0).arg(millis(MARKER_LIFE));
-        let own = answer("adopt", script.invoke_async::<bool>(&mut lent.link())).await?;
+        let own = lent.answer("adopt", script.invoke_async::<bool>(&mut lent.link())).await?;
         Ok(if own { Index::Own(()) } else { Index::Foreign })
     }
 
@@ -81,13 +81,13 @@ impl DueIndexes {
                 add.arg(score).arg(member);
             }
             pipeline.cmd("PEXPIRE").arg(&building).arg(millis(BUILDING_LIFE)).ignore();
-            let (added,): (u64,) = answer(OPERATION, pipeline.query_async(&mut link)).await?;
+            let (added,): (u64,) = lent.answer(OPERATION, pipeline.query_async(&mut link)).await?;
             built += added;
         }
         let mut script = self.put_up.key(keys.marker(shard));
         script.key(keys.due(shard)).key(building);
         script.arg(epoch.0).arg(millis(MARKER_LIFE)).arg(built);
-        match answer(OPERATION, script.invoke_async::<i64>(&mut link)).await? {
+        match lent.answer(OPERATION, script.invoke_async::<i64>(&mut link)).await? {
             1 => Ok(Index::Own(())),
             0 => Ok(Index::Foreign),
             _ => Err(QueueError::new(OPERATION, Failure::Lossy)),
@@ -101,7 +101,7 @@ impl DueIndexes {
         (shard, epoch): (ShardId, Epoch),
         entries: &[(ScheduleId, Option<Timestamp>)],
     ) -> Result<Index<()>> {
-        let lent = server.connect("set_due").await?;
+        let lent = &server.connect("set_due").await?;
         let batches = entries.chunks(BATCH).map(|batch| {
             let mut script = self.set_due.key(keys.marker(shard));
             script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
@@ -113,7 +113,7 @@ impl DueIndexes {
                 script.arg(score).arg(member);
             }
             let mut link = lent.link();
-            async move { answer("set_due", script.invoke_async::<bool>(&mut link)).await }
+            async move { lent.answer("set_due", script.invoke_async::<bool>(&mut link)).await }
         });
         let own = try_join_all(batches).await?.into_iter().all(|own| own);
         Ok(if own { Index::Own(()) } else { Index::Foreign })
@@ -133,7 +133,7 @@ impl DueIndexes {
         script.arg(now.as_millis() + 1).arg(limit.min(BATCH));
         let mut link = lent.link();
         let found: Option<(Vec<Vec<u8>>, Vec<u8>)> =
-            answer("due", script.invoke_async(&mut link)).await?;
+            lent.answer("due", script.invoke_async(&mut link)).await?;
         let Some((entries, next)) = found else { return Ok(Index::Foreign) };
         let entries = entries.chunks_exact(2);
         let schedules = entries.filter_map(|entry| entry::decode(&entry[1], &entry[0])).collect();

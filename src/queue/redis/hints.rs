@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::Settings;
 use super::check::check;
 use super::keys::Keys;
-use super::server::{Lent, PATIENCE, Server, answer};
+use super::server::{Lent, PATIENCE, Server};
 use crate::queue::Result;
 use crate::runtime::{Clock, Tasks};
 
@@ -55,7 +55,7 @@ impl Hints {
     async fn publish(&self, lent: &Lent, operation: &'static str, to: String) -> Result<()> {
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(to).arg(&self.sender);
-        answer(operation, publish.query_async(&mut lent.link())).await
+        lent.answer(operation, publish.query_async(&mut lent.link())).await
     }
 
     /// Passes on what others send until the first stage of a stop; says in the log how the server

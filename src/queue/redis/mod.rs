@@ -42,7 +42,7 @@ use due::{DueIndexes, millis};
 use hints::Hints;
 use keys::Keys;
 use run_queue::RunQueue;
-use server::{Server, answer};
+use server::Server;
 pub use settings::{InvalidSettings, Settings};
 
 /// The queue of a cluster.
@@ -71,7 +71,7 @@ impl RedisQueue {
         random: Random,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let server = Arc::new(Server::new(&settings)?);
+        let server = Arc::new(Server::new(&settings, clock.clone())?);
         let keys = Keys::new(&settings.prefix);
         let bytes = random.bits().to_be_bytes();
         let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
@@ -93,8 +93,8 @@ impl RedisQueue {
 ///
 /// # Errors
 /// If it does not, with what to do about it.
-pub async fn ask(settings: &Settings) -> Result<()> {
-    ping(&Server::new(settings)?, &Keys::new(&settings.prefix)).await
+pub async fn ask(settings: &Settings, clock: Clock) -> Result<()> {
+    ping(&Server::new(settings, clock)?, &Keys::new(&settings.prefix)).await
 }
 
 #[async_trait]
@@ -171,7 +171,7 @@ impl Queue for RedisQueue {
             script.arg(window.limit).arg(millis(window.span));
         }
         let mut link = lent.link();
-        let told: Vec<i64> = answer("count", script.invoke_async(&mut link)).await?;
+        let told: Vec<i64> = lent.answer("count", script.invoke_async(&mut link)).await?;
         let standing = |(window, told): (&Window, &[i64])| Standing {
             window: *window,
             remaining: window.limit.saturating_sub(u32::try_from(told[0]).unwrap_or(u32::MAX)),
@@ -195,7 +195,7 @@ impl Queue for RedisQueue {
             script.key(self.keys.counter(subject, window.span));
         }
         let mut link = lent.link();
-        answer("give_back", script.invoke_async(&mut link)).await
+        lent.answer("give_back", script.invoke_async(&mut link)).await
     }
 
     async fn ping(&self) -> Result<()> {

@@ -15,7 +15,7 @@ use redis::Script;
 use super::due::millis;
 use super::keys::Keys;
 use super::room::{part, use_up};
-use super::server::{Lent, Server, answer};
+use super::server::{Lent, Server};
 use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -85,7 +85,7 @@ impl RunQueue {
                     script.arg(ticket.start.as_millis()).arg(tickets::encode(ticket));
                 }
                 let mut link = lent.link();
-                async move { answer("push", script.invoke_async::<usize>(&mut link)).await }
+                async move { lent.answer("push", script.invoke_async::<usize>(&mut link)).await }
             })
         });
         Ok(try_join_all(batches).await?.into_iter().sum())
@@ -166,7 +166,7 @@ impl RunQueue {
             let mut link = lent.link();
             async move {
                 let rows: Vec<(usize, usize, usize, String)> =
-                    answer("take", script.invoke_async(&mut link)).await?;
+                    lent.answer("take", script.invoke_async(&mut link)).await?;
                 let seen = |(place, ready, due, next): (usize, _, _, String)| {
                     let next = next.parse().ok().map(Timestamp::from_millis);
                     shards.get(place).map(|shard| Seen { shard: *shard, ready, due, next })
@@ -185,7 +185,7 @@ impl RunQueue {
                 let mut script = self.ripen.key(keys.tickets(seen.shard));
                 script.key(keys.ready(seen.shard)).arg(now.as_millis()).arg(BATCH);
                 let mut link = lent.link();
-                async move { answer("take", script.invoke_async::<usize>(&mut link)).await }
+                async move { lent.answer("take", script.invoke_async::<usize>(&mut link)).await }
             })
         });
         try_join_all(batches).await.map(drop)
@@ -218,12 +218,13 @@ impl RunQueue {
             script.arg(&host.0.to_be_bytes()[..]).arg(*room);
         }
         let mut link = lent.link();
-        let first = answer("take", script.invoke_async(&mut link)).await;
+        let first = lent.answer("take", script.invoke_async(&mut link)).await;
         let (bytes, more): (Vec<u8>, bool) = match first {
             Ok(answer) => answer,
             Err(_) => {
-                let mut link = server.connect("take").await?.link();
-                answer("take", script.invoke_async(&mut link)).await?
+                let lent = server.connect("take").await?;
+                let mut link = lent.link();
+                lent.answer("take", script.invoke_async(&mut link)).await?
             }
         };
         Ok((tickets::decode_all(shard, &bytes), more))

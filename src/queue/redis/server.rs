@@ -1,6 +1,7 @@
 //! Connections to the server, every wait of which is bounded.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_redis::cluster;
@@ -12,21 +13,75 @@ use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisFuture, Redis
 use super::Settings;
 use super::failure::Failure;
 use crate::queue::{QueueError, Result};
+use crate::runtime::Clock;
 
 /// How long getting a connection may take, and then a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Connections of a replica; each carries many requests at once.
 const CONNECTIONS: usize = 8;
+/// For how long a connection that has answered is lent again without being asked, unless a request
+/// fails on it: asking takes as long as most requests do.
+const PROVEN_FOR: Duration = Duration::from_millis(100);
 
 /// One server or a cluster.
-pub(super) enum Server {
+pub(super) struct Server {
+    pool: Pool,
+    clock: Clock,
+    proven: Arc<Mutex<Proven>>,
+}
+
+/// The connection that has answered last.
+#[derive(Default)]
+struct Proven {
+    /// Until when, on the monotonic clock, it is taken to be well.
+    link: Option<(Link, Duration)>,
+    /// How many requests have failed on such a connection.
+    failures: u64,
+}
+
+enum Pool {
     Single(deadpool_redis::Pool),
     Cluster(cluster::Pool),
 }
 
 impl Server {
     /// Connects when it is first asked.
-    pub(super) fn new(settings: &Settings) -> Result<Self> {
+    pub(super) fn new(settings: &Settings, clock: Clock) -> Result<Self> {
+        Ok(Self { pool: Pool::new(settings)?, clock, proven: Arc::default() })
+    }
+
+    /// A connection that has just answered, for `operation`.
+    pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent> {
+        let now = self.clock.monotonic();
+        let (known, failures) = {
+            let proven = lock(&self.proven);
+            (proven.link.clone().filter(|(_, until)| now < *until), proven.failures)
+        };
+        let link = match known {
+            Some((link, _)) => link,
+            None => self.prove(operation, failures).await?,
+        };
+        Ok(Lent { link, failures, proven: self.proven.clone() })
+    }
+
+    /// A connection that answers; it is lent again unless another has failed meanwhile.
+    async fn prove(&self, operation: &'static str, failures: u64) -> Result<Link> {
+        let link = match tokio::time::timeout(PATIENCE, self.pool.link()).await {
+            Ok(Ok(link)) => link,
+            Ok(Err(PoolError::Backend(error))) => return Err(failed(operation, error)),
+            Ok(Err(other)) => return Err(QueueError::new(operation, other)),
+            Err(_) => return Err(QueueError::new(operation, Failure::Silent)),
+        };
+        let mut proven = lock(&self.proven);
+        if proven.failures == failures {
+            proven.link = Some((link.clone(), self.clock.monotonic() + PROVEN_FOR));
+        }
+        Ok(link)
+    }
+}
+
+impl Pool {
+    fn new(settings: &Settings) -> Result<Self> {
         let failed = |error: RedisError| failed("connect", error);
         let no_pool = |error| QueueError::new("connect", error);
         if settings.cluster {
@@ -43,39 +98,21 @@ impl Server {
         Ok(Self::Single(pool.runtime(Runtime::Tokio1).build().map_err(no_pool)?))
     }
 
-    /// A connection that has just answered, for `operation`. It goes back when it is dropped.
-    pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent> {
-        let lent = async {
-            match self {
-                Self::Single(pool) => pool.get().await.map(|connection| Lent {
-                    link: Link::Single(connection.as_ref().clone()),
-                    _place: Place::Single(connection),
-                }),
-                Self::Cluster(pool) => pool.get().await.map(|connection| Lent {
-                    link: Link::Cluster(connection.as_ref().clone()),
-                    _place: Place::Cluster(connection),
-                }),
-            }
-        };
-        match tokio::time::timeout(PATIENCE, lent).await {
-            Ok(Ok(lent)) => Ok(lent),
-            Ok(Err(PoolError::Backend(error))) => Err(failed(operation, error)),
-            Ok(Err(other)) => Err(QueueError::new(operation, other)),
-            Err(_) => Err(QueueError::new(operation, Failure::Silent)),
-        }
+    /// A connection that has just answered. It stays in the pool: many use it at once.
+    async fn link(&self) -> std::result::Result<Link, PoolError> {
+        Ok(match self {
+            Self::Single(pool) => Link::Single(pool.get().await?.as_ref().clone()),
+            Self::Cluster(pool) => Link::Cluster(pool.get().await?.as_ref().clone()),
+        })
     }
 }
 
 /// A connection that is lent.
 pub(super) struct Lent {
     link: Link,
-    _place: Place,
-}
-
-#[expect(dead_code, reason = "held for their drop")]
-enum Place {
-    Single(deadpool_redis::Connection),
-    Cluster(cluster::Connection),
+    /// How many requests had failed when it was lent.
+    failures: u64,
+    proven: Arc<Mutex<Proven>>,
 }
 
 impl Lent {
@@ -83,6 +120,27 @@ impl Lent {
     /// they are first polled, without waiting for each other's answers.
     pub(super) fn link(&self) -> Link {
         self.link.clone()
+    }
+
+    /// The answer to a request of `operation`, waited for as long as is bearable. Whether a request
+    /// without an answer had an effect is unknown; whoever connects next is given a connection that
+    /// has answered since.
+    pub(super) async fn answer<T>(
+        &self,
+        operation: &'static str,
+        request: impl Future<Output = RedisResult<T>>,
+    ) -> Result<T> {
+        let answer = match tokio::time::timeout(PATIENCE, request).await {
+            Ok(answer) => answer.map_err(|error| failed(operation, error)),
+            Err(_) => Err(QueueError::new(operation, Failure::Silent)),
+        };
+        if answer.is_err() {
+            let mut proven = lock(&self.proven);
+            if proven.failures == self.failures {
+                *proven = Proven { link: None, failures: self.failures + 1 };
+            }
+        }
+        answer
     }
 
     /// The keys of how many shards a script may name: those of a cluster are on several servers.
@@ -130,16 +188,8 @@ impl ConnectionLike for Link {
     }
 }
 
-/// The answer to a request of `operation`, waited for as long as is bearable. Whether a request
-/// without an answer had an effect is unknown.
-pub(super) async fn answer<T>(
-    operation: &'static str,
-    request: impl Future<Output = RedisResult<T>>,
-) -> Result<T> {
-    match tokio::time::timeout(PATIENCE, request).await {
-        Ok(answer) => answer.map_err(|error| failed(operation, error)),
-        Err(_) => Err(QueueError::new(operation, Failure::Silent)),
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed(operation: &'static str, error: RedisError) -> QueueError {
