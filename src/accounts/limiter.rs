@@ -1,9 +1,9 @@
 //! How many calls a subject may make.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::local_counters::LocalCounters;
+use super::shared_counters::SharedCounters;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plan;
 use crate::queue::{SharedQueue, Standing, Verdict, Window};
@@ -53,15 +53,15 @@ pub struct RateLimiter {
     limits: RateLimits,
     windows: Windows,
     local: LocalCounters,
-    alone: AtomicBool,
+    shared: SharedCounters,
 }
 
 impl RateLimiter {
     /// Counts in `queue`.
     pub fn new(queue: SharedQueue, limits: RateLimits) -> Self {
         let windows = Windows::of(limits);
-        let (local, alone) = (LocalCounters::default(), AtomicBool::new(false));
-        Self { queue, limits, windows, local, alone }
+        let (local, shared) = (LocalCounters::default(), SharedCounters::default());
+        Self { queue, limits, windows, local, shared }
     }
 
     /// How many calls a key may make whose account is on this plan.
@@ -85,9 +85,13 @@ impl RateLimiter {
 
     /// Takes back a call of a subject that was counted. One that cannot be taken back stays counted.
     pub(super) async fn give_back(&self, subject: &str, now: Timestamp) {
-        if self.queue.give_back(subject, &self.windows.0, now).await.is_err() {
-            self.local.give_back(subject, &self.windows.0, now);
+        if self.shared.may_ask(now) {
+            match self.queue.give_back(subject, &self.windows.0, now).await {
+                Ok(()) => return self.shared.answered(now),
+                Err(error) => self.shared.failed(now, &error),
+            }
         }
+        self.local.give_back(subject, &self.windows.0, now);
     }
 
     /// Whether a call without a valid key could be made from a client address, without counting
@@ -115,21 +119,31 @@ impl RateLimiter {
         if windows.is_empty() {
             return Admission { allowed: true, standing: None };
         }
-        let verdict = match self.queue.count(subject, windows, now).await {
+        let verdict = self.count_shared(subject, windows, now).await;
+        let verdict = verdict.unwrap_or_else(|| self.local.count(subject, windows, now));
+        Admission { allowed: verdict.allowed, standing: nearest(&verdict, shown) }
+    }
+
+    /// Counts over all replicas; `None` while that cannot be done.
+    async fn count_shared(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        if !self.shared.may_ask(now) {
+            return None;
+        }
+        match self.queue.count(subject, windows, now).await {
             Ok(verdict) => {
-                if self.alone.swap(false, Ordering::Relaxed) {
-                    tracing::info!("calls are counted over all replicas again");
-                }
-                verdict
+                self.shared.answered(now);
+                Some(verdict)
             }
             Err(error) => {
-                if !self.alone.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, "calls are counted by this replica alone");
-                }
-                self.local.count(subject, windows, now)
+                self.shared.failed(now, &error);
+                None
             }
-        };
-        Admission { allowed: verdict.allowed, standing: nearest(&verdict, shown) }
+        }
     }
 }
 

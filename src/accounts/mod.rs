@@ -28,6 +28,7 @@ mod local_counters;
 mod once;
 mod operators;
 mod passwords;
+mod shared_counters;
 mod signing;
 mod throttle;
 mod user_operators;

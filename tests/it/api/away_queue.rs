@@ -9,16 +9,18 @@ use punctual::accounts::RateLimits;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{ScheduleId, Timestamp};
+use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
 use serde_json::json;
 use tokio::sync::Notify;
 
 use super::harness::{Service, Setup, id};
 
-/// No operation of it succeeds.
+/// No operation of it succeeds, unless it only is far away: then it counts.
 #[derive(Default)]
 pub struct AwayQueue {
     notify: Arc<Notify>,
+    counters: Option<MemoryQueue>,
     /// How often it was asked to count.
     pub asked: AtomicU32,
     /// Whom it was to count calls of.
@@ -26,6 +28,11 @@ pub struct AwayQueue {
 }
 
 impl AwayQueue {
+    /// One that can be reached, and counts.
+    pub fn far() -> Self {
+        Self { counters: Some(MemoryQueue::default()), ..Self::default() }
+    }
+
     /// S26: what its keys are named by are ids, numbers, digests and addresses of clients, of which
     /// none can be read as anything else, nor tells a secret.
     pub fn assert_names_only_ids(&self, kinds: &[&str]) {
@@ -101,14 +108,20 @@ impl Queue for AwayQueue {
         away("take")
     }
 
-    async fn count(&self, subject: &str, _: &[Window], _: Timestamp) -> Result<Verdict> {
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
         self.counts(subject);
-        away("count")
+        match &self.counters {
+            Some(counters) => counters.count(subject, windows, now).await,
+            None => away("count"),
+        }
     }
 
-    async fn give_back(&self, subject: &str, _: &[Window], _: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
         self.counts(subject);
-        away("give_back")
+        match &self.counters {
+            Some(counters) => counters.give_back(subject, windows, now).await,
+            None => away("give_back"),
+        }
     }
 
     async fn ping(&self) -> Result<()> {

@@ -228,7 +228,7 @@ async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
 #[tokio::test]
 async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
     let service = Service::start().await;
-    let queue = Arc::new(AwayQueue::default());
+    let queue = Arc::new(AwayQueue::far());
     let limiter = RateLimiter::new(queue.clone(), RateLimits { per_minute: 4, per_hour: 100 });
     let (store, clock) = (service.store.clone(), service.clock.clone());
     let authenticator = Authenticator::new(store, limiter, clock, Arc::default());

@@ -1,0 +1,132 @@
+//! Whether the counters that all replicas share are asked.
+//!
+//! A call that waits for them in vain is late; so after one has, the others count by themselves for
+//! a moment, and then one tries again.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use crate::domain::Timestamp;
+use crate::queue::QueueError;
+
+/// How long they are left alone after a call that has failed, from when that began: longer than any
+/// call waits for them.
+const REST: Duration = Duration::from_secs(5);
+/// How long they have to be without a failure until that is said: of those that fail now and then it
+/// is said once.
+const WELL_AFTER: Duration = Duration::from_secs(10);
+/// No rest.
+const NONE: i64 = i64::MIN;
+
+/// What is known of them.
+pub(super) struct SharedCounters {
+    /// Until when they are left alone, in milliseconds.
+    rest_until: AtomicI64,
+    /// When the call began that has failed last, in milliseconds.
+    failed_at: AtomicI64,
+    /// Whether it was said that they fail.
+    is_told: AtomicBool,
+}
+
+impl Default for SharedCounters {
+    fn default() -> Self {
+        let never = || AtomicI64::new(NONE);
+        Self { rest_until: never(), failed_at: never(), is_told: AtomicBool::new(false) }
+    }
+}
+
+impl SharedCounters {
+    /// Whether a call that begins now asks them; after a rest only the first one does.
+    pub(super) fn may_ask(&self, now: Timestamp) -> bool {
+        let until = self.rest_until.load(Ordering::Relaxed);
+        let next = now.plus(REST).as_millis();
+        // No rest is longer than that: if it seems so, the clock was set back.
+        let is_resting = (now.as_millis() + 1..=next).contains(&until);
+        let swap =
+            |to| self.rest_until.compare_exchange(until, to, Ordering::Relaxed, Ordering::Relaxed);
+        until == NONE || !is_resting && swap(next).is_ok()
+    }
+
+    /// They have answered a call that began at this instant.
+    pub(super) fn answered(&self, began: Timestamp) {
+        let failed_at = Timestamp::from_millis(self.failed_at.load(Ordering::Relaxed));
+        // What another call has met since then counts.
+        if began <= failed_at {
+            return;
+        }
+        self.rest_until.store(NONE, Ordering::Relaxed);
+        if began >= failed_at.plus(WELL_AFTER) && self.is_told.swap(false, Ordering::Relaxed) {
+            tracing::info!("calls are counted over all replicas again");
+        }
+    }
+
+    /// They have not answered a call that began at this instant.
+    pub(super) fn failed(&self, began: Timestamp, error: &QueueError) {
+        self.rest_until.fetch_max(began.plus(REST).as_millis(), Ordering::Relaxed);
+        self.failed_at.store(began.as_millis(), Ordering::Relaxed);
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%error, "calls are counted by this replica alone");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(1_900_000_000_000 + seconds * 1_000)
+    }
+
+    fn fail(counters: &SharedCounters, began: i64) {
+        counters.failed(at(began), &QueueError::new("count", "away"));
+    }
+
+    #[test]
+    fn one_call_in_a_while_asks_those_that_fail() {
+        let counters = SharedCounters::default();
+        assert!(counters.may_ask(at(0)) && counters.may_ask(at(0)), "all ask while they answer");
+        fail(&counters, 1);
+        assert!(!counters.may_ask(at(1)), "nobody waits for them again at once");
+        assert!(!counters.may_ask(at(5)), "nor while they have hung");
+        assert!(counters.may_ask(at(6)), "one tries");
+        assert!(!counters.may_ask(at(6)), "and no other");
+        counters.answered(at(6));
+        assert!(counters.may_ask(at(6)) && counters.may_ask(at(6)));
+    }
+
+    #[test]
+    fn what_began_earlier_neither_ends_nor_shortens_a_rest() {
+        let counters = SharedCounters::default();
+        fail(&counters, 3);
+        counters.answered(at(2));
+        assert!(!counters.may_ask(at(7)));
+        assert!(counters.may_ask(at(8)), "one tries");
+        fail(&counters, 3);
+        assert!(!counters.may_ask(at(12)), "the one that tries is waited for");
+        assert!(counters.may_ask(at(13)));
+    }
+
+    #[test]
+    fn no_rest_is_longer_because_the_clock_is_set_back() {
+        let counters = SharedCounters::default();
+        fail(&counters, 3_600);
+        assert!(counters.may_ask(at(0)), "one tries");
+        assert!(!counters.may_ask(at(4)));
+        assert!(counters.may_ask(at(5)));
+    }
+
+    #[test]
+    fn of_those_that_fail_now_and_then_it_is_said_once() {
+        let counters = SharedCounters::default();
+        for second in [0, 5, 12] {
+            fail(&counters, second);
+            counters.answered(at(second + 1));
+            assert!(counters.is_told.load(Ordering::Relaxed), "{second}");
+        }
+        counters.answered(at(21));
+        assert!(counters.is_told.load(Ordering::Relaxed), "nine seconds are too few");
+        counters.answered(at(22));
+        assert!(!counters.is_told.load(Ordering::Relaxed));
+    }
+}
