@@ -85,13 +85,10 @@ impl RateLimiter {
 
     /// Takes back a call of a subject that was counted. One that cannot be taken back stays counted.
     pub(super) async fn give_back(&self, subject: &str, now: Timestamp) {
-        if self.shared.may_ask(now) {
-            match self.queue.give_back(subject, &self.windows.0, now).await {
-                Ok(()) => return self.shared.answered(now),
-                Err(error) => self.shared.failed(now, &error),
-            }
+        let asked = self.queue.give_back(subject, &self.windows.0, now);
+        if self.shared.ask(now, asked).await.is_none() {
+            self.local.give_back(subject, &self.windows.0, now);
         }
-        self.local.give_back(subject, &self.windows.0, now);
     }
 
     /// Whether a call without a valid key could be made from a client address, without counting
@@ -119,31 +116,9 @@ impl RateLimiter {
         if windows.is_empty() {
             return Admission { allowed: true, standing: None };
         }
-        let verdict = self.count_shared(subject, windows, now).await;
+        let verdict = self.shared.ask(now, self.queue.count(subject, windows, now)).await;
         let verdict = verdict.unwrap_or_else(|| self.local.count(subject, windows, now));
         Admission { allowed: verdict.allowed, standing: nearest(&verdict, shown) }
-    }
-
-    /// Counts over all replicas; `None` while that cannot be done.
-    async fn count_shared(
-        &self,
-        subject: &str,
-        windows: &[Window],
-        now: Timestamp,
-    ) -> Option<Verdict> {
-        if !self.shared.may_ask(now) {
-            return None;
-        }
-        match self.queue.count(subject, windows, now).await {
-            Ok(verdict) => {
-                self.shared.answered(now);
-                Some(verdict)
-            }
-            Err(error) => {
-                self.shared.failed(now, &error);
-                None
-            }
-        }
     }
 }
 

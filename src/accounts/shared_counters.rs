@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::domain::Timestamp;
-use crate::queue::QueueError;
+use crate::queue::{QueueError, Result};
 
 /// How long they are left alone after a call that has failed, from when that began: longer than any
 /// call waits for them.
@@ -36,8 +36,29 @@ impl Default for SharedCounters {
 }
 
 impl SharedCounters {
+    /// The answer to a call that begins now, if they are asked and give one.
+    pub(super) async fn ask<T>(
+        &self,
+        now: Timestamp,
+        call: impl Future<Output = Result<T>>,
+    ) -> Option<T> {
+        if !self.may_ask(now) {
+            return None;
+        }
+        match call.await {
+            Ok(answer) => {
+                self.answered(now);
+                Some(answer)
+            }
+            Err(error) => {
+                self.failed(now, &error);
+                None
+            }
+        }
+    }
+
     /// Whether a call that begins now asks them; after a rest only the first one does.
-    pub(super) fn may_ask(&self, now: Timestamp) -> bool {
+    fn may_ask(&self, now: Timestamp) -> bool {
         let until = self.rest_until.load(Ordering::Relaxed);
         let next = now.plus(REST).as_millis();
         // No rest is longer than that: if it seems so, the clock was set back.
@@ -48,7 +69,7 @@ impl SharedCounters {
     }
 
     /// They have answered a call that began at this instant.
-    pub(super) fn answered(&self, began: Timestamp) {
+    fn answered(&self, began: Timestamp) {
         let failed_at = Timestamp::from_millis(self.failed_at.load(Ordering::Relaxed));
         // What another call has met since then counts.
         if began <= failed_at {
@@ -61,7 +82,7 @@ impl SharedCounters {
     }
 
     /// They have not answered a call that began at this instant.
-    pub(super) fn failed(&self, began: Timestamp, error: &QueueError) {
+    fn failed(&self, began: Timestamp, error: &QueueError) {
         self.rest_until.fetch_max(began.plus(REST).as_millis(), Ordering::Relaxed);
         self.failed_at.store(began.as_millis(), Ordering::Relaxed);
         if !self.is_told.swap(true, Ordering::Relaxed) {

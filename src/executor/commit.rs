@@ -99,9 +99,7 @@ impl Commit {
             return;
         }
         Point::AfterCommit.reach();
-        if let Err(error) = self.0.queue.push(&committed.tickets).await {
-            tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
-        }
+        self.0.push(&committed.tickets).await;
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::Shared;
 use super::start::Start;
 use super::starter::Starter;
 use crate::domain::ticket::Ticket;
@@ -56,7 +55,7 @@ impl Handover {
         }
         self.waiting.close();
         while self.waiting.recv_many(&mut tickets, MOST).await > 0 {}
-        queue(self.starter.shared(), &tickets).await;
+        self.starter.shared().push(&tickets).await;
     }
 
     /// Waits for some, and for a place among the batches; loses none if it is dropped.
@@ -98,7 +97,7 @@ impl Handover {
                 claim(start, &within).await;
                 drop(turn);
             };
-            tokio::join!(claimed, queue(starter.shared(), &left));
+            tokio::join!(claimed, starter.shared().push(&left));
             drop((coming, place));
         });
     }
@@ -116,14 +115,5 @@ async fn claim(start: Option<Start>, tickets: &[Ticket]) {
     let Some(start) = start.filter(|_| !tickets.is_empty()) else { return };
     if let Err(error) = start.claim_and_begin(tickets).await {
         tracing::warn!(%error, jobs = tickets.len(), "jobs not claimed, leaving them to the sweep");
-    }
-}
-
-async fn queue(shared: &Shared, tickets: &[Ticket]) {
-    if tickets.is_empty() {
-        return;
-    }
-    if let Err(error) = shared.queue.push(tickets).await {
-        tracing::warn!(%error, jobs = tickets.len(), "jobs not queued, leaving them to the sweep");
     }
 }

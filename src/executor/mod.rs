@@ -40,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::SharedCluster;
 use crate::domain::plan::Plans;
 use crate::domain::retry::RetryPolicy;
+use crate::domain::ticket::Ticket;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
@@ -96,6 +97,17 @@ struct Shared {
     slots: Arc<Slots>,
     shares: Shares,
     running: Arc<Running>,
+}
+
+impl Shared {
+    /// Queues tickets. If that fails, the sweep finds their jobs.
+    async fn push(&self, tickets: &[Ticket]) {
+        if !tickets.is_empty()
+            && let Err(error) = self.queue.push(tickets).await
+        {
+            tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
+        }
+    }
 }
 
 /// What an executor works with.

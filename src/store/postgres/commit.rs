@@ -1,8 +1,8 @@
 //! Committing the ends of attempts.
 //!
 //! A batch takes the jobs it is about as their claims have told them, or reads them, decides, and
-//! writes: a statement a table, but for responses,
-//! of which one statement takes no more than some megabytes.
+//! writes: a statement a table, but for responses, of which one statement takes no more than some
+//! megabytes.
 
 use std::sync::{Arc, LazyLock};
 
@@ -70,9 +70,9 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
     rounds
 }
 
-/// Those of the jobs that are still as they were told or read. They are named without bounds, and what else
-/// must hold is a CASE: by either the planner would take the newest jobs for none at all, and
-/// compare each with each.
+/// Those of the jobs that are still as they were told or read. They are named without bounds, and
+/// what else must hold is a CASE: by either the planner would take the newest jobs for none at all,
+/// and compare each with each.
 const COMMIT: &str = "
     UPDATE jobs AS j SET
         status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,

@@ -18,7 +18,8 @@ use crate::store::{Completion, StoreErrorKind};
 pub(super) enum Manner {
     /// It waits for the states, and takes the jobs to be as their claims have told, or as it reads
     /// them without a lock, which would cost as much as writing them: what is decided holds only if
-    /// that is how they still are when they are written. Otherwise it fails, with [`Remedy::Lock`](super::error::Remedy::Lock).
+    /// that is how they still are when they are written. Otherwise it fails, with
+    /// [`Remedy::Lock`](super::error::Remedy::Lock).
     Trusting,
     /// It waits for the states and the jobs.
     Locking,
