@@ -79,6 +79,11 @@ pub trait IdempotencyStore: Send + Sync {
     async fn prune_answers(&self, before: Timestamp, limit: u32) -> Result<u64>;
 }
 
+/// Reads a key ($1) of an account ($2).
+pub(in crate::store) const READ: &str = "
+    SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
+    WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)";
+
 /// A key as it is stored.
 pub(in crate::store) struct StoredKey {
     pub(in crate::store) request: Vec<u8>,

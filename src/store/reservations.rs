@@ -7,7 +7,7 @@ use super::idempotency::{HELD, PRUNE};
 use crate::domain::audit::Action;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::idempotency::{StoredKey, TAKEN_OVER, objects_text};
+use crate::store::idempotency::{READ, StoredKey, TAKEN_OVER, objects_text};
 use crate::store::vault::Vault;
 use crate::store::{Reservation, Reserved, StoreErrorKind, Write};
 
@@ -61,33 +61,63 @@ pub(super) async fn reserve(
     if made.rows_affected() > 0 {
         return Ok(Reserved::Yours);
     }
-    let held = sqlx::query_as(HELD).bind(once.key).bind(account);
-    let stored: Option<StoredKey> = held.fetch_optional(&mut *connection).await?;
-    // Who holds it takes effect or keeps its answer just now; or it is removed, and is free at the
-    // next try; or the account is gone.
-    let Some(mut stored) = stored else { return Ok(Reserved::Running) };
-    vault.open_answer(account, once.key, &mut stored);
-    match stored.judge(now, &new) {
+    // Whoever only asks takes no lock: askers would keep each other from the answer.
+    let mut said = judge(connection, READ, &vault, account, now, &new).await?;
+    if matches!(said, None | Some(Reserved::Unanswered(_))) {
+        said = judge(connection, HELD, &vault, account, now, &new).await?;
+    }
+    match said {
         Some(said @ Reserved::Unanswered(_)) => {
             take_over(connection, account, once).await?;
-            return Ok(said);
+            Ok(said)
         }
-        Some(said) => return Ok(said),
-        None => {}
+        Some(said) => Ok(said),
+        None => {
+            take(connection, account, now, &new).await?;
+            Ok(Reserved::Yours)
+        }
     }
+}
+
+/// What there is of a key that is known; nothing if its time is over, so that it can be taken.
+async fn judge(
+    connection: &mut Connection,
+    read: &'static str,
+    vault: &Vault,
+    account: AccountId,
+    now: Timestamp,
+    new: &Reservation,
+) -> Outcome<Option<Reserved>> {
+    let key = new.once.key;
+    let read = sqlx::query_as(read).bind(key).bind(account);
+    let stored: Option<StoredKey> = read.fetch_optional(connection).await?;
+    // Somebody takes it just now; or it is removed, and is free at the next try; or the account is
+    // gone.
+    let Some(mut stored) = stored else { return Ok(Some(Reserved::Running)) };
+    vault.open_answer(account, key, &mut stored);
+    Ok(stored.judge(now, new))
+}
+
+/// Lets a call have a key whose time is over.
+async fn take(
+    connection: &mut Connection,
+    account: AccountId,
+    now: Timestamp,
+    new: &Reservation,
+) -> Outcome<()> {
     sqlx::query(
         "UPDATE idempotency_keys SET request = $3, holder = $4, reserved_at = $5,
              action = NULL, objects = NULL, answer = NULL
          WHERE id = $1 AND account_id = $2",
     )
-    .bind(once.key)
+    .bind(new.once.key)
     .bind(account)
     .bind(new.request.to_vec())
-    .bind(holder(once))
+    .bind(holder(new.once))
     .bind(now)
     .execute(connection)
     .await?;
-    Ok(Reserved::Yours)
+    Ok(())
 }
 
 /// Lets a call answer what another one has done.

@@ -45,9 +45,9 @@ impl IdempotencyStore for SqliteStore {
     }
 }
 
-pub(super) const HELD: &str = "
-    SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-    WHERE id = ?1 AND account_id = ?2 AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)";
+/// Nobody else writes meanwhile.
+pub(super) use crate::store::idempotency::READ as HELD;
+
 pub(super) const PRUNE: &str = "
     DELETE FROM idempotency_keys WHERE id IN
         (SELECT id FROM idempotency_keys WHERE reserved_at < ?1

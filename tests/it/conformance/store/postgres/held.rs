@@ -81,21 +81,25 @@ async fn others_are_renewed_and_the_held_one_is_not_lost() {
 async fn a_call_that_takes_effect_just_now_is_running() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let asks = |holder| {
-        let once = Once { key: OnceKey([5; 16]), holder };
-        Reservation { once, request: [1; 32] }
-    };
-    let reserve = async |holder| {
-        let asked = asks(holder);
-        let reserved = w.store.reserve(w.account, minute(1), &asked);
+    let once = |holder| Once { key: OnceKey([5; 16]), holder };
+    let reserve = async |minutes, holder| {
+        let asked = Reservation { once: once(holder), request: [1; 32] };
+        let reserved = w.store.reserve(w.account, minute(minutes), &asked);
         timeout(AT_ONCE, reserved).await.expect("at once").expect("reserve")
     };
-    assert_eq!(reserve(1).await, Reserved::Yours);
+    assert_eq!(reserve(1, 1).await, Reserved::Yours);
     let mut other = database.beside().await;
-    let hold = hold(&mut other, "idempotency_keys").await;
-    assert_eq!(reserve(2).await, Reserved::Running);
-    hold.rollback().await.expect("roll back");
-    assert_eq!(reserve(2).await, Reserved::Running);
+    let held = hold(&mut other, "idempotency_keys").await;
+    assert_eq!(reserve(1, 2).await, Reserved::Running);
+    assert_eq!(reserve(1, 1).await, Reserved::Yours, "whoever asks again is told the same");
+    assert_eq!(reserve(2, 2).await, Reserved::Running, "its time is over, but it is not free");
+    held.rollback().await.expect("roll back");
+    assert_eq!(reserve(1, 2).await, Reserved::Running);
+    assert_eq!(reserve(2, 2).await, Reserved::Yours);
+    w.store.keep_answer(w.account, once(2), "done").await.expect("keep");
+    let held = hold(&mut other, "idempotency_keys").await;
+    assert_eq!(reserve(2, 3).await, Reserved::Answered("done".to_owned()));
+    held.rollback().await.expect("roll back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
