@@ -107,11 +107,20 @@ impl Connections {
             match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
                 Ok((place, connection)) => {
                     let (outcome, connection) = work_on(connection, patience, within, &work).await;
-                    let _ = sender.send(outcome);
-                    if let Some(connection) = connection {
-                        put_back(connection).await;
+                    let back = async {
+                        if let Some(connection) = connection {
+                            put_back(connection).await;
+                        }
+                        drop(place);
+                    };
+                    if outcome.is_err() {
+                        // The server tells of an error before it lets go of what was locked.
+                        back.await;
+                        let _ = sender.send(outcome);
+                    } else {
+                        let _ = sender.send(outcome);
+                        back.await;
                     }
-                    drop(place);
                 }
                 Err(error) => {
                     let _ = sender.send(Err(Fault::from(error).void()));
