@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::failure::{self, Stopped};
 use super::trace::{self, Phase};
@@ -23,32 +24,40 @@ pub struct Limit {
     pub clock: Clock,
 }
 
-/// A connector with a limit.
-#[derive(Clone)]
+/// A connector with a limit. The library clones it several times for each request, so that has to
+/// cost little.
 pub struct Limited<S> {
-    connector: S,
+    connector: Arc<S>,
     clock: Clock,
+}
+
+impl<S> Clone for Limited<S> {
+    fn clone(&self) -> Self {
+        Self { connector: self.connector.clone(), clock: self.clock.clone() }
+    }
 }
 
 impl<S> Layer<S> for Limit {
     type Service = Limited<S>;
 
     fn layer(&self, connector: S) -> Limited<S> {
-        Limited { connector, clock: self.clock.clone() }
+        Limited { connector: Arc::new(connector), clock: self.clock.clone() }
     }
 }
 
 impl<S, Target> Service<Target> for Limited<S>
 where
-    S: Service<Target, Error = BoxError>,
+    S: Service<Target, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send + 'static,
+    Target: Send + 'static,
 {
     type Response = S::Response;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.connector.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // The connector of the call is waited for there.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, target: Target) -> Self::Future {
@@ -60,7 +69,7 @@ where
             trace.deadline.saturating_sub(started)
         });
         let limit = left.map_or(LONGEST_CONNECT, |left| LONGEST_CONNECT.min(left * 3 / 4));
-        let connecting = self.connector.call(target);
+        let connecting = S::clone(&self.connector).oneshot(target);
         Box::pin(async move {
             let connected = tokio::select! {
                 biased;
