@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use super::known::Read;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
 use crate::domain::ticket::Ticket;
@@ -29,8 +30,12 @@ pub(super) struct Batch<'a> {
     pub(super) fence: Fence,
     pub(super) now: Timestamp,
     pub(super) taken: Taken<'a>,
-    /// What the index shall say.
+    /// The schedules as they were read.
+    pub(super) read: &'a [Read],
+    /// What the index shall say, beside the next ticks of what has been advanced.
     pub(super) index: Vec<(ScheduleId, Option<Timestamp>)>,
+    /// What has been advanced, and to where.
+    pub(super) advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     /// What the run queue shall have.
     pub(super) tickets: Vec<Ticket>,
 }
@@ -38,12 +43,8 @@ pub(super) struct Batch<'a> {
 impl Batch<'_> {
     /// Fires what an executor beside this leader has room for, and starts it; then the rest, which
     /// starts by its tickets. `false` if a newer leader has the shard.
-    pub(super) async fn fire(
-        &mut self,
-        firings: Vec<Firing>,
-        candidates: &[Candidate],
-    ) -> Result<bool, RunError> {
-        let Some(rest) = self.start(firings, candidates).await? else { return Ok(false) };
+    pub(super) async fn fire(&mut self, firings: Vec<Firing>) -> Result<bool, RunError> {
+        let Some(rest) = self.start(firings).await? else { return Ok(false) };
         if rest.is_empty() {
             return Ok(true);
         }
@@ -58,15 +59,11 @@ impl Batch<'_> {
 
     /// Fires and starts as much as an executor beside this leader has room for. What is left, or
     /// `None` if a newer leader has the shard.
-    async fn start(
-        &mut self,
-        firings: Vec<Firing>,
-        candidates: &[Candidate],
-    ) -> Result<Option<Vec<Firing>>, RunError> {
+    async fn start(&mut self, firings: Vec<Firing>) -> Result<Option<Vec<Firing>>, RunError> {
         let context = self.context;
         let starter = context.starter.as_ref().filter(|_| !Defect::EarlyTicket.is_there());
         let Some(starter) = starter else { return Ok(Some(firings)) };
-        let (mut wanted, mut rest) = self.with_tickets(firings, candidates);
+        let (mut wanted, mut rest) = self.with_tickets(firings);
         let until = context.clock.monotonic() + patience(context.clock.now(), &wanted);
         // What there is room for starts at once, before room is waited for.
         let mut patience = Duration::ZERO;
@@ -99,13 +96,9 @@ impl Batch<'_> {
 
     /// The firings that make one job, which nothing keeps from starting, with what would be its
     /// ticket; and all others.
-    fn with_tickets(
-        &self,
-        firings: Vec<Firing>,
-        candidates: &[Candidate],
-    ) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
-        let candidates: HashMap<_, _> =
-            candidates.iter().map(|candidate| (candidate.schedule, candidate)).collect();
+    fn with_tickets(&self, firings: Vec<Firing>) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
+        let candidates = self.read.iter().map(|read| (read.candidate.schedule, &read.candidate));
+        let candidates: HashMap<_, _> = candidates.collect();
         let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
         for firing in firings {
             let Candidate { account, host, .. } = *candidates[&firing.schedule];
@@ -160,12 +153,21 @@ impl Batch<'_> {
                 if !Defect::EarlyTicket.is_there() {
                     self.tickets.append(&mut tickets);
                 }
-                self.index.extend(advanced);
-                let again = self.context.clock.after(self.now, REST);
-                self.index.extend(busy.into_iter().map(|schedule| (schedule, Some(again))));
+                self.advanced.extend(advanced);
+                self.rest(&busy);
                 Ok(true)
             }
         }
+    }
+
+    /// Lets schedules rest that were passed over. Those that were not read for this batch stay due:
+    /// they are read at once.
+    fn rest(&mut self, busy: &[ScheduleId]) {
+        let known = self.read.iter().filter(|read| read.is_known);
+        let known: HashSet<_> = known.map(|read| read.candidate.schedule).collect();
+        let again = self.context.clock.after(self.now, REST);
+        let read = busy.iter().filter(|schedule| !known.contains(schedule));
+        self.index.extend(read.map(|schedule| (*schedule, Some(again))));
     }
 }
 
@@ -184,12 +186,9 @@ pub(super) struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    pub(super) fn of(
-        quotas: &'a Quotas,
-        allowed: &'a Allowed,
-        candidates: &'a [Candidate],
-    ) -> Self {
-        let limited = candidates.iter().filter(|candidate| allowed.limits(candidate.account));
+    pub(super) fn of(quotas: &'a Quotas, allowed: &'a Allowed, read: &'a [Read]) -> Self {
+        let candidates = read.iter().map(|read| &read.candidate);
+        let limited = candidates.filter(|candidate| allowed.limits(candidate.account));
         let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();
         Self { quotas, allowed, candidates }
     }

@@ -2,6 +2,7 @@
 
 use quick_cache::sync::Cache;
 
+use super::known::Read;
 use crate::domain::cron::Cadence;
 use crate::domain::firing::{Plan, SkippedTicks, pass_over, plan};
 use crate::domain::job::Trigger;
@@ -94,12 +95,12 @@ fn job(candidate: &Candidate, tick: Timestamp, trigger: Trigger) -> TickJob {
 /// after all.
 pub(super) fn decide<'a>(
     cadences: &Cadences,
-    candidates: &'a [Candidate],
+    read: &'a [Read],
     now: Timestamp,
 ) -> (Vec<Decision<'a>>, Vec<(ScheduleId, Option<Timestamp>)>) {
-    let mut decisions = Vec::with_capacity(candidates.len());
+    let mut decisions = Vec::with_capacity(read.len());
     let mut index = Vec::new();
-    for candidate in candidates {
+    for Read { candidate, .. } in read {
         if candidate.tick > now {
             index.push((candidate.schedule, Some(candidate.tick)));
         } else if let Some(cadence) = cadences.of(candidate) {

@@ -7,9 +7,11 @@ use std::time::Duration;
 use super::Context;
 use super::batch::{Batch, Taken};
 use super::decide::{Cadences, Decision, decide};
+use super::known::{Known, Read};
 use super::quotas::{Allowed, Due, Quotas};
 use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
+use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
@@ -20,48 +22,73 @@ use crate::store::{Fence, Firing};
 pub(super) struct Rules {
     cadences: Cadences,
     quotas: Quotas,
+    known: Known,
 }
 
 impl Rules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        Self { cadences: Cadences::new(), quotas: Quotas::new(plans) }
+        Self { cadences: Cadences::new(), quotas: Quotas::new(plans), known: Known::new() }
     }
 }
 
-/// Fires the due ones of these schedules and brings index and run queue up to date. `false` if
-/// a newer leader has the shard.
+/// Fires those of these schedules that are due as the index says, and brings index and run queue up
+/// to date. `false` if a newer leader has the shard.
 pub(super) async fn fire_batch(
     context: &Context,
     rules: &Rules,
     fence: Fence,
     now: Timestamp,
-    ids: &[ScheduleId],
+    due: &[(ScheduleId, Timestamp)],
 ) -> Result<bool, RunError> {
-    let candidates = context.store.candidates(fence.shard, ids, late_before(now)).await?;
-    let (decisions, mut index) = decide(&rules.cadences, &candidates, now);
+    let read = read(context, &rules.known, fence.shard, now, due).await?;
+    let (decisions, mut index) = decide(&rules.cadences, &read, now);
     let Limited { firings, waiting, allowed } =
         within_quotas(context, &rules.quotas, decisions, now).await;
     index.extend(waiting);
-    let known: HashSet<_> = candidates.iter().map(|candidate| candidate.schedule).collect();
-    index.extend(ids.iter().filter(|id| !known.contains(*id)).map(|id| (*id, None)));
-    let taken = Taken::of(&rules.quotas, &allowed, &candidates);
-    let mut batch = Batch { context, fence, now, taken, index, tickets: Vec::new() };
+    let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
+    let gone = due.iter().filter(|(schedule, _)| !found.contains(schedule));
+    index.extend(gone.map(|(schedule, _)| (*schedule, None)));
+    let taken = Taken::of(&rules.quotas, &allowed, &read);
+    let (tickets, advanced) = (Vec::new(), Vec::new());
+    let mut batch = Batch { context, fence, now, taken, read: &read, index, advanced, tickets };
     if !firings.is_empty() {
         if Defect::EarlyTicket.is_there() {
             push_early(context, fence, &firings, now).await?;
         }
         Point::BeforeFire.reach();
-        if !batch.fire(firings, &candidates).await? {
+        if !batch.fire(firings).await? {
             return Ok(false);
         }
     }
-    let Batch { index, tickets, .. } = batch;
+    let Batch { mut index, advanced, tickets, .. } = batch;
+    index.extend(&advanced);
     // The tickets first: what is due starts before the index is moved on.
     let pushed = context.queue.push(&tickets).await;
     Point::AfterPush.reach();
     context.queue.set_due(fence.shard, fence.epoch, &index).await?;
+    rules.known.keep(fence.shard, read, &advanced);
     pushed?;
     Ok(true)
+}
+
+/// The schedules as they are known, or as the store says.
+async fn read(
+    context: &Context,
+    known: &Known,
+    shard: ShardId,
+    now: Timestamp,
+    due: &[(ScheduleId, Timestamp)],
+) -> Result<Vec<Read>, RunError> {
+    let at = context.clock.monotonic();
+    let mut read = known.take(shard, due, now, at);
+    let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
+    let ids = due.iter().map(|(schedule, _)| *schedule).filter(|id| !ids.contains(id));
+    let ids: Vec<ScheduleId> = ids.collect();
+    if !ids.is_empty() {
+        let candidates = context.store.candidates(shard, &ids, late_before(now)).await?;
+        read.extend(candidates.into_iter().map(|candidate| Read::new(candidate, at)));
+    }
+    Ok(read)
 }
 
 /// Queues jobs that are not there yet: [`Defect::EarlyTicket`]. It waits until somebody has taken

@@ -214,8 +214,7 @@ impl Led {
         if due.schedules.is_empty() {
             return Ok(if self.comparison.is_urgent() { Some(now) } else { due.next });
         }
-        let ids: Vec<_> = due.schedules.iter().map(|(schedule, _)| *schedule).collect();
-        if !fire_batch(context, parts.rules, fence, now, &ids).await? {
+        if !fire_batch(context, parts.rules, fence, now, &due.schedules).await? {
             self.step_down(fence);
         }
         // Whatever else is due by now, the advanced schedules included, is seen at once.

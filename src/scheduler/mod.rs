@@ -2,7 +2,7 @@
 //! lost.
 //!
 //! Place in the flow: the due index (a hint) says which schedules are due; the store gives their
-//! definitions; `domain::firing` decides; the store is written in fenced statements, each of a batch;
+//! definitions, unless they are known from when they fired last; `domain::firing` decides; the store is written in fenced statements, each of a batch;
 //! then the index is moved on and tickets are pushed. What an executor of the same replica has room
 //! for is claimed for it by that statement, and starts without a ticket.
 //!
@@ -31,6 +31,7 @@ mod decide;
 mod erase;
 mod fire;
 mod index;
+mod known;
 mod leader;
 mod led;
 mod pace;

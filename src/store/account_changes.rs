@@ -3,7 +3,7 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::account_lock::{fence_suspension, lock};
+use super::account_lock::{fence_change, lock};
 use super::error::{Fault, Outcome};
 use super::{Connection, Read, audit};
 use crate::domain::audit::Action;
@@ -82,6 +82,7 @@ pub(super) async fn set_plan(
         .await?;
     if put.rows_affected() > 0 {
         forget_month(connection, write).await?;
+        fence_change(connection).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     Ok(true)
@@ -132,7 +133,7 @@ pub(super) async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
-        fence_suspension(connection).await?;
+        fence_change(connection).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

@@ -40,7 +40,7 @@ pub struct Candidate {
     pub plan: Option<String>,
     /// Ticks up to then do not fire: the account is or was suspended.
     pub suspended_until: Option<Timestamp>,
-    /// How often any account had been suspended or resumed.
+    /// How often any account had been suspended or resumed, or its plan changed.
     pub suspensions: i64,
     /// Its current version.
     pub version: VersionId,
@@ -74,8 +74,8 @@ pub struct Firing {
     pub version: VersionId,
     /// The next tick that was read; another one in the store makes the firing stale.
     pub tick: Timestamp,
-    /// How often an account had been suspended or resumed when it was read; where that has happened
-    /// again, the schedule is passed over, to be read anew.
+    /// How often an account had been suspended or resumed, or its plan changed, when it was read;
+    /// where that has happened again, the schedule is passed over, to be read anew.
     pub suspensions: i64,
     /// The overlap policy that was read. The stored one decides; a store may fire at less cost where
     /// the one that was read is `allow`, and take another one in the store for stale.
@@ -112,8 +112,8 @@ pub enum Fired {
         /// The schedules that are no longer as they were read.
         stale: Vec<ScheduleId>,
         /// The schedules that are still due and were passed over: somebody else holds their rows
-        /// just now, these cannot be read, or an account has been suspended or resumed since they
-        /// were. To be read and fired after a rest.
+        /// just now, these cannot be read, or an account has been suspended or resumed or its plan
+        /// changed since they were. To be read and fired after a rest.
         busy: Vec<ScheduleId>,
     },
     /// There is a newer leader; nothing was changed.

@@ -3,7 +3,7 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::account_lock::{PASSING, fence_suspension};
+use super::account_lock::{PASSING, fence_change};
 use super::erase::{JOBS, is_alone, remove_schedules};
 use super::error::Outcome;
 use super::prune::{OLD_JOBS_OF, remove_jobs};
@@ -22,7 +22,7 @@ pub(super) async fn delete_account(connection: &mut Connection, write: Write) ->
     let query = sqlx::query_scalar(DELETE).bind(account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
     let Some(name) = name else { return Ok(false) };
-    fence_suspension(connection).await?;
+    fence_change(connection).await?;
     sqlx::query(NOTE)
         .bind(account)
         .bind(name)

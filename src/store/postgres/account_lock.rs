@@ -27,7 +27,7 @@ pub(super) const BESIDE: &str = "FOR KEY SHARE";
 pub(super) const IN_TURN: &str = "FOR NO KEY UPDATE";
 
 /// Leaders are not waited for while the account is held: see [`PostgresStore::fence_shards`].
-pub(super) fn fence_suspension(_: &mut PgConnection) -> impl Future<Output = Outcome<()>> {
+pub(super) fn fence_change(_: &mut PgConnection) -> impl Future<Output = Outcome<()>> {
     ready(Ok(()))
 }
 

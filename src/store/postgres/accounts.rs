@@ -87,11 +87,15 @@ impl AccountStore for PostgresStore {
 
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
         let (write, plan) = (*write, plan.to_owned());
-        self.api
-            .run("set_plan", Within::Transaction, move |connection| {
-                Box::pin(account_changes::set_plan(connection, write, plan.clone()))
-            })
-            .await
+        let set = self.api.run("set_plan", Within::Transaction, move |connection| {
+            Box::pin(account_changes::set_plan(connection, write, plan.clone()))
+        });
+        let is_there = set.await?;
+        if is_there {
+            // Also if nothing has changed: the call before may have ended in between.
+            self.fence_shards("set_plan").await?;
+        }
+        Ok(is_there)
     }
 
     async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {

@@ -14,7 +14,7 @@ pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<
 pub(super) const BESIDE: &str = "";
 
 /// What leaders have read before does not fire.
-pub(super) async fn fence_suspension(connection: &mut Connection) -> Outcome<()> {
+pub(super) async fn fence_change(connection: &mut Connection) -> Outcome<()> {
     let query = sqlx::query("UPDATE shards SET suspensions = suspensions + 1");
     query.execute(connection).await?;
     Ok(())

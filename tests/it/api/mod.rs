@@ -13,6 +13,7 @@ mod hostile;
 mod idempotency;
 mod jobs;
 mod keys;
+mod known;
 mod lifecycle;
 mod lists;
 mod plans;

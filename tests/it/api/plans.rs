@@ -213,12 +213,12 @@ fn context(service: &Service) -> Context {
 }
 
 /// A leader of all shards of a service.
-fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
+pub fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
     Leader::new(context(service), Arc::new(Plans::new(plans)), Random::seeded(5))
 }
 
 /// Fires all that is due.
-async fn fire(service: &Service, leader: &mut Leader) {
+pub async fn fire(service: &Service, leader: &mut Leader) {
     while leader.run_once(service.clock.now()).await.expect("fired") == Pause::None {}
 }
 
@@ -231,7 +231,7 @@ async fn skips(service: &Service, schedule: &str) -> Vec<(String, u64)> {
     skips.iter().map(skip).collect()
 }
 
-async fn jobs(service: &Service) -> u64 {
+pub async fn jobs(service: &Service) -> u64 {
     service.get("/v1/jobs").await.ok()["total"].as_u64().expect("a number")
 }
 

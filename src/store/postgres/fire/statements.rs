@@ -9,8 +9,8 @@ use crate::store::postgres::claims::to_send;
 /// with a policy other than `allow`, the first that is not there yet starts if none is active, the
 /// next is held if there is room, the others are skips.
 ///
-/// Nothing is due that was read before an account was suspended or resumed: the fence's row counts
-/// that, and is locked here as the epoch's is.
+/// Nothing is due that was read before an account was suspended or resumed, or its plan changed: the
+/// fence's row counts that, and is locked here as the epoch's is.
 ///
 /// The state's rows are locked one by one, after the fence's, in the order of the batch, which is
 /// that of their ids. When they are written they are joined by the shard of another row and not by

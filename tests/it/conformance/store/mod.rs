@@ -87,7 +87,7 @@ macro_rules! every_case {
                 an_account_has_ten_keys_at_most,
                 ticks_of_a_suspended_account_do_not_fire,
                 nothing_of_a_suspended_or_deleted_account_is_changed,
-                what_was_read_before_a_suspension_does_not_fire,
+                what_was_read_before_an_account_changed_does_not_fire,
                 jobs_are_reserved_up_to_the_quota,
                 another_plan_counts_the_month_anew,
                 of_many_reservations_at_once_none_is_too_much,

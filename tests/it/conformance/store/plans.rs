@@ -117,28 +117,29 @@ pub async fn ticks_of_a_suspended_account_do_not_fire(w: &World) {
     }
 }
 
-pub async fn what_was_read_before_a_suspension_does_not_fire(w: &World) {
-    let mut firings = Vec::new();
+pub async fn what_was_read_before_an_account_changed_does_not_fire(w: &World) {
+    let mut ids = Vec::new();
     for policy in [OverlapPolicy::Allow, OverlapPolicy::Skip] {
-        let id = w.schedule_with(|new| new.overlap_policy = policy).await;
-        firings.push(w.firing(id).await);
+        ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);
     }
-    let ids: Vec<_> = firings.iter().map(|firing| firing.schedule).collect();
+    let read = async || [w.firing(ids[0]).await, w.firing(ids[1]).await];
     let fire = async |firings: &[Firing]| {
         let fired = w.store.fire(w.fence, soon(minute(1)), firings).await.expect("fire");
         let Fired::Done { tickets, advanced, stale, busy, .. } = fired else { panic!("fenced") };
         assert_eq!((advanced.len(), stale.len()), (tickets.len(), 0));
         (tickets.len(), busy)
     };
-    for suspended in [true, false] {
-        w.store.set_suspended(&w.write_for(w.foreign, minute(1)), suspended).await.expect("set");
+    for change in 0..3 {
+        let (firings, write) = (read().await, w.write_for(w.foreign, minute(1)));
+        match change {
+            0 => w.store.set_suspended(&write, true).await.expect("set"),
+            1 => w.store.set_suspended(&write, false).await.expect("set"),
+            _ => w.store.set_plan(&write, "small").await.expect("set"),
+        };
+        assert_eq!(fire(&firings).await, (0, ids.clone()), "{change}: of whichever account");
     }
-    assert_eq!(fire(&firings).await, (0, ids.clone()), "of whichever account");
     assert!(w.listed(&every_job()).await.is_empty());
-    let mut again = Vec::new();
-    for id in ids {
-        again.push(w.firing(id).await);
-    }
+    let again = read().await;
     assert_eq!(fire(&again).await, (2, vec![]), "as they are read now");
 }
 
