@@ -26,15 +26,10 @@ pub struct Limit {
 
 /// A connector with a limit. The library clones it several times for each request, so that has to
 /// cost little.
+#[derive(Clone)]
 pub struct Limited<S> {
     connector: Arc<S>,
     clock: Clock,
-}
-
-impl<S> Clone for Limited<S> {
-    fn clone(&self) -> Self {
-        Self { connector: self.connector.clone(), clock: self.clock.clone() }
-    }
 }
 
 impl<S> Layer<S> for Limit {

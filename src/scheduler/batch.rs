@@ -70,6 +70,7 @@ impl Batch<'_> {
         while !wanted.is_empty() {
             let started = match starter.fire(self.fence, wanted, patience).await {
                 Ok(Started { fired, started, outcome, left, took }) => {
+                    let before = self.advanced.len();
                     let kept = self.keep(&fired, outcome, &started, took);
                     if !matches!(kept, Ok(true)) {
                         rest.extend(left.into_iter().map(|(firing, _)| firing));
@@ -77,16 +78,19 @@ impl Batch<'_> {
                         return kept.map(|_| None);
                     }
                     wanted = left;
-                    fired.len()
+                    Some(self.advanced.len() - before)
                 }
                 Err(left) => {
                     wanted = left;
-                    0
+                    None
                 }
             };
             let has_waited = !patience.is_zero();
             patience = until.saturating_sub(context.clock.monotonic());
-            if patience.is_zero() || has_waited && started < WORTH_REPEATING {
+            // If all were passed over, those that are left were read no later.
+            let is_vain = started == Some(0);
+            let is_little = has_waited && started.is_none_or(|started| started < WORTH_REPEATING);
+            if patience.is_zero() || is_vain || is_little {
                 break;
             }
         }
@@ -163,6 +167,9 @@ impl Batch<'_> {
     /// Lets schedules rest that were passed over. Those that were not read for this batch stay due:
     /// they are read at once.
     fn rest(&mut self, busy: &[ScheduleId]) {
+        if busy.is_empty() {
+            return;
+        }
         let known = self.read.iter().filter(|read| read.is_known);
         let known: HashSet<_> = known.map(|read| read.candidate.schedule).collect();
         let again = self.context.clock.after(self.now, REST);

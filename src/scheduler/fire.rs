@@ -22,12 +22,11 @@ use crate::store::{Fence, Firing};
 pub(super) struct Rules {
     cadences: Cadences,
     quotas: Quotas,
-    known: Known,
 }
 
 impl Rules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        Self { cadences: Cadences::new(), quotas: Quotas::new(plans), known: Known::new() }
+        Self { cadences: Cadences::new(), quotas: Quotas::new(plans) }
     }
 }
 
@@ -36,11 +35,12 @@ impl Rules {
 pub(super) async fn fire_batch(
     context: &Context,
     rules: &Rules,
+    known: &mut Known,
     fence: Fence,
     now: Timestamp,
     due: &[(ScheduleId, Timestamp)],
 ) -> Result<bool, RunError> {
-    let read = read(context, &rules.known, fence.shard, now, due).await?;
+    let mut read = read(context, known, fence.shard, now, due).await?;
     let (decisions, mut index) = decide(&rules.cadences, &read, now);
     let Limited { firings, waiting, allowed } =
         within_quotas(context, &rules.quotas, decisions, now).await;
@@ -66,29 +66,39 @@ pub(super) async fn fire_batch(
     let pushed = context.queue.push(&tickets).await;
     Point::AfterPush.reach();
     context.queue.set_due(fence.shard, fence.epoch, &index).await?;
-    rules.known.keep(fence.shard, read, &advanced);
+    // What is reserved for an account is reserved by its plan as it is.
+    read.retain(|read| !rules.quotas.limits(&read.candidate));
+    known.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
     Ok(true)
 }
 
-/// The schedules as they are known, or as the store says.
+/// The schedules as they are known, or as the store says: all by the same plans of their accounts.
 async fn read(
     context: &Context,
-    known: &Known,
+    known: &mut Known,
     shard: ShardId,
     now: Timestamp,
     due: &[(ScheduleId, Timestamp)],
 ) -> Result<Vec<Read>, RunError> {
     let at = context.clock.monotonic();
-    let mut read = known.take(shard, due, now, at);
-    let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
-    let ids = due.iter().map(|(schedule, _)| *schedule).filter(|id| !ids.contains(id));
-    let ids: Vec<ScheduleId> = ids.collect();
-    if !ids.is_empty() {
+    let from_store = async |ids: Vec<ScheduleId>| -> Result<Vec<Read>, RunError> {
         let candidates = context.store.candidates(shard, &ids, late_before(now)).await?;
-        read.extend(candidates.into_iter().map(|candidate| Read::new(candidate, at)));
+        Ok(candidates.into_iter().map(|candidate| Read::new(candidate, at)).collect())
+    };
+    let all = || due.iter().map(|(schedule, _)| *schedule);
+    let mut read = known.take(due, now, at);
+    let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
+    let unknown: Vec<ScheduleId> = all().filter(|id| !ids.contains(id)).collect();
+    if unknown.is_empty() {
+        return Ok(read);
     }
-    Ok(read)
+    read.extend(from_store(unknown).await?);
+    let suspensions = |read: &Read| read.candidate.suspensions;
+    if read.first().map(suspensions) == read.last().map(suspensions) {
+        return Ok(read);
+    }
+    from_store(all().collect()).await
 }
 
 /// Queues jobs that are not there yet: [`Defect::EarlyTicket`]. It waits until somebody has taken

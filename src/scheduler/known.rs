@@ -1,4 +1,5 @@
-//! Schedules as they are once they have fired, so that they need not be read before they fire again.
+//! The schedules of a led shard as they are once they have fired, so that they need not be read
+//! before they fire again.
 //!
 //! What somebody else changes in between is found when they are fired, by the conditions of that
 //! write: the version (expression, timezone, endpoint), the next tick, the number of changes to what
@@ -7,27 +8,25 @@
 //! always read.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quick_cache::sync::Cache;
-
 use crate::domain::firing::late_before;
-use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::Candidate;
 
-/// How many schedules are kept: those that fire most often, some 300 bytes each.
-const CACHED: usize = 100_000;
-/// How long a schedule is not read again. Who changes what an account may do tells each shard, and
-/// fails if that fails; should nobody try again, it is known all the same after this time.
+/// How many schedules of a shard are kept, some 300 bytes each.
+const MOST: usize = 2_000;
+/// How long a schedule is not read again; those that fire less often are not kept. Whoever changes
+/// what an account may do tells each shard; should that fail, and nobody try again, it is known all
+/// the same after this time.
 const TRUSTED: Duration = Duration::from_mins(10);
 
 /// Schedules that have fired.
+#[derive(Default)]
 pub(super) struct Known {
-    schedules: Cache<ScheduleId, Read>,
-    /// The newest number that was read in each shard: what was read with an older one is stale.
-    suspensions: Mutex<HashMap<ShardId, i64>>,
+    schedules: HashMap<ScheduleId, Read>,
+    /// The number of changes with which all of them were read.
+    suspensions: i64,
 }
 
 /// A schedule as it was read.
@@ -55,58 +54,49 @@ impl Read {
 }
 
 impl Known {
-    pub(super) fn new() -> Self {
-        Self { schedules: Cache::new(CACHED), suspensions: Mutex::default() }
-    }
-
     /// Takes out those of the due schedules that can be fired as they are known.
     pub(super) fn take(
-        &self,
-        shard: ShardId,
+        &mut self,
         due: &[(ScheduleId, Timestamp)],
         now: Timestamp,
         monotonic: Duration,
     ) -> Vec<Read> {
-        let newest = self.suspensions().get(&shard).copied();
         let late_before = late_before(now);
         let known = due.iter().filter_map(|(schedule, tick)| {
-            let (_, read) = self.schedules.remove(schedule)?;
+            let read = self.schedules.remove(schedule)?;
             let is_as_due = read.candidate.tick == *tick && *tick >= late_before;
-            let is_new = Some(read.candidate.suspensions) == newest;
-            let is_trusted = monotonic.saturating_sub(read.at) < TRUSTED;
-            (is_as_due && is_new && is_trusted).then_some(read)
+            (is_as_due && monotonic.saturating_sub(read.at) < TRUSTED).then_some(read)
         });
         known.collect()
     }
 
-    /// Keeps those of the schedules that have been advanced, as they are now.
+    /// Keeps those of the schedules, all read with the same number of changes, that have been
+    /// advanced, as they are now.
     pub(super) fn keep(
-        &self,
-        shard: ShardId,
+        &mut self,
         read: Vec<Read>,
         advanced: &[(ScheduleId, Option<Timestamp>)],
+        now: Timestamp,
+        monotonic: Duration,
     ) {
-        let newest = read.iter().map(|read| read.candidate.suspensions).max();
-        let newest = {
-            let mut suspensions = self.suspensions();
-            let newest = newest.max(suspensions.get(&shard).copied());
-            newest.map(|newest| suspensions.insert(shard, newest));
-            newest
-        };
+        let Some(suspensions) = read.first().map(|read| read.candidate.suspensions) else { return };
+        if suspensions != self.suspensions {
+            *self = Self { schedules: HashMap::new(), suspensions };
+        }
+        if self.schedules.len() + read.len() > MOST {
+            // Those that have been deleted or disabled are never taken.
+            self.schedules.retain(|_, read| read.candidate.tick >= now);
+        }
         let next = advanced.iter().filter_map(|(schedule, next)| Some((*schedule, (*next)?)));
         let next: HashMap<ScheduleId, Timestamp> = next.collect();
         for read in read {
             let schedule = read.candidate.schedule;
-            if Some(read.candidate.suspensions) == newest
-                && let Some(next) = next.get(&schedule)
-            {
+            let Some(next) = next.get(&schedule) else { continue };
+            let age = monotonic.saturating_sub(read.at) + next.since(now);
+            if age < TRUSTED && self.schedules.len() < MOST {
                 self.schedules.insert(schedule, read.fired(*next));
             }
         }
-    }
-
-    fn suspensions(&self) -> MutexGuard<'_, HashMap<ShardId, i64>> {
-        self.suspensions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,8 +107,8 @@ mod tests {
     use crate::domain::ticket::HostKey;
     use crate::domain::{AccountId, VersionId};
 
-    const SHARD: ShardId = ShardId(3);
     const TICK: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+    const MINUTE: Duration = Duration::from_mins(1);
     const AT: Duration = Duration::from_secs(5);
 
     fn read(schedule: u8, suspensions: i64) -> Read {
@@ -130,7 +120,7 @@ mod tests {
             suspended_until: None,
             suspensions,
             version: VersionId::from_bytes([1; 16]),
-            tick: TICK.minus(Duration::from_mins(1)),
+            tick: TICK.minus(MINUTE),
             cron_expression: "* * * * *".to_owned(),
             timezone: "UTC".to_owned(),
             overlap_policy: OverlapPolicy::Allow,
@@ -139,56 +129,94 @@ mod tests {
         Read::new(candidate, AT)
     }
 
-    /// Keeps schedules whose next tick is [`TICK`] by now.
-    fn keep(known: &Known, shard: ShardId, read: Vec<Read>) {
-        let advanced: Vec<_> =
-            read.iter().map(|read| (read.candidate.schedule, Some(TICK))).collect();
-        known.keep(shard, read, &advanced);
+    /// Schedules that were read [`AT`] and whose next tick is [`TICK`], a minute later.
+    fn known(read: Vec<Read>) -> Known {
+        let mut known = Known::default();
+        keep(&mut known, read, TICK);
+        known
+    }
+
+    fn keep(known: &mut Known, read: Vec<Read>, next: Timestamp) {
+        let ids = read.iter().map(|read| read.candidate.schedule);
+        let advanced: Vec<_> = ids.map(|id| (id, Some(next))).collect();
+        known.keep(read, &advanced, TICK.minus(MINUTE), AT);
     }
 
     /// Which of the schedules are known when they are due at `tick`, at `now`, so long after they
     /// were read.
-    fn taken(known: &Known, ids: &[u8], tick: Timestamp, now: Timestamp, age: Duration) -> Vec<u8> {
+    fn taken(
+        known: &mut Known,
+        ids: &[u8],
+        tick: Timestamp,
+        now: Timestamp,
+        age: Duration,
+    ) -> Vec<u8> {
         let due: Vec<_> = ids.iter().map(|id| (ScheduleId::from_bytes([*id; 16]), tick)).collect();
-        let taken = known.take(SHARD, &due, now, AT + age);
+        let taken = known.take(&due, now, AT + age);
         taken.iter().map(|read| read.candidate.schedule.to_bytes()[0]).collect()
     }
 
     #[test]
     fn what_has_fired_is_known_once() {
-        let known = Known::new();
-        keep(&known, SHARD, vec![read(1, 0), read(2, 0)]);
-        let take = |ids: &[u8]| taken(&known, ids, TICK, TICK, Duration::ZERO);
+        let mut known = known(vec![read(1, 0), read(2, 0)]);
+        let mut take = |ids: &[u8]| taken(&mut known, ids, TICK, TICK, MINUTE);
         assert_eq!(take(&[1, 3]), [1]);
         assert_eq!(take(&[1, 2]), [2], "until it is kept again");
-        known.keep(SHARD, vec![read(1, 0), read(2, 0)], &[(read(2, 0).candidate.schedule, None)]);
-        assert_eq!(take(&[1, 2]), [0; 0], "not what has not been fired, or has no next tick");
+        let (two, none) = (vec![read(1, 0), read(2, 0)], [(read(2, 0).candidate.schedule, None)]);
+        known.keep(two, &none, TICK, AT);
+        assert!(known.schedules.is_empty(), "not what was not fired, or has no next tick");
     }
 
     #[test]
     fn another_tick_a_late_one_or_one_read_long_ago_is_not_known() {
-        let second = Duration::from_secs(1);
-        let late = TICK.plus(Duration::from_hours(1));
         for (tick, now, age, is_known) in [
-            (TICK, TICK, TRUSTED - second, true),
+            (TICK, TICK, TRUSTED - MINUTE, true),
             (TICK, TICK, TRUSTED, false),
-            (TICK.minus(second), TICK, Duration::ZERO, false),
-            (TICK, late, Duration::ZERO, false),
+            (TICK.minus(MINUTE), TICK, MINUTE, false),
+            (TICK, TICK.plus(Duration::from_hours(1)), MINUTE, false),
         ] {
-            let known = Known::new();
-            keep(&known, SHARD, vec![read(1, 0)]);
-            assert_eq!(!taken(&known, &[1], tick, now, age).is_empty(), is_known, "{tick} {now}");
+            let mut known = known(vec![read(1, 0)]);
+            let taken = taken(&mut known, &[1], tick, now, age);
+            assert_eq!(!taken.is_empty(), is_known, "{tick} {now}");
+        }
+    }
+
+    #[test]
+    fn what_fires_seldom_is_not_kept() {
+        for (next, count) in [(TICK.plus(TRUSTED - MINUTE * 2), 1), (TICK.plus(TRUSTED), 0)] {
+            let mut known = Known::default();
+            keep(&mut known, vec![read(1, 0)], next);
+            assert_eq!(known.schedules.len(), count, "{next}");
         }
     }
 
     #[test]
     fn what_was_read_before_an_account_changed_is_not_known() {
-        let known = Known::new();
-        keep(&known, SHARD, vec![read(1, 4), read(2, 4), read(3, 5)]);
-        keep(&known, SHARD, vec![read(4, 4)]);
-        assert_eq!(taken(&known, &[1, 2, 3, 4], TICK, TICK, Duration::ZERO), [3]);
-        keep(&known, ShardId(4), vec![read(5, 4)]);
-        let of_another = taken(&known, &[5], TICK, TICK, Duration::ZERO);
-        assert_eq!(of_another, [0; 0], "each shard has its own");
+        let mut known = known(vec![read(1, 4), read(2, 4)]);
+        keep(&mut known, vec![read(3, 5)], TICK);
+        assert_eq!(taken(&mut known, &[1, 2, 3], TICK, TICK, MINUTE), [3]);
+        // As in a store that was restored.
+        keep(&mut known, vec![read(4, 1)], TICK);
+        assert_eq!(taken(&mut known, &[3, 4], TICK, TICK, MINUTE), [4]);
+    }
+
+    #[test]
+    fn there_are_never_more_than_the_most_and_dead_ones_make_room() {
+        let many = |from: usize, count: usize| -> Vec<Read> {
+            let one = |n: usize| {
+                let schedule = ScheduleId::from_bytes((n as u128).to_be_bytes());
+                let Read { candidate, at, .. } = read(1, 0);
+                Read::new(Candidate { schedule, ..candidate }, at)
+            };
+            (from..from + count).map(one).collect()
+        };
+        let mut known = known(many(0, MOST));
+        keep(&mut known, many(MOST, 1), TICK);
+        assert_eq!(known.schedules.len(), MOST);
+        let later = many(MOST, 3);
+        let next: Vec<_> =
+            later.iter().map(|r| (r.candidate.schedule, Some(TICK.plus(MINUTE)))).collect();
+        known.keep(later, &next, TICK.plus(Duration::from_millis(1)), AT + MINUTE);
+        assert_eq!(known.schedules.len(), 3, "the others were due, and nobody took them");
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::Context;
 use super::fire::{Rules, fire_batch};
 use super::index::{BATCH, Comparison, apply_hints, rebuild};
+use super::known::Known;
 use crate::cluster::{Term, Terms};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -32,6 +33,8 @@ pub(super) struct Led {
     pub(super) shard: ShardId,
     pub(super) term: Term,
     hold: Hold,
+    /// What has fired since it was taken.
+    known: Known,
     comparison: Comparison,
     /// When it is to be served again, if no hint comes first.
     pub(super) next: Timestamp,
@@ -79,7 +82,15 @@ impl Led {
     /// A shard of a new term.
     pub(super) fn new(shard: ShardId, term: Term, now: Timestamp) -> Self {
         let comparison = Comparison::urgent(now);
-        Self { shard, term, hold: Hold::Coming, comparison, next: now, failures: 0 }
+        Self {
+            shard,
+            term,
+            hold: Hold::Coming,
+            known: Known::default(),
+            comparison,
+            next: now,
+            failures: 0,
+        }
     }
 
     /// Whether this replica leads it by now.
@@ -158,6 +169,7 @@ impl Led {
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);
+        self.known = Known::default();
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
         // What the leader before has kept serves until it has been compared with the store, page
         // after page: ticks do not wait until a large index is built. Also if the answer was lost.
@@ -214,7 +226,7 @@ impl Led {
         if due.schedules.is_empty() {
             return Ok(if self.comparison.is_urgent() { Some(now) } else { due.next });
         }
-        if !fire_batch(context, parts.rules, fence, now, &due.schedules).await? {
+        if !fire_batch(context, parts.rules, &mut self.known, fence, now, &due.schedules).await? {
             self.step_down(fence);
         }
         // Whatever else is due by now, the advanced schedules included, is seen at once.

@@ -2,9 +2,10 @@
 //! lost.
 //!
 //! Place in the flow: the due index (a hint) says which schedules are due; the store gives their
-//! definitions, unless they are known from when they fired last; `domain::firing` decides; the store is written in fenced statements, each of a batch;
-//! then the index is moved on and tickets are pushed. What an executor of the same replica has room
-//! for is claimed for it by that statement, and starts without a ticket.
+//! definitions, unless they are known from when they fired last; `domain::firing` decides; the store
+//! is written in fenced statements, each of a batch; then the index is moved on and tickets are
+//! pushed. What an executor of the same replica has room for is claimed for it by that statement, and
+//! starts without a ticket.
 //!
 //! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. Dying
 //! between any two steps loses nothing: an index that was not moved on names a schedule whose tick

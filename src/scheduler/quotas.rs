@@ -94,6 +94,12 @@ impl Quotas {
         Self { plans, state: Mutex::default() }
     }
 
+    /// Whether the plan of a schedule's account limits its jobs, or is not configured.
+    pub(super) fn limits(&self, candidate: &Candidate) -> bool {
+        let plan = candidate.plan.as_ref().map(|name| self.plans.named(name));
+        plan.is_some_and(|plan| plan.is_none_or(|plan| plan.jobs_per_month.is_some()))
+    }
+
     /// Adds the due jobs of a schedule.
     pub(super) fn add(&self, due: &mut Due, candidate: &Candidate, jobs: usize) {
         let Some(name) = &candidate.plan else { return };

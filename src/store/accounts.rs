@@ -164,8 +164,9 @@ pub trait AccountStore: Send + Sync {
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64>;
 
     /// Puts an account on a plan; `false` if there is no such account. The jobs of the month are
-    /// counted anew then, by `QuotaStore::begin_months`. What leaders have read before does not fire.
-    /// Again: no effect.
+    /// counted anew then, by `QuotaStore::begin_months`. Once this has answered nothing fires that a
+    /// leader has read before; if it fails, or the process dies meanwhile, calling it again sees to
+    /// that. Again: no other effect.
     async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
     /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once this has

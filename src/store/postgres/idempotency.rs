@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{PostgresStore, Within, reservations};
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
+use crate::store::idempotency::read_key;
 use crate::store::{IdempotencyStore, Reservation, Reserved, Result};
 
 #[async_trait]
@@ -50,10 +51,7 @@ impl IdempotencyStore for PostgresStore {
 }
 
 /// One that others hold is not waited for.
-pub(super) const HELD: &str = "
-    SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-    WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT FROM accounts WHERE id = $2)
-    FOR UPDATE SKIP LOCKED";
+pub(super) const HELD: &str = concat!(read_key!(), " FOR UPDATE SKIP LOCKED");
 pub(super) const PRUNE: &str = "
     DELETE FROM idempotency_keys WHERE id IN
         (SELECT id FROM idempotency_keys WHERE reserved_at < $1

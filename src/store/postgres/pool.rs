@@ -113,8 +113,9 @@ impl Connections {
                         }
                         drop(place);
                     };
-                    if outcome.is_err() {
-                        // The server tells of an error before it lets go of what was locked.
+                    if outcome.is_err() && within == Within::Statement {
+                        // The server tells of an error before it lets go of what was locked. Other
+                        // work has been rolled back by now.
                         back.await;
                         let _ = sender.send(outcome);
                     } else {

@@ -1,18 +1,30 @@
 //! What leaders know of schedules that have fired.
 
+use punctual::domain::audit::Author;
+use punctual::domain::plan::Plan;
+use punctual::scheduler::Leader;
 use serde_json::json;
 
-use super::harness::{Service, id};
-use super::plans::{fire, jobs, leader};
+use super::harness::{Service, Setup, id};
+use super::plans::{fire, free, jobs, leader, set_plan, skips};
 
-/// A schedule that has fired once.
-async fn fired_once(service: &Service, leader: &mut punctual::scheduler::Leader) -> String {
-    let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
-    fire(service, leader).await;
+/// Lets a tick pass.
+async fn tick(service: &Service, leader: &mut Leader) {
     service.advance(300);
     fire(service, leader).await;
+}
+
+/// A schedule that has fired once.
+async fn fired_once(service: &Service, leader: &mut Leader) -> String {
+    let schedule = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
+    fire(service, leader).await;
+    tick(service, leader).await;
     assert_eq!(jobs(service).await, 1);
     schedule
+}
+
+async fn run(service: &Service, statement: &'static str) {
+    sqlx::query(statement).execute(&mut service.beside().await).await.expect("done");
 }
 
 #[tokio::test]
@@ -21,48 +33,77 @@ async fn a_schedule_that_has_fired_is_read_again_after_some_minutes() {
     let mut leader = leader(&service, Vec::new());
     fired_once(&service, &mut leader).await;
     // What nobody else does: it is not found when the schedule is fired.
-    let yearly = "UPDATE schedule_versions SET cron_expression = '0 0 1 1 *'";
-    sqlx::query(yearly).execute(&mut service.beside().await).await.expect("done");
+    run(&service, "UPDATE schedule_versions SET cron_expression = '0 0 1 1 *'").await;
     for made in [2, 3, 3] {
-        service.advance(300);
-        fire(&service, &mut leader).await;
+        tick(&service, &mut leader).await;
         assert_eq!(jobs(&service).await, made);
     }
 }
 
 #[tokio::test]
-async fn what_is_changed_after_a_tick_counts_at_the_next() {
+async fn what_a_user_changes_after_a_tick_counts_at_the_next() {
     let service = Service::start().await;
     let mut leader = leader(&service, Vec::new());
     let path = format!("/v1/schedules/{}", fired_once(&service, &mut leader).await);
+    let versions = async || {
+        let count = sqlx::query_scalar("SELECT count(DISTINCT version_id) FROM jobs");
+        let count: i64 = count.fetch_one(&mut service.beside().await).await.expect("read");
+        count
+    };
     // The tick stays the same.
     service.patch(&path, &json!({ "timeoutSeconds": 7 })).await.ok();
-    service.advance(300);
-    fire(&service, &mut leader).await;
-    let versions = sqlx::query_scalar("SELECT count(DISTINCT version_id) FROM jobs");
-    let versions: i64 = versions.fetch_one(&mut service.beside().await).await.expect("read");
-    assert_eq!((jobs(&service).await, versions), (2, 2));
-
-    service.patch(&path, &json!({ "cronExpression": "*/10 * * * *" })).await.ok();
-    for made in [2, 3] {
-        service.advance(300);
-        fire(&service, &mut leader).await;
-        assert_eq!(jobs(&service).await, made);
-    }
-
+    tick(&service, &mut leader).await;
+    assert_eq!((jobs(&service).await, versions().await), (2, 2));
     // The policy is no part of the version: from now on the newest of those before is active.
     service.patch(&path, &json!({ "overlapPolicy": "skip" })).await.ok();
-    service.advance(600);
-    fire(&service, &mut leader).await;
-    assert_eq!(jobs(&service).await, 3);
-
-    let toggle = format!("{path}/toggle");
+    tick(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 2);
     service.patch(&path, &json!({ "overlapPolicy": "allow" })).await.ok();
-    service.advance(600);
-    fire(&service, &mut leader).await;
-    assert_eq!(jobs(&service).await, 4);
-    service.patch(&toggle, &json!({ "enabled": false })).await.ok();
-    service.advance(600);
-    fire(&service, &mut leader).await;
-    assert_eq!(jobs(&service).await, 4);
+    tick(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 3);
+    service.patch(&path, &json!({ "cronExpression": "*/10 * * * *" })).await.ok();
+    for made in [3, 4] {
+        tick(&service, &mut leader).await;
+        assert_eq!(jobs(&service).await, made);
+    }
+    service.patch(&path, &json!({ "cronExpression": "*/5 * * * *" })).await.ok();
+    tick(&service, &mut leader).await;
+    service.patch(&format!("{path}/toggle"), &json!({ "enabled": false })).await.ok();
+    tick(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 5);
+}
+
+#[tokio::test]
+async fn a_suspension_after_a_tick_counts_at_the_next() {
+    let service = Service::start().await;
+    let mut leader = leader(&service, Vec::new());
+    let schedule = fired_once(&service, &mut leader).await;
+    for (suspended, made) in [(true, 1), (false, 2)] {
+        let set = service.accounts.set_suspended(Author::SERVICE, &service.account, suspended);
+        set.await.expect("set");
+        tick(&service, &mut leader).await;
+        assert_eq!(jobs(&service).await, made);
+        assert_eq!(skips(&service, &schedule).await, [("suspended".into(), 1)]);
+    }
+}
+
+#[tokio::test]
+async fn a_plan_counts_for_schedules_that_are_known_and_for_others() {
+    let plan = Plan { jobs_per_month: Some(3), ..free() };
+    let setup = Setup { plans: vec![plan.clone()], plan: "unlimited", ..Setup::default() };
+    let service = Service::with(setup).await;
+    let mut leader = leader(&service, vec![plan]);
+    let known = fired_once(&service, &mut leader).await;
+    set_plan(&service, "free").await;
+    let other = id(&service.create(json!({ "cronExpression": "*/5 * * * *" })).await);
+    for (made, skipped) in [(3, vec![]), (3, vec![("quota".to_owned(), 1)])] {
+        tick(&service, &mut leader).await;
+        assert_eq!(jobs(&service).await, made);
+        for schedule in [&known, &other] {
+            assert_eq!(skips(&service, schedule).await, skipped);
+        }
+    }
+    set_plan(&service, "unlimited").await;
+    tick(&service, &mut leader).await;
+    assert_eq!(jobs(&service).await, 5);
 }

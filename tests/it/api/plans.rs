@@ -20,7 +20,7 @@ use crate::harness::wait::{live_for, until};
 
 use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
 
-fn free() -> Plan {
+pub fn free() -> Plan {
     Plan {
         schedules: Some(2),
         shortest_interval: Some(Duration::from_secs(300)),
@@ -39,7 +39,7 @@ async fn limited(plan: Plan) -> Service {
     Service::with(Setup { plans: vec![plan], plan: "free", limits, ..Setup::default() }).await
 }
 
-async fn set_plan(service: &Service, plan: &str) {
+pub async fn set_plan(service: &Service, plan: &str) {
     let set = service.accounts.set_plan(Author::SERVICE, &service.account, plan);
     set.await.expect("set");
 }
@@ -222,7 +222,7 @@ pub async fn fire(service: &Service, leader: &mut Leader) {
     while leader.run_once(service.clock.now()).await.expect("fired") == Pause::None {}
 }
 
-async fn skips(service: &Service, schedule: &str) -> Vec<(String, u64)> {
+pub async fn skips(service: &Service, schedule: &str) -> Vec<(String, u64)> {
     let answer = service.get(&format!("/v1/schedules/{schedule}/skips")).await;
     let skips = answer.ok()["skips"].as_array().expect("skips").clone();
     let skip = |skip: &Value| {
