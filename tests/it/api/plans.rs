@@ -20,7 +20,7 @@ use crate::harness::wait::{live_for, until};
 
 use super::harness::{Answer, SHARDS, Service, Setup, at, id, schedule_with};
 
-pub fn free() -> Plan {
+fn free() -> Plan {
     Plan {
         schedules: Some(2),
         shortest_interval: Some(Duration::from_secs(300)),
