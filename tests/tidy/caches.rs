@@ -39,6 +39,8 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("scheduler/quotas", "State", "JobId", "jobs that may have been made: of which month"),
     ("scheduler/sweep", "Sweeper", "(JobId,u8)", "since when an attempt is overdue"),
     ("schedules/field_errors", "FieldErrors", "String", "what is wrong with the fields of one call"),
+    ("store/postgres/definitions", "Definitions", "VersionId", "what versions say, their secrets sealed: for who has fired the schedule"),
+    ("store/postgres/definitions", "Known", "VersionId", "the same, of one batch"),
     ("store/seal", "Sealer", "String", "keys of the installation, by id"),
     ("store/sqlite/fire", "Known", "ScheduleId", "the schedules of one batch, each with its account"),
 ];

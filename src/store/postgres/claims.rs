@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::commit;
+use super::definitions::Known;
 use super::ending::Manner;
 use super::error::{Outcome, Remedy};
 use super::values::{bounds, number};
@@ -37,25 +38,6 @@ impl FromRow<'_, PgRow> for ExpiredClaim {
     }
 }
 
-impl FromRow<'_, PgRow> for Claimed {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            job: row.try_get("id")?,
-            account: row.try_get("account_id")?,
-            schedule: row.try_get("schedule_id")?,
-            shard: row.try_get("shard")?,
-            version: row.try_get("version_id")?,
-            trigger: row.try_get("trigger")?,
-            attempt: number::<i16, _>(row, "attempt_number")?,
-            max_attempts: number::<i16, _>(row, "max_attempts")?,
-            started_at: row.try_get("attempt_started_at")?,
-            first_started_at: row.try_get("started_at")?,
-            definition: Definition::from_row(row)?,
-            signing_secrets: Vec::new(),
-        })
-    }
-}
-
 /// A job that was claimed, and what can be read of it.
 pub(super) struct Taken {
     pub(super) job: JobId,
@@ -68,21 +50,44 @@ pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
 impl FromRow<'_, PgRow> for Taken {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Self::read(row, &Known::default())
+    }
+}
+
+impl Taken {
+    /// As a row says, but for what is known of its version, which is not in it then.
+    pub(super) fn read(row: &PgRow, known: &Known) -> sqlx::Result<Self> {
         Ok(Self {
             job: row.try_get("id")?,
             attempt: number::<i16, _>(row, "attempt_number")?,
-            claimed: claimed(row).map_err(|error| error.to_string()),
+            claimed: claimed(row, known).map_err(|error| error.to_string()),
         })
     }
 }
 
-fn claimed(row: &PgRow) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
+fn claimed(row: &PgRow, known: &Known) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
     let secrets: Option<String> = row.try_get("signing_secrets")?;
     let read = |json: String| {
         let rows = serde_json::from_str(&json).ok().and_then(SecretRow::read);
         rows.ok_or_else(|| unfit("signing_secrets", "not what is stored of a secret"))
     };
-    Ok((Claimed::from_row(row)?, secrets.map(read).transpose()?))
+    let version = row.try_get("version_id")?;
+    let definition = known.of(version).cloned();
+    let claimed = Claimed {
+        job: row.try_get("id")?,
+        account: row.try_get("account_id")?,
+        schedule: row.try_get("schedule_id")?,
+        shard: row.try_get("shard")?,
+        version,
+        trigger: row.try_get("trigger")?,
+        attempt: number::<i16, _>(row, "attempt_number")?,
+        max_attempts: number::<i16, _>(row, "max_attempts")?,
+        started_at: row.try_get("attempt_started_at")?,
+        first_started_at: row.try_get("started_at")?,
+        definition: definition.map_or_else(|| Definition::from_row(row), Ok)?,
+        signing_secrets: Vec::new(),
+    };
+    Ok((claimed, secrets.map(read).transpose()?))
 }
 
 /// What an executor needs of a claimed job's version `v`, and of the secrets that sign at `$now`.

@@ -132,7 +132,8 @@ impl FiringStore for PostgresStore {
     }
 
     async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
-        let order = Order { fence, now, claim: None, firings: firings.into() };
+        let known = Arc::default();
+        let order = Order { fence, now, claim: None, firings: firings.into(), known };
         Ok(self.fire_order("fire", order).await?.0)
     }
 
@@ -142,7 +143,9 @@ impl FiringStore for PostgresStore {
         claim: &Claim,
         firings: &[Firing],
     ) -> Result<(Fired, Claims)> {
-        let order = Order { fence, now: claim.now, claim: Some(*claim), firings: firings.into() };
+        let known = Arc::new(self.definitions.known(firings.iter().map(|firing| firing.version)));
+        let (now, claim, firings) = (claim.now, Some(*claim), firings.into());
+        let order = Order { fence, now, claim, firings, known };
         self.fire_order("fire_and_claim", order).await
     }
 }
@@ -153,12 +156,13 @@ impl PostgresStore {
         check(order.now, firings)?;
         let days = days_of(firings.iter().flat_map(|firing| &firing.jobs).map(|job| job.id));
         let within = if statements(firings) > 1 { Within::Transaction } else { Within::Statement };
-        let damage = self.damage.clone();
+        let (damage, known) = (self.damage.clone(), order.known.clone());
         let fired =
             self.run_with_days(&self.scheduler, operation, within, days, move |connection| {
                 Box::pin(fire(connection, order.clone(), damage.clone()))
             });
         let (fired, claims, secrets) = fired.await?;
+        self.definitions.keep(&claims.taken, &known);
         Ok((fired, self.vault.open_claims(claims, secrets)))
     }
 }

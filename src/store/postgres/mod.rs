@@ -70,6 +70,7 @@ mod claims;
 mod commit;
 mod copy;
 mod definition;
+mod definitions;
 mod ending;
 mod erase;
 mod error;
@@ -132,6 +133,7 @@ use super::months::Months;
 use super::vault::Vault;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
+use definitions::Definitions;
 use error::Fault;
 use pool::{Connections, Within};
 
@@ -204,6 +206,7 @@ pub struct PostgresStore {
     /// The last instant that `prepare` was told, in milliseconds: how old a day is.
     present: AtomicI64,
     damage: Arc<Damage>,
+    definitions: Definitions,
     vault: Vault,
     /// The deleted accounts of which leaders have read anew.
     fenced: Mutex<HashSet<AccountId>>,

@@ -8,6 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
+use super::definitions::Definitions;
 use super::error::{Fault, Outcome};
 use super::options::{address, options};
 use super::pool::{ACQUIRE, Connections};
@@ -72,6 +73,7 @@ impl PostgresStore {
             fenced: Mutex::default(),
             vault: Vault::new(sealer.clone(), damage.clone()),
             damage,
+            definitions: Definitions::new(),
             settings,
             tasks,
         })

@@ -8,7 +8,8 @@
 //! tick), policy, active and held job, the range of skips that may be extended. Two things are asked
 //! elsewhere, and neither can be wrong in a way that matters:
 //! - Whether a job exists already. One that was made while this statement waited is not made again
-//!   by its key, and what was not made does not become active.
+//!   by its key, and what was not made does not become active. Hardly ever is one there: the first
+//!   statement fails if one is, and then one that passes it over runs.
 //! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
 //!   is passed over, and a new one begins.
 //!
@@ -20,10 +21,12 @@ mod statements;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{FromRow, PgConnection, Postgres};
 
 use super::claims::{Secrets, Taken, sort};
+use super::definitions::Known;
 use super::error::Outcome;
 use super::skips::counted;
 use super::values::bounds;
@@ -42,6 +45,8 @@ pub(super) struct Order {
     pub(super) now: Timestamp,
     pub(super) claim: Option<Claim>,
     pub(super) firings: Arc<[Firing]>,
+    /// The definitions that need not be read.
+    pub(super) known: Arc<Known>,
 }
 
 /// A row of the answer: a firing that took place, and one of its jobs.
@@ -68,16 +73,17 @@ pub(super) async fn fire(
     order: Order,
     damage: Arc<Damage>,
 ) -> Outcome<(Fired, Claims, Secrets)> {
-    let Order { fence, now, claim, firings } = order;
+    let Order { fence, now, claim, ref firings, ref known } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
-        (0..).zip(&*firings).partition(|(_, firing)| firing.is_plain());
+        (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
     for (firings, statement, claim) in [(plain, &PLAIN, claim), (others, &ANY, None)] {
         if firings.is_empty() {
             continue;
         }
         let batch = Batch::new(&firings);
-        let fired = run(connection, fence, now, &batch, statement, claim.as_ref()).await?;
+        let order = Order { claim, ..order.clone() };
+        let fired = run(connection, &order, &batch, statement).await?;
         let mut fired = fired.into_iter().peekable();
         if fired.peek().is_none() {
             return Ok((Fired::Fenced, Claims::default(), Secrets::new()));
@@ -85,34 +91,49 @@ pub(super) async fn fire(
         for row in fired {
             let row_of = Row::from_row(&row)?;
             if claim.is_some() && row_of.job.is_some() {
-                claimed.push(Taken::from_row(&row)?);
+                claimed.push(Taken::read(&row, known)?);
             }
             rows.push(row_of);
         }
     }
     rows.sort_unstable_by_key(|row| (row.place, row.job));
-    let Done { mut tickets, held, advanced, stale } = done(fence, now, &firings, &rows);
+    let Done { mut tickets, held, advanced, stale } = done(fence, now, firings, &rows);
     let of_claims: HashSet<JobId> = claimed.iter().map(|taken| taken.job).collect();
     tickets.retain(|ticket| !of_claims.contains(&ticket.job));
-    let passed = still_due(connection, fence, now, &firings, &stale).await?;
+    let passed = still_due(connection, fence, now, firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
     let (claims, secrets) = sort(claimed, &damage);
     Ok((Fired::Done { tickets, held, advanced, stale, busy }, claims, secrets))
 }
 
-/// Without a row in the answer the fence did not hold.
+/// Without a row in the answer the fence did not hold. What a statement that fails has done is undone
+/// by itself only if it is alone.
 async fn run(
     connection: &mut PgConnection,
-    fence: Fence,
-    now: Timestamp,
+    order: &Order,
     batch: &Batch,
     statement: &'static Statement,
-    claim: Option<&Claim>,
 ) -> Outcome<Vec<PgRow>> {
-    let query = sqlx::query(statement.text())
+    if statements(&order.firings) == 1 {
+        match query(statement, true, order, batch).fetch_all(&mut *connection).await {
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {}
+            rows => return Ok(rows?),
+        }
+    }
+    Ok(query(statement, false, order, batch).fetch_all(connection).await?)
+}
+
+fn query<'q>(
+    statement: &'static Statement,
+    is_hopeful: bool,
+    order: &Order,
+    batch: &'q Batch,
+) -> Query<'q, Postgres, PgArguments> {
+    let Order { fence, now, claim, known, .. } = order;
+    let query = sqlx::query(statement.text(is_hopeful))
         .bind(fence.shard)
         .bind(fence.epoch.0)
-        .bind(now)
+        .bind(*now)
         .bind(&batch.places)
         .bind(&batch.schedules)
         .bind(&batch.versions)
@@ -122,14 +143,15 @@ async fn run(
         .bind(&batch.jobs)
         .bind(&batch.triggers);
     if !statement.places {
-        let query = query
+        let versions = claim.iter().flat_map(|_| &batch.versions).copied();
+        return query
             .bind(&batch.suspensions)
             .bind(claim.map(|claim| claim.executor))
-            .bind(claim.map(|claim| claim.until));
-        return Ok(query.fetch_all(connection).await?);
+            .bind(claim.map(|claim| claim.until))
+            .bind(versions.filter(|id| known.of(*id).is_none()).collect::<Vec<_>>());
     }
     let (first, last) = bounds(batch.jobs.iter().copied());
-    let query = query
+    query
         .bind(&batch.job_ticks)
         .bind(first)
         .bind(last)
@@ -139,8 +161,7 @@ async fn run(
         .bind(&batch.skip_counts)
         .bind(&batch.reasons)
         .bind(counted(SKIP_COUNT_CAP))
-        .bind(&batch.suspensions);
-    Ok(query.fetch_all(connection).await?)
+        .bind(&batch.suspensions)
 }
 
 /// Those of the schedules that are as they were read: after firing, those that were passed over.

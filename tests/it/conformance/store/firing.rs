@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual::domain::job::{JobStatus, Trigger};
@@ -162,16 +163,19 @@ fn job_at(id: ScheduleId, n: i64) -> Vec<TickJob> {
 }
 
 pub async fn a_job_that_exists_is_not_made_again(w: &World) {
-    let id = w.schedule().await;
+    let [id, other] = [w.schedule().await, w.schedule().await];
     let job = w.tick_job(id).await;
     w.run(soon(minute(1)), job, End::Succeeded).await;
     // The same tick comes again, as after a clock that was set back.
     let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
-    let done = w.fire(minute(3), &[w.firing(id).await]).await;
-    assert_eq!((done.tickets, done.advanced.len()), (vec![], 1));
+    let done = w.fire(minute(3), &[w.firing(id).await, w.firing(other).await]).await;
+    assert_eq!((done.tickets.len(), done.advanced.len()), (1, 2));
+    let beside = JobId::of_tick(other, minute(1));
+    assert_eq!(done.tickets[0].job, beside, "the others fire");
     assert_eq!(w.status(job).await, JobStatus::Success);
-    assert_eq!(w.listed(&every_job()).await, [job]);
+    let all: BTreeSet<JobId> = w.listed(&every_job()).await.into_iter().collect();
+    assert_eq!(all, BTreeSet::from([job, beside]));
 }
 
 pub async fn the_last_tick_leaves_none(w: &World) {

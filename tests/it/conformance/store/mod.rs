@@ -195,6 +195,8 @@ macro_rules! every_case {
                 a_claim_is_recalled_and_takes_nothing_more,
                 a_lost_answer_is_recalled,
                 starting_again_changes_nothing,
+                what_starts_again_is_sent_as_its_version_says,
+                others_start_beside_a_job_that_exists,
                 an_older_epoch_starts_nothing,
                 each_job_of_a_mixed_batch_starts_or_has_a_ticket,
                 what_is_started_brings_its_signing_secrets,

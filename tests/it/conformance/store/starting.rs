@@ -4,7 +4,9 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{Definition, OverlapPolicy};
 use punctual::domain::shard::Epoch;
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind};
+use punctual::store::{
+    Change, Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind,
+};
 
 use super::world::{SHARD, World, definition, every_job, minute, soon};
 
@@ -113,6 +115,43 @@ pub async fn starting_again_changes_nothing(w: &World) {
     };
     assert_eq!(again, (stale, Claims::default()));
     assert_eq!(w.listed(&every_job()).await.len(), 1);
+}
+
+pub async fn what_starts_again_is_sent_as_its_version_says(w: &World) {
+    let signed = Definition { sign_requests: true, ..definition() };
+    let id = w.schedule().await;
+    let signing = w.schedule_with(|new| new.version = w.new_version(signed.clone())).await;
+    let ids = [id, signing];
+    let sent = async |tick: i64| {
+        let (_, claims) = start(w, &w.claim_at(soon(minute(tick))), &ids).await;
+        let sent = |id: ScheduleId| {
+            let claimed = claims.taken.iter().find(|claimed| claimed.schedule == id);
+            let claimed = claimed.expect("started");
+            (claimed.definition.clone(), claimed.signing_secrets.len())
+        };
+        ids.map(sent)
+    };
+    for tick in [1, 2] {
+        assert_eq!(sent(tick).await, [(definition(), 0), (signed.clone(), 1)], "tick {tick}");
+    }
+    let changed = Definition { headers: Some("{\"x-b\":\"2\"}".into()), ..definition() };
+    let change = Change { version: Some(w.new_version(changed.clone())), ..w.change(id).await };
+    w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
+    for tick in [3, 4] {
+        assert_eq!(sent(tick).await, [(changed.clone(), 0), (signed.clone(), 1)], "tick {tick}");
+    }
+}
+
+pub async fn others_start_beside_a_job_that_exists(w: &World) {
+    let [id, other] = [w.schedule().await, w.schedule().await];
+    let job = w.tick_job(id).await;
+    let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
+    w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
+    let (fired, claims) = start(w, &w.claim_at(minute(3)), &[id, other]).await;
+    assert_eq!(jobs(&claims), [JobId::of_tick(other, minute(1))]);
+    let Fired::Done { tickets, advanced, .. } = fired else { panic!("fenced") };
+    assert_eq!((tickets, advanced.len()), (vec![], 2));
+    assert_eq!(w.job(job).await.status, JobStatus::Pending, "its ticket is where it was");
 }
 
 pub async fn an_older_epoch_starts_nothing(w: &World) {

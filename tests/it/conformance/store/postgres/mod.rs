@@ -5,6 +5,7 @@ mod copying;
 mod ends;
 mod faults;
 mod held;
+mod known;
 mod locks;
 mod partitions;
 mod sealed;
