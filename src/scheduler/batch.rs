@@ -21,7 +21,7 @@ use crate::telemetry::metrics::{
 const REST: Duration = Duration::from_millis(100);
 /// How long firings wait at most for an executor that is busy with others, and alone.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
-/// After fewer that were started at once, the rest goes to the queue.
+/// After fewer that were fired and started at once, the rest goes to the queue.
 const WORTH_REPEATING: usize = 100;
 
 /// A batch that is being fired.

@@ -84,7 +84,7 @@ impl Known {
             *self = Self { schedules: HashMap::new(), suspensions };
         }
         if self.schedules.len() + read.len() > MOST {
-            // Those that have been deleted or disabled are never taken.
+            // Those that have been deleted or disabled stay due, and are never taken.
             self.schedules.retain(|_, read| read.candidate.tick >= now);
         }
         let next = advanced.iter().filter_map(|(schedule, next)| Some((*schedule, (*next)?)));

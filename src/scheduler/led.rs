@@ -199,6 +199,7 @@ impl Led {
         let (shard, epoch) = (fence.shard, fence.epoch.0);
         tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
         self.hold = Hold::Overtaken(self.term.trusted_until);
+        self.known = Known::default();
     }
 
     async fn fire(

@@ -1,29 +1,46 @@
 //! What versions say that have fired, so that it need not be read when they fire again.
 //!
 //! A version never changes, but for the key that its secrets are sealed with: they are kept as they
-//! were stored. One whose requests are signed is read each time, with what signs them.
+//! were stored. One whose requests are signed is read each time, with what signs them. Damage to the
+//! row of a version that is known is noticed when it is read again.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::domain::VersionId;
 use crate::domain::schedule::Definition;
-use crate::store::Claimed;
+use crate::domain::{JobId, VersionId};
+use crate::runtime::Clock;
+use crate::store::{Claimed, Unreadable};
 
-/// How many bytes are kept.
+/// How many bytes of texts are kept.
 const BYTES: u64 = 32 * 1_048_576;
 /// How many a definition has: with a short body, or none.
-const USUAL: u64 = 512;
+const USUAL: usize = 512;
+/// After how long all are forgotten: those of deleted accounts must not stay.
+const KEPT: Duration = Duration::from_mins(10);
 
 /// Definitions that have been read.
-pub(super) struct Definitions(Cache<VersionId, Arc<Definition>, Bytes>);
+pub(super) struct Definitions {
+    read: Cache<VersionId, Arc<Definition>, Bytes>,
+    /// When all were forgotten, on the monotonic clock.
+    begun: Mutex<Duration>,
+    clock: Clock,
+}
 
 /// Those of a batch.
 #[derive(Default)]
 pub(super) struct Known(HashMap<VersionId, Arc<Definition>>);
+
+/// One that was read for a job.
+pub(super) struct New {
+    job: JobId,
+    version: VersionId,
+    definition: Arc<Definition>,
+}
 
 #[derive(Clone)]
 struct Bytes;
@@ -31,35 +48,41 @@ struct Bytes;
 impl Weighter<VersionId, Arc<Definition>> for Bytes {
     fn weight(&self, _: &VersionId, definition: &Arc<Definition>) -> u64 {
         let Definition { cron_expression, timezone, endpoint, body, headers, .. } = &**definition;
-        let texts = [
-            Some(cron_expression),
-            Some(timezone),
-            Some(endpoint),
-            body.as_ref(),
-            headers.as_ref(),
-        ];
-        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        let optional = [body, headers, &definition.expected_status_codes];
+        let texts = [cron_expression, timezone, endpoint].into_iter();
+        let texts: usize = texts.chain(optional.into_iter().flatten()).map(String::len).sum();
         (size_of::<Definition>() + texts) as u64
     }
 }
 
 impl Definitions {
-    pub(super) fn new() -> Self {
-        Self(Cache::with_weighter((BYTES / USUAL) as usize, BYTES, Bytes))
+    pub(super) fn new(clock: Clock) -> Self {
+        let begun = Mutex::new(clock.monotonic());
+        let usual = usize::try_from(BYTES).map_or(0, |bytes| bytes / USUAL);
+        Self { read: Cache::with_weighter(usual, BYTES, Bytes), begun, clock }
     }
 
     /// What is known of the versions.
     pub(super) fn known(&self, versions: impl Iterator<Item = VersionId>) -> Known {
-        Known(versions.filter_map(|id| Some((id, self.0.get(&id)?))).collect())
+        self.begin_anew();
+        Known(versions.filter_map(|id| Some((id, self.read.get(&id)?))).collect())
     }
 
-    /// Keeps what was read of these jobs' versions.
-    pub(super) fn keep(&self, claimed: &[Claimed], known: &Known) {
-        let read = claimed.iter().filter(|claimed| known.of(claimed.version).is_none());
-        for Claimed { version, definition, .. } in
-            read.filter(|read| !read.definition.sign_requests)
-        {
-            self.0.insert(*version, Arc::new(definition.clone()));
+    /// Keeps what was read, but for what turned out to be damaged.
+    pub(super) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
+        for New { job, version, definition } in new {
+            if damaged.iter().all(|damaged| damaged.job != job) {
+                self.read.insert(version, definition);
+            }
+        }
+    }
+
+    fn begin_anew(&self) {
+        let now = self.clock.monotonic();
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_sub(*begun) >= KEPT {
+            *begun = now;
+            self.read.clear();
         }
     }
 }
@@ -67,5 +90,67 @@ impl Definitions {
 impl Known {
     pub(super) fn of(&self, version: VersionId) -> Option<&Definition> {
         self.0.get(&version).map(|definition| &**definition)
+    }
+
+    /// What was read of the jobs' versions, sealed as it is stored.
+    pub(super) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
+        let is_new = |claimed: &&Claimed| {
+            !claimed.definition.sign_requests && self.of(claimed.version).is_none()
+        };
+        let new = |Claimed { job, version, definition, .. }: &Claimed| New {
+            job: *job,
+            version: *version,
+            definition: Arc::new(definition.clone()),
+        };
+        claimed.iter().filter(is_new).map(new).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+    use crate::domain::schedule::HttpMethod;
+
+    fn new(version: u8) -> New {
+        let definition = Definition {
+            cron_expression: "* * * * *".to_owned(),
+            timezone: "UTC".to_owned(),
+            endpoint: "https://example.com/".to_owned(),
+            http_method: HttpMethod::Get,
+            body: None,
+            headers: None,
+            max_retries: 1,
+            timeout_seconds: 30,
+            expected_status_codes: None,
+            sign_requests: false,
+        };
+        let version = VersionId::from_bytes([version; 16]);
+        New { job: JobId::from_bytes([1; 16]), version, definition: Arc::new(definition) }
+    }
+
+    #[test]
+    fn they_are_known_for_a_while() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let definitions = Definitions::new(clock.clone());
+        let is_known = || {
+            let version = VersionId::from_bytes([1; 16]);
+            definitions.known([version].into_iter()).of(version).is_some()
+        };
+        for _ in 0..2 {
+            definitions.keep(vec![new(1)], &[]);
+            clock.advance(KEPT / 2);
+            assert!(is_known());
+            clock.advance(KEPT / 2);
+            assert!(!is_known());
+        }
+    }
+
+    #[test]
+    fn a_long_text_weighs_more() {
+        let mut long = new(1);
+        let short = Bytes.weight(&long.version, &long.definition);
+        Arc::make_mut(&mut long.definition).body = Some("x".repeat(1_000));
+        assert_eq!(Bytes.weight(&long.version, &long.definition), short + 1_000);
     }
 }

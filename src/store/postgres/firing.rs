@@ -162,8 +162,10 @@ impl PostgresStore {
                 Box::pin(fire(connection, order.clone(), damage.clone()))
             });
         let (fired, claims, secrets) = fired.await?;
-        self.definitions.keep(&claims.taken, &known);
-        Ok((fired, self.vault.open_claims(claims, secrets)))
+        let new = known.new_of(&claims.taken);
+        let claims = self.vault.open_claims(claims, secrets);
+        self.definitions.keep(new, &claims.unreadable);
+        Ok((fired, claims))
     }
 }
 

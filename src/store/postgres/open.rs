@@ -14,7 +14,7 @@ use super::options::{address, options};
 use super::pool::{ACQUIRE, Connections};
 use super::quotas::Counts;
 use super::{PostgresStore, Settings};
-use crate::runtime::Tasks;
+use crate::runtime::{Clock, Tasks};
 use crate::store::damage::Damage;
 use crate::store::months::Months;
 use crate::store::vault::Vault;
@@ -73,7 +73,7 @@ impl PostgresStore {
             fenced: Mutex::default(),
             vault: Vault::new(sealer.clone(), damage.clone()),
             damage,
-            definitions: Definitions::new(),
+            definitions: Definitions::new(Clock::system()),
             settings,
             tasks,
         })

@@ -8,8 +8,8 @@
 //! tick), policy, active and held job, the range of skips that may be extended. Two things are asked
 //! elsewhere, and neither can be wrong in a way that matters:
 //! - Whether a job exists already. One that was made while this statement waited is not made again
-//!   by its key, and what was not made does not become active. Hardly ever is one there: the first
-//!   statement fails if one is, and then one that passes it over runs.
+//!   by its key, and what was not made does not become active. Hardly ever is one there: a
+//!   statement that is alone fails first if one is, and then one that passes it over runs.
 //! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
 //!   is passed over, and a new one begins.
 //!
@@ -32,7 +32,7 @@ use super::skips::counted;
 use super::values::bounds;
 use crate::domain::schedule::SKIP_COUNT_CAP;
 use crate::domain::ticket::{HostKey, Ticket};
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::Batch;
@@ -143,12 +143,13 @@ fn query<'q>(
         .bind(&batch.jobs)
         .bind(&batch.triggers);
     if !statement.places {
-        let versions = claim.iter().flat_map(|_| &batch.versions).copied();
+        let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
+        let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
         return query
             .bind(&batch.suspensions)
             .bind(claim.map(|claim| claim.executor))
             .bind(claim.map(|claim| claim.until))
-            .bind(versions.filter(|id| known.of(*id).is_none()).collect::<Vec<_>>());
+            .bind(asked.collect::<Vec<_>>());
     }
     let (first, last) = bounds(batch.jobs.iter().copied());
     query

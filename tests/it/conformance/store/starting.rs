@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use punctual::domain::job::JobStatus;
-use punctual::domain::schedule::{Definition, OverlapPolicy};
+use punctual::domain::schedule::{Definition, OverlapPolicy, SkipReason};
 use punctual::domain::shard::Epoch;
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Change, Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind,
+    Change, Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind, TickRange,
 };
 
 use super::world::{SHARD, World, definition, every_job, minute, soon};
@@ -143,15 +143,29 @@ pub async fn what_starts_again_is_sent_as_its_version_says(w: &World) {
 }
 
 pub async fn others_start_beside_a_job_that_exists(w: &World) {
-    let [id, other] = [w.schedule().await, w.schedule().await];
-    let job = w.tick_job(id).await;
-    let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
-    w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
-    let (fired, claims) = start(w, &w.claim_at(minute(3)), &[id, other]).await;
-    assert_eq!(jobs(&claims), [JobId::of_tick(other, minute(1))]);
-    let Fired::Done { tickets, advanced, .. } = fired else { panic!("fenced") };
-    assert_eq!((tickets, advanced.len()), (vec![], 2));
-    assert_eq!(w.job(job).await.status, JobStatus::Pending, "its ticket is where it was");
+    for (policy, has_skips) in
+        [(OverlapPolicy::Allow, false), (OverlapPolicy::Allow, true), (OverlapPolicy::Skip, false)]
+    {
+        let id = w.schedule().await;
+        let other = w.schedule_with(|new| new.overlap_policy = policy).await;
+        let job = w.tick_job(id).await;
+        let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
+        w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
+        let mut firings = [w.firing(id).await, w.firing(other).await];
+        if has_skips {
+            let range = TickRange { first: minute(0), last: minute(0), count: 1 };
+            for firing in &mut firings {
+                firing.skips = vec![(range, SkipReason::CatchUp)];
+            }
+        }
+        let started = w.store.fire_and_claim(w.fence, &w.claim_at(minute(3)), &firings).await;
+        let (fired, claims) = started.expect("fire and claim");
+        let Fired::Done { tickets, advanced, .. } = fired else { panic!("fenced") };
+        let started = tickets.iter().map(|ticket| ticket.job).chain(jobs(&claims));
+        assert_eq!(started.collect::<Vec<_>>(), [JobId::of_tick(other, minute(1))]);
+        assert_eq!(advanced.len(), 2);
+        assert_eq!(w.job(job).await.status, JobStatus::Pending, "its ticket is where it was");
+    }
 }
 
 pub async fn an_older_epoch_starts_nothing(w: &World) {

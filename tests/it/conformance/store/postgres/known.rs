@@ -33,3 +33,20 @@ async fn a_version_is_read_once_unless_its_requests_are_signed() {
     assert_eq!(endpoint(&w, signing, minute(2)).await, other);
     assert_eq!(endpoint(&w, unfired, minute(1)).await, other);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_cannot_be_opened_is_read_again() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let id = w.schedule().await;
+    let mut beside = database.beside().await;
+    // What is sealed opens nowhere else; done twice, it is as it was.
+    let swap = "UPDATE schedule_versions SET body = headers, headers = body";
+    run(&mut beside, swap).await;
+    let firing = [w.firing(id).await];
+    let fired = w.store.fire_and_claim(w.fence, &w.claim_at(soon(minute(1))), &firing).await;
+    let (_, claims) = fired.expect("fire and claim");
+    assert_eq!((claims.taken.len(), claims.unreadable.len()), (0, 1));
+    run(&mut beside, swap).await;
+    assert_eq!(endpoint(&w, id, minute(2)).await, definition().endpoint);
+}
