@@ -67,7 +67,7 @@ pub(super) async fn fire_batch(
     Point::AfterPush.reach();
     context.queue.set_due(fence.shard, fence.epoch, &index).await?;
     // What is reserved for an account is reserved by its plan as it is.
-    read.retain(|read| !rules.quotas.limits(&read.candidate));
+    read.retain(|read| !allowed.limits(read.candidate.account));
     known.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
     Ok(true)

@@ -33,7 +33,7 @@ pub(super) struct Led {
     pub(super) shard: ShardId,
     pub(super) term: Term,
     hold: Hold,
-    /// What has fired since it was taken.
+    /// What has fired while it is taken.
     known: Known,
     comparison: Comparison,
     /// When it is to be served again, if no hint comes first.
@@ -169,7 +169,6 @@ impl Led {
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);
-        self.known = Known::default();
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
         // What the leader before has kept serves until it has been compared with the store, page
         // after page: ticks do not wait until a large index is built. Also if the answer was lost.

@@ -94,12 +94,6 @@ impl Quotas {
         Self { plans, state: Mutex::default() }
     }
 
-    /// Whether the plan of a schedule's account limits its jobs, or is not configured.
-    pub(super) fn limits(&self, candidate: &Candidate) -> bool {
-        let plan = candidate.plan.as_ref().map(|name| self.plans.named(name));
-        plan.is_some_and(|plan| plan.is_none_or(|plan| plan.jobs_per_month.is_some()))
-    }
-
     /// Adds the due jobs of a schedule.
     pub(super) fn add(&self, due: &mut Due, candidate: &Candidate, jobs: usize) {
         let Some(name) = &candidate.plan else { return };
@@ -250,7 +244,7 @@ impl Allowed {
         }
     }
 
-    /// Whether the plan of the account limits its jobs.
+    /// Whether the plan of an account with due jobs limits them, or is not configured.
     pub(super) fn limits(&self, account: AccountId) -> bool {
         self.shares.contains_key(&account)
     }

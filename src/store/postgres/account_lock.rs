@@ -50,7 +50,8 @@ impl PostgresStore {
 
     /// What leaders have read before does not fire: each is waited for, and reads anew. One shard
     /// after the other, in a transaction of its own, so that no shard waits for the leader of another.
-    /// Who suspended an account and was told so, or calls again, knows that it is done.
+    /// Who suspended an account or changed its plan and was told so, or calls again, knows that it is
+    /// done.
     ///
     /// # Errors
     /// The first one: the shards that follow are fenced all the same.

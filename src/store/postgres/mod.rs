@@ -16,8 +16,9 @@
 //!    so that suspending or deleting it comes before or after; who makes what a plan limits takes the
 //!    row, to count alone.
 //! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
-//!    them, and they for him (LEAD-1). Who suspends or resumes an account takes these rows one
-//!    after the other, each by itself, after the account's: leaders read anew what they fire.
+//!    them, and they for him (LEAD-1). Who suspends, resumes or deletes an account or changes its plan
+//!    takes these rows one after the other, each by itself, after the account's: leaders read anew
+//!    what they fire.
 //! 3. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
 //! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
 //!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
