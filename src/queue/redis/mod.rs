@@ -19,6 +19,7 @@ mod entry;
 mod failure;
 mod hints;
 mod keys;
+mod nodes;
 mod room;
 mod run_queue;
 mod server;

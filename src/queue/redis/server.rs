@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::cluster;
+use deadpool::managed;
 use deadpool_redis::{Manager, PoolError, Runtime};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
@@ -12,6 +12,7 @@ use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisFuture, Redis
 
 use super::Settings;
 use super::failure::Failure;
+use super::nodes::Nodes;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
 
@@ -41,7 +42,7 @@ struct Proven {
 
 enum Pool {
     Single(deadpool_redis::Pool),
-    Cluster(cluster::Pool),
+    Cluster(managed::Pool<Nodes>),
 }
 
 impl Server {
@@ -85,8 +86,8 @@ impl Pool {
         let failed = |error: RedisError| failed("connect", error);
         let no_pool = |error| QueueError::new("connect", error);
         if settings.cluster {
-            let manager = cluster::Manager::new(settings.nodes.clone(), false).map_err(failed)?;
-            let pool = cluster::Pool::builder(manager).max_size(CONNECTIONS);
+            let nodes = Nodes::new(settings).map_err(failed)?;
+            let pool = managed::Pool::<Nodes>::builder(nodes).max_size(CONNECTIONS);
             return Ok(Self::Cluster(pool.runtime(Runtime::Tokio1).build().map_err(no_pool)?));
         }
         let config = AsyncConnectionConfig::new()
@@ -102,7 +103,7 @@ impl Pool {
     async fn link(&self) -> std::result::Result<Link, PoolError> {
         Ok(match self {
             Self::Single(pool) => Link::Single(pool.get().await?.as_ref().clone()),
-            Self::Cluster(pool) => Link::Cluster(pool.get().await?.as_ref().clone()),
+            Self::Cluster(pool) => Link::Cluster(pool.get().await?.clone()),
         })
     }
 }

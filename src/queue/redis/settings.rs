@@ -11,6 +11,8 @@ use redis::{Client, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 pub struct Settings {
     /// The servers to begin with: one, or some of a cluster.
     pub(super) nodes: Vec<ConnectionInfo>,
+    /// The authorities (PEM) that are trusted with TLS; those of the public web if absent.
+    pub(super) authorities: Option<Vec<u8>>,
     /// Whether they are a Redis Cluster.
     pub(super) cluster: bool,
     /// What all keys and channels begin with.
@@ -75,11 +77,12 @@ impl Settings {
         if cluster && !database.is_empty() {
             return Err(invalid("names a database, of which a cluster has only one"));
         }
-        if ca_file.is_some() && (cluster || scheme != "rediss") {
-            return Err(invalid("has a ca_file, which only rediss:// uses"));
+        if ca_file.is_some() && scheme != "rediss" {
+            return Err(invalid("has a ca_file, which only rediss:// and rediss+cluster:// use"));
         }
         let password = password_file.map(|file| read(file, "password file")).transpose()?;
         let authorities = ca_file.map(|file| read(file, "ca_file")).transpose()?;
+        let authorities = authorities.map(String::into_bytes);
         let node = |host: &&str| {
             // What the library would say of a bad address shows it.
             let info = format!("{scheme}://{login}@{host}/{database}").into_connection_info();
@@ -90,14 +93,14 @@ impl Settings {
                 info = info.set_redis_settings(login);
             }
             let Some(authorities) = &authorities else { return Ok(info) };
-            let root_cert = Some(authorities.clone().into_bytes());
+            let root_cert = Some(authorities.clone());
             let trusting = TlsCertificates { client_tls: None, root_cert };
             let trusting = Client::build_with_tls(info, trusting);
             let trusting = trusting.map_err(|_| invalid("has a ca_file without certificates"))?;
             Ok(trusting.get_connection_info().clone())
         };
         let nodes = hosts.iter().map(node).collect::<Result<_, _>>()?;
-        Ok(Self { nodes, cluster, prefix: prefix.to_owned() })
+        Ok(Self { nodes, authorities, cluster, prefix: prefix.to_owned() })
     }
 }
 

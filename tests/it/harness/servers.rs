@@ -103,10 +103,11 @@ impl RedisServer {
         server
     }
 
-    /// A Redis Cluster of one node.
-    pub async fn start_cluster() -> Self {
+    /// A Redis Cluster of one node, with settings over the usual ones.
+    pub async fn start_cluster(settings: &[&str]) -> Self {
         let bus = free_port().to_string();
-        let server = Self::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]).await;
+        let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        let server = Self::start(&[&cluster[..], settings].concat()).await;
         let _: () = server.run(redis::cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await;
         until("the cluster is up", async || {
             let state: String = server.run(redis::cmd("CLUSTER").arg("INFO")).await;

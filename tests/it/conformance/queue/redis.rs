@@ -35,7 +35,7 @@ pub async fn open() -> Opened {
 
 /// A queue on a Redis Cluster of its own.
 pub async fn open_cluster() -> Opened {
-    let server = RedisServer::start_cluster().await;
+    let server = RedisServer::start_cluster(&[]).await;
     let url = server.url().replace("redis://", "redis+cluster://");
     let (queue, tasks) = queue_at(&url, "test");
     (queue, Box::new((tasks, server)))
@@ -333,12 +333,28 @@ async fn over_tls_the_given_authority_is_trusted_and_no_other() {
     let port = free_port();
     let (tls_port, text) = (port.to_string(), |path: &Path| path.display().to_string());
     let (certificate, key) = (text(&files.certificate), text(&files.key));
-    let tls = ["--tls-port", &tls_port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
-    let _server = RedisServer::start(&[&tls[..], &["--tls-auth-clients", "no"]].concat()).await;
-    let url = format!("rediss://:{PASSWORD}@127.0.0.1:{port}");
-    let trusting = Settings::parse(&url, "test", None, Some(&files.authority)).expect("valid");
-    let (queue, _tasks) = start(trusting);
-    recovered(&queue).await;
-    let (careful, _tasks) = queue_at(&url, "test");
-    careful.push(&[ticket(1, 1, 1, 0)]).await.expect_err("an unknown authority");
+    let authority = text(&files.authority);
+    let tls = [
+        ["--tls-port", &tls_port],
+        ["--tls-cert-file", &certificate],
+        ["--tls-key-file", &key],
+        ["--tls-ca-cert-file", &authority],
+        ["--tls-auth-clients", "no"],
+    ];
+    let tls = tls.concat();
+    let is_trusted = async |scheme: &str| {
+        let url = format!("{scheme}://:{PASSWORD}@127.0.0.1:{port}");
+        let trusting = Settings::parse(&url, "test", None, Some(&files.authority)).expect("valid");
+        let (queue, _tasks) = start(trusting);
+        recovered(&queue).await;
+        let (careful, _tasks) = queue_at(&url, "test");
+        careful.push(&[ticket(1, 1, 1, 0)]).await.expect_err("an unknown authority");
+    };
+    let one = RedisServer::start(&tls).await;
+    is_trusted("rediss").await;
+    drop(one);
+    // What a cluster says of its nodes is where they take TLS.
+    let _cluster =
+        RedisServer::start_cluster(&[&tls[..], &["--tls-cluster", "yes"]].concat()).await;
+    is_trusted("rediss+cluster").await;
 }
