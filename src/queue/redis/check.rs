@@ -1,5 +1,7 @@
 //! Whether the server is set up for what it holds.
 
+use std::collections::BTreeSet;
+
 use redis::{InfoDict, Value};
 
 use super::keys::Keys;
@@ -20,7 +22,7 @@ pub(super) async fn ping(server: &Server, keys: &Keys) -> Result<()> {
     lent.answer("ping", set.query_async(&mut lent.link())).await
 }
 
-/// Says in the log what is wrong with the server's setup. Asked of one node of a cluster.
+/// Says in the log what is wrong with the setup of the server, or of any node of a cluster.
 pub(super) async fn check(server: &Server) {
     let found = async {
         let lent = server.connect("check").await?;
@@ -29,40 +31,45 @@ pub(super) async fn check(server: &Server) {
             ask(&lent, "maxmemory_policy").await?,
         ))
     };
-    let (version, policy) = match found.await {
+    let (versions, policies) = match found.await {
         Ok(found) => found,
         Err(error) => {
             return tracing::warn!(%error, "could not check the queue server's version and maxmemory-policy");
         }
     };
-    let major = version.as_ref().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    if major.is_some_and(|major| major < OLDEST) {
-        let version = version.unwrap_or_default();
-        tracing::warn!(version, "the queue server is too old: use Redis 6 or later, or Valkey");
+    let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
+    for version in versions.iter().flatten() {
+        if major(version).is_some_and(|major| major < OLDEST) {
+            tracing::warn!(version, "the queue server is too old: use Redis 6 or later, or Valkey");
+        }
     }
-    match policy.as_deref() {
-        Some("noeviction") => {}
-        Some(policy) => tracing::warn!(
-            policy,
-            "the queue server may throw entries away when its memory is used up: ticks and jobs \
-             are late then; set its maxmemory-policy to noeviction"
-        ),
-        None => tracing::warn!(
-            "the queue server does not tell its maxmemory-policy: it must be noeviction"
-        ),
+    for policy in policies {
+        match policy.as_deref() {
+            Some("noeviction") => {}
+            Some(policy) => tracing::warn!(
+                policy,
+                "the queue server may throw entries away when its memory is used up: ticks and jobs \
+                 are late then; set its maxmemory-policy to noeviction"
+            ),
+            None => tracing::warn!(
+                "the queue server does not tell its maxmemory-policy: it must be noeviction"
+            ),
+        }
     }
 }
 
-async fn ask(lent: &Lent, field: &str) -> Result<Option<String>> {
+/// What the server says of itself, or what the nodes of a cluster say, each answer once.
+async fn ask(lent: &Lent, field: &str) -> Result<BTreeSet<Option<String>>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
     let mut ask = redis::cmd("INFO");
     ask.arg(section);
     let told: Value = lent.answer("check", ask.query_async(&mut lent.link())).await?;
-    // A cluster answers for each of its nodes.
-    let told = match told {
-        Value::Map(nodes) => nodes.into_iter().next().map_or(Value::Nil, |(_, told)| told),
-        told => told,
+    let read = |told: Value| {
+        let fields: Option<InfoDict> = redis::from_redis_value(told).ok();
+        fields.and_then(|fields| fields.get(field))
     };
-    let fields: Option<InfoDict> = redis::from_redis_value(told).ok();
-    Ok(fields.and_then(|fields| fields.get(field)))
+    Ok(match told {
+        Value::Map(nodes) => nodes.into_iter().map(|(_, told)| read(told)).collect(),
+        told => BTreeSet::from([read(told)]),
+    })
 }

@@ -29,6 +29,8 @@ impl From<RedisError> for Failure {
         match error.kind() {
             ErrorKind::AuthenticationFailed => Self::Login(detail(&error)),
             _ if code == "NOAUTH" || code == "WRONGPASS" => Self::Login(detail(&error)),
+            // Of a cluster it is in the text alone why none of its nodes is connected.
+            ErrorKind::Io if is_of_login(&detail(&error)) => Self::Login(detail(&error)),
             ErrorKind::Server(ServerErrorKind::NoPerm) => Self::Rights(detail(&error)),
             ErrorKind::Server(ServerErrorKind::ReadOnly) => Self::ReadOnly,
             _ if code == "OOM" || detail(&error).contains("OOM ") => Self::Full(detail(&error)),
@@ -36,6 +38,10 @@ impl From<RedisError> for Failure {
             _ => Self::Other(error),
         }
     }
+}
+
+fn is_of_login(text: &str) -> bool {
+    ["AuthenticationFailed", "NOAUTH", "WRONGPASS"].iter().any(|word| text.contains(word))
 }
 
 fn detail(error: &RedisError) -> String {

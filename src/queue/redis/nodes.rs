@@ -1,6 +1,8 @@
 //! Connections to a Redis Cluster. The pool's own manager of them trusts no authorities but the public
 //! ones.
 
+use std::time::Duration;
+
 use deadpool::managed::{self, Metrics, RecycleResult};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -8,12 +10,22 @@ use redis::{RedisError, RedisResult, TlsCertificates, cmd};
 
 use super::Settings;
 
+/// How long the client waits before it tries a node again, in milliseconds.
+const FIRST_WAIT_MS: u64 = 20;
+const LONGEST_WAIT_MS: u64 = 200;
+
 /// Makes connections to all nodes of a cluster.
 pub(super) struct Nodes(ClusterClient);
 
 impl Nodes {
-    pub(super) fn new(settings: &Settings) -> RedisResult<Self> {
-        let mut client = ClusterClientBuilder::new(settings.nodes.clone());
+    /// Connecting to a node, and a request with all that is tried again of it, may take `patience`
+    /// each.
+    pub(super) fn new(settings: &Settings, patience: Duration) -> RedisResult<Self> {
+        let mut client = ClusterClientBuilder::new(settings.nodes.clone())
+            .connection_timeout(patience)
+            .response_timeout(patience)
+            .min_retry_wait(FIRST_WAIT_MS)
+            .max_retry_wait(LONGEST_WAIT_MS);
         if let Some(authorities) = &settings.authorities {
             let root_cert = Some(authorities.clone());
             client = client.certs(TlsCertificates { client_tls: None, root_cert });

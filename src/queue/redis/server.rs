@@ -86,7 +86,7 @@ impl Pool {
         let failed = |error: RedisError| failed("connect", error);
         let no_pool = |error| QueueError::new("connect", error);
         if settings.cluster {
-            let nodes = Nodes::new(settings).map_err(failed)?;
+            let nodes = Nodes::new(settings, PATIENCE).map_err(failed)?;
             let pool = managed::Pool::<Nodes>::builder(nodes).max_size(CONNECTIONS);
             return Ok(Self::Cluster(pool.runtime(Runtime::Tokio1).build().map_err(no_pool)?));
         }

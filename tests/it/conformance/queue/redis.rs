@@ -244,8 +244,10 @@ async fn a_replica_says_so_and_a_new_primary_is_used() {
 
 #[tokio::test]
 async fn a_wrong_password_is_explained_without_showing_it() {
-    let server = RedisServer::start(&[]).await;
-    for url in [server.url_with("wrong-secret"), format!("redis://127.0.0.1:{}", server.port)] {
+    let (server, cluster) = (RedisServer::start(&[]).await, RedisServer::start_cluster(&[]).await);
+    let of_cluster = cluster.url_with("wrong-secret").replace("redis://", "redis+cluster://");
+    let none = format!("redis://127.0.0.1:{}", server.port);
+    for url in [server.url_with("wrong-secret"), none, of_cluster] {
         let (queue, _tasks) = queue_at(&url, "test");
         let refused = queue.push(&[ticket(1, 1, 1, 0)]).await.expect_err("refused");
         let said = format!("{refused} {refused:?}");
