@@ -19,9 +19,11 @@ pub(super) fn renew_password(pool: &PgPool, settings: &Settings) -> Outcome<()> 
     Ok(())
 }
 
-/// Where the server is, and who asks, without what is in the password file.
+/// Where the server is, and who asks, without what is in the password file. Of the settings that a
+/// connection begins with, a PgBouncer refuses that for decimals; nothing here is told as text.
 pub(super) fn address(url: &str) -> Outcome<PgConnectOptions> {
-    Ok(PgConnectOptions::from_str(url)?.disable_statement_logging())
+    let options = PgConnectOptions::from_str(url)?.extra_float_digits(None);
+    Ok(options.disable_statement_logging())
 }
 
 /// How to reach the server.
@@ -43,4 +45,46 @@ fn password(path: &Path) -> Outcome<String> {
         return Err(refused(format!("the password file {} is empty", path.display())));
     }
     Ok(password.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection, PgConnection};
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What a PgBouncer takes as it comes, <https://www.pgbouncer.org/config.html>
+    /// (`ignore_startup_parameters`).
+    const TAKEN: [&str; 7] = [
+        "user",
+        "database",
+        "application_name",
+        "client_encoding",
+        "DateStyle",
+        "TimeZone",
+        "standard_conforming_strings",
+    ];
+
+    #[tokio::test]
+    async fn a_pooler_takes_what_a_connection_begins_with() {
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = server.local_addr().expect("bound").port();
+        let url = format!("postgres://me@127.0.0.1:{port}/db?sslmode=disable");
+        let options = address(&url).expect("an address").application_name("punctual api");
+        let begun = async {
+            let (mut client, _) = server.accept().await.expect("it comes");
+            let length = client.read_i32().await.expect("the length");
+            let mut rest = vec![0; usize::try_from(length).expect("positive") - 4];
+            client.read_exact(&mut rest).await.expect("the rest");
+            rest
+        };
+        let (rest, connected) = tokio::join!(begun, PgConnection::connect_with(&options));
+        connected.map(drop).expect_err("nobody answers");
+        let text = String::from_utf8_lossy(&rest[4..]).into_owned();
+        let names: Vec<_> = text.split('\0').step_by(2).filter(|name| !name.is_empty()).collect();
+        assert!(names.len() >= 5, "{names:?}");
+        assert!(names.iter().all(|name| TAKEN.contains(name)), "{names:?}");
+    }
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 
-use super::error::{Fault, Outcome};
+use super::error::{Fault, Outcome, Remedy};
 use super::{PostgresStore, failed_in};
+use crate::runtime::Clock;
 use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 
@@ -14,6 +15,10 @@ use crate::store::{Result, StoreErrorKind};
 const OLDEST_SERVER: u32 = 130_000;
 /// How long migrations may take.
 const MIGRATION: Duration = Duration::from_secs(3_600);
+/// How long a migration waits for tables that somebody uses: everybody else waits behind it.
+const FOR_TABLES: &str = "SET LOCAL lock_timeout = '1s'";
+/// How long everybody else goes on before it is tried again.
+const PAUSE: Duration = Duration::from_secs(2);
 /// How long asking for the version may take.
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -25,14 +30,26 @@ fn known() -> Migrator {
 
 impl PostgresStore {
     /// Applies the migrations that are missing, all or none. Replicas that do it at the same time
-    /// wait for each other. Most migrations only add, so that others may go on meanwhile.
+    /// wait for each other. Most migrations only add, so that others may go on meanwhile; while
+    /// somebody uses a table for long, it is tried again and again.
     ///
     /// # Errors
     /// `Incompatible` if the store needs a newer binary, or has been altered by hand, or the
     /// server is too old; `Unavailable` if it does not answer, or if replicas work with it that
     /// could not do so afterwards.
     pub async fn migrate(&self) -> Result<()> {
-        let migrated = tokio::time::timeout(MIGRATION, self.apply_missing()).await;
+        let patiently = async {
+            loop {
+                match self.apply_missing().await {
+                    Err(fault) if fault.remedy == Remedy::PassOver => {
+                        tracing::warn!(%fault, "cannot migrate yet, trying again: end that transaction");
+                    }
+                    migrated => return migrated,
+                }
+                Clock::system().sleep(PAUSE).await;
+            }
+        };
+        let migrated = tokio::time::timeout(MIGRATION, patiently).await;
         migrated.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("migrate"))
     }
 
@@ -54,6 +71,7 @@ impl PostgresStore {
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual migrate', 0))")
             .execute(&mut *transaction)
             .await?;
+        transaction.execute(FOR_TABLES).await?;
         let min_compatible = min_compatible(&mut transaction).await?;
         fits(min_compatible, newest(&migrator)).map_err(unfit)?;
         if min_compatible.is_some() {

@@ -1,7 +1,12 @@
 //! Which binary fits which database.
 
-use punctual::store::StoreErrorKind;
+use std::time::Duration;
 
+use punctual::store::StoreErrorKind;
+use sqlx::Connection;
+use tokio::time::timeout;
+
+use super::locks::until_one_waits;
 use crate::harness::database::{Database, run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,6 +22,30 @@ async fn migrating_again_or_at_the_same_time_is_fine() {
     }
     stores[1].migrate().await.expect("nothing to do");
     stores[0].check_version().await.expect("up to date");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_waits_for_a_table_lets_others_use_it() {
+    let database = Database::migrated().await;
+    let (mut long, mut other) = (database.beside().await, database.beside().await);
+    run(&mut other, "ALTER TABLE shards DROP COLUMN suspensions").await;
+    run(&mut other, "DELETE FROM _sqlx_migrations WHERE version = 8").await;
+    let mut reading = long.begin().await.expect("begin");
+    run(&mut reading, "SELECT FROM shards").await;
+    let store = database.open();
+    let migrating = tokio::spawn(async move {
+        store.migrate().await.expect("migrate");
+        store
+    });
+    until_one_waits(&mut other).await;
+    // As long as the reader does, if the migration waited on.
+    let used = timeout(Duration::from_secs(5), run(&mut other, "SELECT FROM shards")).await;
+    used.expect("it does not wait on");
+    assert!(!migrating.is_finished(), "nor does it give up");
+    reading.commit().await.expect("commit");
+    let store = migrating.await.expect("no panic");
+    store.check_version().await.expect("up to date");
+    run(&mut other, "SELECT suspensions FROM shards").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
