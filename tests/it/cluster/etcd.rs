@@ -51,8 +51,9 @@ async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
         world.etcd().restart(member);
         world.etcd().ready().await;
     }
-    // Changes are still heard of, in all shards.
-    let late = super::load::kinds(&world.users, &world.target.url(""), 16, 1);
+    // Changes are still heard of, in all shards: one of the eight has none of so many once in a
+    // thousand runs.
+    let late = super::load::kinds(&world.users, &world.target.url(""), 70, 1);
     world.users.create(0, 1, late).await;
     world.minutes(1.5).await;
     world.holds().await;

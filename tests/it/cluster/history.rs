@@ -66,10 +66,11 @@ pub enum What {
         schedule: String,
         on: bool,
     },
-    /// A change that lets it tick every so many minutes.
+    /// A change that lets it tick every so many minutes, and send this.
     Change {
         schedule: String,
         minutes: i64,
+        body: String,
     },
     Delete {
         schedule: String,

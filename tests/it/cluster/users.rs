@@ -59,7 +59,8 @@ async fn after_a_delete_is_answered_no_tick_makes_a_job() {
     }
 }
 
-/// F72: a job has a path and a body of the same version, which the oracle of hits sees to.
+/// F72: a job has a path and a body of the same version, which the oracle of hits sees to; and of
+/// that which it was made under, which that of promises sees to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -75,13 +76,14 @@ async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
                 let wait = f64::from(half) - 150.0 + 500.0 * users.dice.unit();
                 live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
                 let version = 1_000 * (round + 1) + place;
+                let sent = version.to_string();
                 let body = json!({
                     "endpoint": format!("{url}/ok/{version}"),
-                    "body": version.to_string(),
+                    "body": &sent,
                     "cronExpression": format!("*/{} * * * *", round % 2 + 1),
                 });
                 let minutes = i64::try_from(round % 2 + 1).expect("small");
-                users.ask(What::Change { schedule, minutes }, Some(&body)).await;
+                users.ask(What::Change { schedule, minutes, body: sent }, Some(&body)).await;
             });
         }
         asking.join_all().await;

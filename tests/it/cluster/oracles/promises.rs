@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Answer, Call, History, What};
+use super::super::history::{Answer, Call, History, Job, What};
+use super::ticks::APART_MS;
 use super::{Violation, violation};
 
 /// I7, and I2 for triggers: one job for each that was accepted.
@@ -51,6 +52,38 @@ pub fn what_was_answered_stays(history: &History) -> Vec<Violation> {
         found.push(violation("I2", format!("{extra} jobs by hand, of {unanswered} unanswered")));
     }
     found.extend(switched(history));
+    found.extend(changed(history));
+    found
+}
+
+/// A job that was made after a change was answered, and before the next one was asked for, sends what
+/// that says.
+fn changed(history: &History) -> Vec<Violation> {
+    let mut changes: BTreeMap<&str, Vec<(&Call, &str)>> = BTreeMap::new();
+    for call in &history.calls {
+        if let What::Change { schedule, body, .. } = &call.what {
+            changes.entry(schedule).or_default().push((call, body));
+        }
+    }
+    let apart = APART_MS * history.lapse.factor;
+    let mut found = Vec::new();
+    for (schedule, mut changes) in changes {
+        changes.sort_unstable_by_key(|(call, _)| call.begun_at);
+        for (place, (call, body)) in changes.iter().enumerate() {
+            let next = changes.get(place + 1);
+            let until =
+                next.map_or(i64::MAX, |(next, _)| history.lapse.told(next.begun_at) - apart);
+            let span = history.lapse.told(call.ended_at) + apart..until;
+            let other = |job: &&Job| {
+                job.schedule == schedule && span.contains(&job.created) && job.body != *body
+            };
+            if matches!(call.answer, Answer::Done(_)) {
+                let others = history.jobs.iter().filter(other);
+                let what = |job: &Job| format!("{} is as {schedule} was before {body}", job.id);
+                found.extend(others.map(|job| violation("I7", what(job))));
+            }
+        }
+    }
     found
 }
 

@@ -236,6 +236,12 @@ fn broken_promises_are_found() {
         let gone = history.jobs.pop().expect("the manual one");
         history.hits.retain(|hit| hit.job != gone.id);
     });
+    let change = |ended_at| {
+        let (schedule, body) = (ID.to_owned(), "new".to_owned());
+        call(What::Change { schedule, minutes: 1, body }, ended_at, done(&[]))
+    };
+    found(&["I7"], |history| history.calls.push(change(70_000)));
+    found(&[], |history| history.calls.push(change(199_995)));
     found(&["I7"], |history| {
         let names = vec!["one".to_owned(), "two".to_owned()];
         history.troubles.push(Trouble { begun_at: 0, over_at: 9_000 });

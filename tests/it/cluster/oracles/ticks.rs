@@ -9,7 +9,7 @@ use super::{Violation, violation};
 /// How early a hit may seem, in real milliseconds: two clocks round.
 const EARLY_MS: i64 = 50;
 /// How far the clocks of replicas may be apart, in real milliseconds.
-const APART_MS: i64 = 20;
+pub(super) const APART_MS: i64 = 20;
 /// How long before a change a tick may have been due and not fired, in real milliseconds.
 const LET_GO_MS: i64 = 10_000;
 /// How late a job may start half of the time after it was made, in real milliseconds, while nothing
@@ -59,7 +59,7 @@ fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
             What::Switch { schedule, on: false } | What::Delete { schedule } => {
                 change(schedule, Some(0));
             }
-            What::Change { schedule, minutes } => change(schedule, Some(*minutes)),
+            What::Change { schedule, minutes, .. } => change(schedule, Some(*minutes)),
             What::Trigger { .. } | What::Read { .. } | What::Other => {}
         }
     }
