@@ -6,6 +6,7 @@
 //! kept, so that memory is bounded however long the server is away.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(super) struct Messenger {
 #[derive(Default)]
 struct Kept {
     shards: BTreeMap<ShardId, KeptOf>,
+    /// Whose were tried last.
+    last: Option<ShardId>,
     /// Since a hint could not be left until all of them have been.
     is_away: bool,
 }
@@ -94,11 +97,25 @@ impl Kept {
         }
     }
 
-    /// What is to be left first. With nothing left, the server is taken to be there again.
-    fn first(&mut self) -> Option<(ShardId, Changes)> {
-        let first = self.shards.pop_first();
-        self.is_away = first.is_some();
-        first.map(|(shard, KeptOf { schedules, all })| {
+    /// Whether no shard comes after the last that was tried.
+    fn is_round_over(&self) -> bool {
+        self.after_last().is_none()
+    }
+
+    fn after_last(&self) -> Option<(&ShardId, &KeptOf)> {
+        let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.shards.range((after, Bound::Unbounded)).next()
+    }
+
+    /// What is to be left next, going round the shards: of a cluster some may be away for long. With
+    /// nothing left, the server is taken to be there again.
+    fn next(&mut self) -> Option<(ShardId, Changes)> {
+        let next = self.after_last().or_else(|| self.shards.first_key_value());
+        let next = next.map(|(shard, _)| *shard);
+        self.is_away = next.is_some();
+        self.last = next;
+        let next = next.and_then(|shard| self.shards.remove_entry(&shard));
+        next.map(|(shard, KeptOf { schedules, all })| {
             (shard, Changes { schedules: schedules.into_iter().collect(), all })
         })
     }
@@ -127,12 +144,14 @@ impl Messenger {
                 self.keeping.notified().await;
                 let mut retry = FASTEST_RETRY;
                 loop {
-                    let first = self.kept().first();
-                    let Some((shard, changes)) = first else { break };
+                    let next = self.kept().next();
+                    let Some((shard, changes)) = next else { break };
                     if let Err(error) = self.tell(shard, &changes).await {
                         self.keep(shard, &changes, &error);
-                        clock.sleep(retry).await;
-                        retry = (retry * 2).min(SLOWEST_RETRY);
+                        if self.kept().is_round_over() {
+                            clock.sleep(retry).await;
+                            retry = (retry * 2).min(SLOWEST_RETRY);
+                        }
                     }
                 }
                 tracing::info!("the leaders have been told of all changed schedules");
@@ -185,8 +204,21 @@ mod tests {
         kept.keep(ShardId(1), &some(300, 1_000));
         kept.keep(ShardId(0), &some(0, 1_001));
         kept.keep(ShardId(0), &some(0, 1));
-        assert_eq!(kept.first(), Some((ShardId(0), Changes::all())));
-        assert_eq!(kept.first(), Some((ShardId(1), some(0, 1_000))));
-        assert_eq!(kept.first(), None);
+        assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));
+        assert_eq!(kept.next(), Some((ShardId(1), some(0, 1_000))));
+        assert_eq!(kept.next(), None);
+    }
+
+    #[test]
+    fn a_shard_that_stays_away_keeps_back_no_other() {
+        let mut kept = Kept::default();
+        kept.keep(ShardId(0), &Changes::all());
+        kept.keep(ShardId(1), &Changes::all());
+        assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));
+        kept.keep(ShardId(0), &Changes::all());
+        assert!(!kept.is_round_over());
+        assert_eq!(kept.next(), Some((ShardId(1), Changes::all())));
+        assert!(kept.is_round_over());
+        assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));
     }
 }

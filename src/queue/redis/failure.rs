@@ -1,6 +1,6 @@
 //! Why the server could not be used, in a sentence for its operator.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError};
 
 /// Why the server could not be used. Never shows a password.
 #[derive(Debug, thiserror::Error)]
@@ -19,31 +19,67 @@ pub(super) enum Failure {
     ReadOnly,
     #[error("the server has used up its maxmemory: {0}")]
     Full(String),
+    #[error("the server takes no writes, because it cannot write to its disk: {0}")]
+    Disk(String),
     #[error("{0}")]
     Other(RedisError),
 }
 
 impl From<RedisError> for Failure {
     fn from(error: RedisError) -> Self {
-        let code = error.code().unwrap_or_default();
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Login(detail(&error)),
-            _ if code == "NOAUTH" || code == "WRONGPASS" => Self::Login(detail(&error)),
-            // Of a cluster it is in the text alone why none of its nodes is connected.
-            ErrorKind::Io if is_of_login(&detail(&error)) => Self::Login(detail(&error)),
-            ErrorKind::Server(ServerErrorKind::NoPerm) => Self::Rights(detail(&error)),
-            ErrorKind::Server(ServerErrorKind::ReadOnly) => Self::ReadOnly,
-            _ if code == "OOM" || detail(&error).contains("OOM ") => Self::Full(detail(&error)),
+            _ if is_of_login(&error) => Self::Login(detail(&error)),
+            _ if says(&error, "NOPERM") => Self::Rights(detail(&error)),
+            _ if says(&error, "READONLY") => Self::ReadOnly,
+            _ if says(&error, "OOM") => Self::Full(detail(&error)),
+            _ if says(&error, "MISCONF") => Self::Disk(detail(&error)),
             _ if error.is_timeout() => Self::Silent,
             _ => Self::Other(error),
         }
     }
 }
 
-fn is_of_login(text: &str) -> bool {
-    ["AuthenticationFailed", "NOAUTH", "WRONGPASS"].iter().any(|word| text.contains(word))
+/// Whether the server says so. Before Redis 7 what a script has met stands in the text of an error of
+/// the script's own.
+fn says(error: &RedisError, code: &str) -> bool {
+    error.code() == Some(code) || detail(error).contains(&format!("{code} "))
+}
+
+/// Of a cluster it is in the text alone why none of its nodes is connected.
+fn is_of_login(error: &RedisError) -> bool {
+    let text = detail(error);
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => true,
+        ErrorKind::Io => {
+            ["AuthenticationFailed", "NOAUTH", "WRONGPASS"].iter().any(|word| text.contains(word))
+        }
+        _ => says(error, "NOAUTH") || says(error, "WRONGPASS"),
+    }
 }
 
 fn detail(error: &RedisError) -> String {
     error.detail().map_or_else(|| error.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Redis 6.0.16 answers.
+    #[test]
+    fn what_a_script_has_met_is_recognized() {
+        let of_script = |met: &str| {
+            let text =
+                format!("running script (call to f_29): @user_script:16: @user_script: 16: {met}");
+            Failure::from(RedisError::from((ErrorKind::Extension, "Error", text)))
+        };
+        let read_only = of_script("-READONLY You can't write against a read only replica. ");
+        assert!(matches!(read_only, Failure::ReadOnly), "{read_only}");
+        let rights = of_script("-NOPERM this user has no permissions to run the 'zadd' command ");
+        assert!(matches!(rights, Failure::Rights(_)), "{rights}");
+        let full = of_script("-OOM command not allowed when used memory > 'maxmemory'. ");
+        assert!(matches!(full, Failure::Full(_)), "{full}");
+        let other = of_script("attempt to index a nil value");
+        assert!(matches!(other, Failure::Other(_)), "{other}");
+    }
 }

@@ -20,6 +20,7 @@ mod failure;
 mod hints;
 mod keys;
 mod nodes;
+mod rest;
 mod room;
 mod run_queue;
 mod server;

@@ -3,17 +3,19 @@
 //!
 //! Taking is a look at all shards, then a script for each that has something. Shards that are asked
 //! at once share the room out; what is left of it then goes to one after the other. The round
-//! begins with another shard each time.
+//! begins with another shard each time. The shards of a cluster are on several servers: where one is
+//! down, its shards rest, and the others' tickets are taken all the same.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use redis::Script;
 
 use super::due::millis;
 use super::keys::Keys;
+use super::rest::Rest;
 use super::room::{part, use_up};
 use super::server::{Lent, Server};
 use super::tickets;
@@ -44,6 +46,7 @@ pub(super) struct RunQueue {
     taker: u64,
     requests: AtomicU64,
     begin: AtomicUsize,
+    rest: Rest,
     clock: Clock,
 }
 
@@ -67,11 +70,12 @@ impl RunQueue {
             taker,
             requests: AtomicU64::new(0),
             begin: AtomicUsize::new(0),
+            rest: Rest::new(clock.clone()),
             clock,
         }
     }
 
-    /// Returns how many tickets were not queued yet.
+    /// Returns how many tickets were not queued yet. If a shard fails, the others' are queued.
     pub(super) async fn push(&self, lent: &Lent, keys: &Keys, pushed: &[Ticket]) -> Result<usize> {
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
         for ticket in pushed {
@@ -88,7 +92,7 @@ impl RunQueue {
                 async move { lent.answer("push", script.invoke_async::<usize>(&mut link)).await }
             })
         });
-        Ok(try_join_all(batches).await?.into_iter().sum())
+        join_all(batches).await.into_iter().sum()
     }
 
     pub(super) async fn take(
@@ -105,7 +109,7 @@ impl RunQueue {
         if seen.is_empty() || room.total == 0 {
             return Ok((Vec::new(), next));
         }
-        self.ripen(&lent, keys, now, &seen).await?;
+        let mut failed = self.ripen(&lent, keys, now, &seen).await.err();
         let begin = self.begin.fetch_add(1, Ordering::Relaxed) % seen.len();
         seen.rotate_left(begin);
         let shards: Vec<_> = seen.into_iter().map(|seen| seen.shard).collect();
@@ -118,7 +122,6 @@ impl RunQueue {
             let part = part(&left, place, shards.len());
             async move { (*shard, self.take_from(server, lent, keys, *shard, &part).await) }
         });
-        let mut failed = None;
         let mut more = Vec::new();
         for (shard, answer) in join_all(together).await {
             match answer {
@@ -154,9 +157,9 @@ impl RunQueue {
         }
     }
 
-    /// What there is in the shards that have any tickets.
+    /// What there is in the shards that have any tickets, but for those that rest.
     async fn look(&self, lent: &Lent, keys: &Keys, now: Timestamp) -> Result<Vec<Seen>> {
-        let shards: Vec<_> = (0..self.shards).map(ShardId).collect();
+        let shards = self.rest.awake(self.shards);
         let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
             let mut script = self.look.prepare_invoke();
             for shard in shards {
@@ -165,19 +168,26 @@ impl RunQueue {
             script.arg(now.as_millis());
             let mut link = lent.link();
             async move {
-                let rows: Vec<(usize, usize, usize, String)> =
-                    lent.answer("take", script.invoke_async(&mut link)).await?;
+                let rows: Result<Vec<(usize, usize, usize, String)>> =
+                    lent.answer("take", script.invoke_async(&mut link)).await;
                 let seen = |(place, ready, due, next): (usize, _, _, String)| {
                     let next = next.parse().ok().map(Timestamp::from_millis);
                     shards.get(place).map(|shard| Seen { shard: *shard, ready, due, next })
                 };
-                Ok(rows.into_iter().filter_map(seen).collect::<Vec<_>>())
+                let seen = rows.map(|rows| rows.into_iter().filter_map(seen).collect::<Vec<_>>());
+                (shards, seen)
             }
         });
-        Ok(try_join_all(looks).await?.into_iter().flatten().collect())
+        let answers = join_all(looks).await;
+        let seen = match lent.is_cluster() {
+            true => self.rest.unless_all_fail(answers)?,
+            false => answers.into_iter().map(|(_, seen)| seen).collect::<Result<Vec<_>>>()?,
+        };
+        Ok(seen.into_iter().flatten().collect())
     }
 
-    /// Makes ready what may start by now, so that the accounts can be gone round.
+    /// Makes ready what may start by now, so that the accounts can be gone round. Where that fails,
+    /// what is ready already can be taken all the same.
     async fn ripen(&self, lent: &Lent, keys: &Keys, now: Timestamp, seen: &[Seen]) -> Result<()> {
         let batches = seen.iter().flat_map(|seen| {
             let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
@@ -188,7 +198,7 @@ impl RunQueue {
                 async move { lent.answer("take", script.invoke_async::<usize>(&mut link)).await }
             })
         });
-        try_join_all(batches).await.map(drop)
+        join_all(batches).await.into_iter().try_for_each(|ripe| ripe.map(drop))
     }
 
     /// Takes from one shard; says whether there is more in it. An answer that got lost is asked for

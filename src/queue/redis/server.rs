@@ -51,7 +51,8 @@ impl Server {
         Ok(Self { pool: Pool::new(settings)?, clock, proven: Arc::default() })
     }
 
-    /// A connection that has just answered, for `operation`.
+    /// A connection that has just answered, for `operation`; one to a cluster as it is, since each of
+    /// its nodes may fail by itself.
     pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent> {
         let now = self.clock.monotonic();
         let (known, failures) = {
@@ -99,7 +100,7 @@ impl Pool {
         Ok(Self::Single(pool.runtime(Runtime::Tokio1).build().map_err(no_pool)?))
     }
 
-    /// A connection that has just answered. It stays in the pool: many use it at once.
+    /// A connection. It stays in the pool: many use it at once.
     async fn link(&self) -> std::result::Result<Link, PoolError> {
         Ok(match self {
             Self::Single(pool) => Link::Single(pool.get().await?.as_ref().clone()),
@@ -144,13 +145,15 @@ impl Lent {
         answer
     }
 
+    /// Whether shards are on several servers, of which some may fail.
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.link, Link::Cluster(_))
+    }
+
     /// The keys of how many shards a script may name: those of a cluster are on several servers.
     /// Bounded, since the server does nothing else meanwhile.
     pub(super) fn shards_at_once(&self) -> usize {
-        match self.link {
-            Link::Single(_) => 256,
-            Link::Cluster(_) => 1,
-        }
+        if self.is_cluster() { 1 } else { 256 }
     }
 }
 

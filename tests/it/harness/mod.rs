@@ -11,6 +11,7 @@ pub mod link;
 pub mod postgres;
 pub mod process;
 pub mod recorder;
+pub mod redis_cluster;
 pub mod servers;
 pub mod smtp;
 pub mod target;

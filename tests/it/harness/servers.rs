@@ -32,6 +32,14 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
+/// A port for a node of a Redis Cluster: what nodes say to each other goes to a port that follows
+/// from it.
+pub fn free_node_port() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let fits = |port: &u16| port.checked_add(10_000).is_some_and(is_free);
+    std::iter::repeat_with(free_port).find(fits).expect("one of many")
+}
+
 /// Whether somebody listens on a port of this machine.
 pub fn listens(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -82,6 +90,9 @@ impl Process {
     }
 }
 
+/// How many slots a Redis Cluster has: its protocol says so.
+pub const SLOTS: u32 = 16_384;
+
 /// The password of a test's own Redis.
 pub const PASSWORD: &str = "hunter2";
 
@@ -96,25 +107,40 @@ pub struct RedisServer {
 impl RedisServer {
     /// One with settings over the usual ones, such as `["--maxmemory", "5mb"]`.
     pub async fn start(settings: &[&str]) -> Self {
+        Self::start_at(free_port(), settings).await
+    }
+
+    async fn start_at(port: u16, settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let mut server = Self { port: free_port(), folder, settings, process: None };
+        let mut server = Self { port, folder, settings, process: None };
         server.restart().await;
         server
     }
 
     /// A Redis Cluster of one node, with settings over the usual ones.
     pub async fn start_cluster(settings: &[&str]) -> Self {
-        let bus = free_port().to_string();
-        let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-        let server = Self::start(&[&cluster[..], settings].concat()).await;
-        let _: () = server.run(redis::cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await;
+        let server = Self::start_node(settings).await;
+        let mut add = redis::cmd("CLUSTER");
+        let _: () = server.run(add.arg("ADDSLOTS").arg((0..SLOTS).collect::<Vec<_>>())).await;
+        server.has_joined().await;
+        server
+    }
+
+    /// A node of a Redis Cluster to be, with settings over the usual ones.
+    pub async fn start_node(settings: &[&str]) -> Self {
+        let settings = [&["--cluster-enabled", "yes"], settings].concat();
+        Self::start_at(free_node_port(), &settings).await
+    }
+
+    /// Waits until a node sees all slots of its cluster taken care of.
+    pub async fn has_joined(&self) {
         until("the cluster is up", async || {
-            let state: String = server.run(redis::cmd("CLUSTER").arg("INFO")).await;
-            state.contains("cluster_state:ok").then_some(())
+            let state: String = self.run(redis::cmd("CLUSTER").arg("INFO")).await;
+            let all = format!("cluster_slots_ok:{SLOTS}\r\n");
+            (state.contains("cluster_state:ok") && state.contains(&all)).then_some(())
         })
         .await;
-        server
     }
 
     /// The process.

@@ -12,6 +12,7 @@ for i = 3, #ARGV, 2 do
         kept[#kept + 1] = ARGV[i + 1]
     end
 end
-if #gone > 0 then redis.call('ZREM', KEYS[2], unpack(gone)) end
+-- Adding comes first: while a slot moves, an index that has just become empty takes nothing.
 if #kept > 0 then redis.call('ZADD', KEYS[2], unpack(kept)) end
+if #gone > 0 then redis.call('ZREM', KEYS[2], unpack(gone)) end
 return 1

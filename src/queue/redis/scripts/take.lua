@@ -12,6 +12,9 @@ if answered and answered:sub(1, #ARGV[1]) == ARGV[1] then
     return { answered:sub(#ARGV[1] + 1), 1 }
 end
 
+local count = redis.call('ZCARD', ready)
+if count == 0 then return { '', 0 } end
+
 local first_host, left = ARGV[3], tonumber(ARGV[4])
 local per_account, per_host = tonumber(ARGV[5]), tonumber(ARGV[6])
 local account_room, host_room = {}, {}
@@ -22,8 +25,12 @@ for i = hosts_from, #ARGV, 2 do host_room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 -- Greater than any job or host and job, which never begin with so many of these bytes.
 local AFTER_HOST, AFTER_ACCOUNT = '\255', string.rep('\255', 9)
 local looks = 2000 -- bounds how long this runs; the next take goes on where it ends
+local taken, hosts = {}, {}
 local function look(from, to)
     looks = looks - 1
+    -- While a slot moves to another node, a key that has just become empty must not be read: the
+    -- server would end the script, after its removals and before its answer.
+    if #taken == count then return nil end
     return redis.call('ZRANGEBYLEX', ready, from, to, 'LIMIT', 0, 1)[1]
 end
 
@@ -41,7 +48,6 @@ local function next_account()
     return account
 end
 
-local taken, hosts = {}, {}
 -- Takes up to `most` tickets of an account, host by host; fewer only if there is nothing more.
 local function take(account, most)
     local at, got = hosts[account], 0
@@ -96,4 +102,4 @@ local answer = table.concat(taken)
 -- Either may be refused when the memory is used up; the tickets are worth more.
 if place then redis.pcall('SET', turn, place, 'EX', 86400) end
 if #taken > 0 then redis.pcall('SET', kept, ARGV[1] .. answer, 'PX', ARGV[2]) end
-return { answer, redis.call('ZCARD', ready) > 0 and 1 or 0 }
+return { answer, #taken < count and 1 or 0 }

@@ -9,6 +9,7 @@ mod flaky;
 mod index;
 mod memory;
 mod redis;
+mod redis_cluster;
 mod standby;
 mod tickets;
 mod world;

@@ -10,13 +10,13 @@ use super::world::*;
 use crate::harness::certificates::Authority;
 use crate::harness::line::LossyLine;
 use crate::harness::link::{Link, Mood};
-use crate::harness::servers::{PASSWORD, RedisServer, free_port, shared};
+use crate::harness::servers::{PASSWORD, RedisServer, free_node_port, shared};
 use crate::harness::wait::{until, within};
 
 /// How long an operation may take to fail.
-const FAILS_WITHIN: Duration = Duration::from_millis(2_500);
+pub const FAILS_WITHIN: Duration = Duration::from_millis(2_500);
 
-fn queue_at(url: &str, prefix: &str) -> (SharedQueue, Tasks) {
+pub fn queue_at(url: &str, prefix: &str) -> (SharedQueue, Tasks) {
     start(Settings::parse(url, prefix, None, None).expect("valid"))
 }
 
@@ -28,17 +28,18 @@ fn start(settings: Settings) -> (SharedQueue, Tasks) {
 
 /// A queue on the shared server under a prefix of its own.
 pub async fn open() -> Opened {
-    let prefix = format!("test-{:032x}", Random::system().bits());
-    let (queue, tasks) = queue_at(&shared("PUNCTUAL_TEST_REDIS"), &prefix);
-    (queue, Box::new(tasks))
+    open_at("PUNCTUAL_TEST_REDIS")
 }
 
-/// A queue on a Redis Cluster of its own.
+/// A queue on the shared cluster under a prefix of its own.
 pub async fn open_cluster() -> Opened {
-    let server = RedisServer::start_cluster(&[]).await;
-    let url = server.url().replace("redis://", "redis+cluster://");
-    let (queue, tasks) = queue_at(&url, "test");
-    (queue, Box::new((tasks, server)))
+    open_at("PUNCTUAL_TEST_REDIS_CLUSTER")
+}
+
+fn open_at(server: &str) -> Opened {
+    let prefix = format!("test-{:032x}", Random::system().bits());
+    let (queue, tasks) = queue_at(&shared(server), &prefix);
+    (queue, Box::new(tasks))
 }
 
 async fn own() -> (RedisServer, SharedQueue, Tasks) {
@@ -229,6 +230,22 @@ async fn a_full_server_takes_no_tickets_but_hands_them_out() {
 }
 
 #[tokio::test]
+async fn a_server_without_a_disk_says_so() {
+    let (server, queue, _tasks) = own().await;
+    recovered(&queue).await;
+    let _: () = server.run(redis::cmd("CONFIG").arg("SET").arg("save").arg("3600 1")).await;
+    std::fs::remove_dir_all(server.folder()).expect("removed");
+    let _: () = server.run(&redis::cmd("BGSAVE")).await;
+    let refused = until("it takes no writes", async || {
+        queue.push(&[ticket(1, 1, 1, 0)]).await.err().map(|error| error.to_string())
+    });
+    let refused = refused.await;
+    assert!(refused.contains("it cannot write to its disk"), "{refused}");
+    let _: () = server.run(redis::cmd("CONFIG").arg("SET").arg("save").arg("")).await;
+    until("it takes writes again", async || queue.push(&[ticket(2, 1, 1, 0)]).await.ok()).await;
+}
+
+#[tokio::test]
 async fn a_replica_says_so_and_a_new_primary_is_used() {
     let (server, queue, _tasks) = own().await;
     recovered(&queue).await;
@@ -332,7 +349,7 @@ async fn what_is_left_of_a_rebuild_expires() {
 async fn over_tls_the_given_authority_is_trusted_and_no_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = Authority::new("of the test").server_files(&["127.0.0.1"], folder.path());
-    let port = free_port();
+    let port = free_node_port();
     let (tls_port, text) = (port.to_string(), |path: &Path| path.display().to_string());
     let (certificate, key) = (text(&files.certificate), text(&files.key));
     let authority = text(&files.authority);
@@ -350,7 +367,8 @@ async fn over_tls_the_given_authority_is_trusted_and_no_other() {
         let (queue, _tasks) = start(trusting);
         recovered(&queue).await;
         let (careful, _tasks) = queue_at(&url, "test");
-        careful.push(&[ticket(1, 1, 1, 0)]).await.expect_err("an unknown authority");
+        let refused = careful.push(&[ticket(1, 1, 1, 0)]).await.expect_err("unknown authority");
+        assert!(format!("{refused:?}").contains("UnknownIssuer"), "{refused:?}");
     };
     let one = RedisServer::start(&tls).await;
     is_trusted("rediss").await;

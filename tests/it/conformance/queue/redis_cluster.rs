@@ -1,0 +1,240 @@
+//! What only a Redis Cluster has: shards on several nodes, of which one fails or gives some away.
+
+use std::time::Instant;
+
+use super::redis::{FAILS_WITHIN, queue_at};
+use super::world::*;
+use crate::harness::redis_cluster::RedisCluster;
+use crate::harness::wait::{until, within};
+
+/// Ticket `n` of a shard.
+fn of(shard: u16, n: u128) -> Ticket {
+    Ticket { shard: ShardId(shard), ..ticket(u128::from(shard) * 1_000_000 + n, n, 1, 0) }
+}
+
+/// Ticket `n` of each shard.
+fn of_each(n: u128) -> Vec<Ticket> {
+    (0..SHARDS).map(|shard| of(shard, n)).collect()
+}
+
+/// The shards that a node has.
+async fn shards_of(cluster: &RedisCluster, node: usize) -> Vec<u16> {
+    let mut own = Vec::new();
+    for shard in 0..SHARDS {
+        if cluster.owner(&format!("{{{shard}}}")).await == node {
+            own.push(shard);
+        }
+    }
+    own
+}
+
+/// Takes until nothing comes any more of `wanted`, whatever fails meanwhile.
+async fn take_all(queue: &SharedQueue, wanted: usize) -> Vec<Ticket> {
+    let mut all = Vec::new();
+    within(FAILS_WITHIN * 4, "what is not down is handed out", async || {
+        if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
+            all.extend(taken);
+        }
+        (all.len() >= wanted).then_some(())
+    })
+    .await;
+    all
+}
+
+async fn is_whole_again(queue: &SharedQueue) {
+    let all = of_each(500);
+    until("all shards take tickets", async || queue.push(&all).await.ok()).await;
+    let mut left: HashSet<_> = all.iter().map(|ticket| ticket.job).collect();
+    until("all shards give tickets", async || {
+        if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
+            for ticket in taken {
+                left.remove(&ticket.job);
+            }
+        }
+        left.is_empty().then_some(())
+    })
+    .await;
+}
+
+/// A node without replicas is gone, or silent: only its own shards wait for it.
+async fn others_go_on(
+    fail: impl FnOnce(&mut RedisCluster, usize),
+    mend: impl AsyncFnOnce(&mut RedisCluster, usize),
+) {
+    let mut cluster = RedisCluster::start().await;
+    let (queue, _tasks) = queue_at(&cluster.url(), "test");
+    until("it is there", async || queue.push(&of_each(1)).await.ok()).await;
+    let down = cluster.owner("{3}").await;
+    let lost = shards_of(&cluster, down).await;
+    let left: Vec<_> = (0..SHARDS).filter(|shard| !lost.contains(shard)).collect();
+    assert!(!left.is_empty(), "the shards are on several nodes");
+    for shard in 0..SHARDS {
+        queue.rebuild(ShardId(shard), EPOCH, &[(schedule(1), at(1))]).await.expect("built");
+    }
+    fail(&mut cluster, down);
+
+    let taken = take_all(&queue, left.len()).await;
+    let shards: HashSet<_> = taken.iter().map(|ticket| ticket.shard.0).collect();
+    assert_eq!(shards, left.iter().copied().collect());
+    for shard in &left {
+        // While the client connects anew to the node that is down, all others wait.
+        let due = until("it is elsewhere", async || {
+            queue.due(ShardId(*shard), EPOCH, at(5), 9).await.ok()
+        });
+        assert!(matches!(due.await, Index::Own(due) if due.schedules.len() == 1));
+    }
+    let begun = Instant::now();
+    queue.due(SHARD, EPOCH, at(5), 9).await.expect_err("its node is down");
+    assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
+    // What is pushed with others is not lost with them.
+    let again = of_each(2);
+    let mut shards = HashSet::new();
+    until("what is pushed for the others is handed out", async || {
+        queue.push(&again).await.expect_err("some of it");
+        if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
+            shards.extend(taken.iter().map(|ticket| ticket.shard.0));
+        }
+        (shards.len() == left.len()).then_some(())
+    })
+    .await;
+
+    mend(&mut cluster, down).await;
+    is_whole_again(&queue).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beside_a_dead_node_others_go_on() {
+    others_go_on(
+        |cluster, node| cluster.nodes[node].kill(),
+        async |cluster, node| cluster.nodes[node].restart().await,
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beside_a_hanging_node_others_go_on() {
+    others_go_on(
+        |cluster, node| cluster.nodes[node].process().pause(),
+        async |cluster, node| cluster.nodes[node].process().resume(),
+    )
+    .await;
+}
+
+/// The client is sent to another node (MOVED, ASK), and told to wait (TRYAGAIN). A ticket whose take
+/// failed comes by the sweep, as anywhere; the next test shows that the scripts lose none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_slots_move_tickets_are_pushed_and_handed_out() {
+    let cluster = RedisCluster::start().await;
+    let (queue, _tasks) = queue_at(&cluster.url(), "test");
+    until("it is there", async || queue.push(&of_each(1)).await.ok()).await;
+    assert_eq!(take_all(&queue, usize::from(SHARDS)).await.len(), usize::from(SHARDS));
+    let from = cluster.owner("{3}").await;
+    let to = (from + 1) % cluster.nodes.len();
+    let moved = std::cell::Cell::new(false);
+    let moving = async {
+        cluster.move_slots(from, to).await;
+        moved.set(true);
+    };
+    let mut work = Work::default();
+    let working = async {
+        while !moved.get() {
+            if work.pushed.len() < 5_000 {
+                work.push(&queue).await;
+            }
+            work.take(&queue).await;
+        }
+    };
+    tokio::join!(moving, working);
+    assert_eq!(cluster.owner("{3}").await, to);
+    work.take_the_rest(&queue).await;
+    let Work { pushed, taken, repeated } = work;
+    println!("{} tickets, {repeated} pushed again", pushed.len());
+    let each: HashSet<_> = taken.iter().collect();
+    assert_eq!(each.len(), pushed.len());
+    assert!(taken.len() <= pushed.len() + repeated, "{} are too many", taken.len());
+    is_whole_again(&queue).await;
+}
+
+/// What goes on while slots move.
+#[derive(Default)]
+struct Work {
+    pushed: Vec<Ticket>,
+    taken: Vec<JobId>,
+    /// Tickets that may be queued twice.
+    repeated: usize,
+}
+
+impl Work {
+    async fn push(&mut self, queue: &SharedQueue) {
+        let first = 10 + self.pushed.len() as u128;
+        let batch = of_each(first);
+        until("they are pushed", async || {
+            let is_done = queue.push(&batch).await.is_ok();
+            // Some of them may be queued, and taken before they are pushed again.
+            self.repeated += if is_done { 0 } else { batch.len() };
+            is_done.then_some(())
+        })
+        .await;
+        self.pushed.extend(batch);
+    }
+
+    async fn take(&mut self, queue: &SharedQueue) {
+        if let Ok((tickets, _)) = queue.take(at(0), &room(99)).await {
+            self.taken.extend(tickets.iter().map(|ticket| ticket.job));
+        }
+    }
+
+    /// What a take had whose answer did not come is pushed again, as the sweep does it.
+    async fn take_the_rest(&mut self, queue: &SharedQueue) {
+        until("all are handed out", async || {
+            self.take(queue).await;
+            let taken: HashSet<_> = self.taken.iter().collect();
+            let pushed = self.pushed.iter();
+            let missing = pushed.filter(|ticket| !taken.contains(&ticket.job));
+            let missing: Vec<_> = missing.copied().collect();
+            if queue.push(&missing).await.is_ok() {
+                self.repeated += missing.len();
+            }
+            missing.is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+/// A script that reads what it has just emptied is ended by the server then, after its removals.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_ticket_of_a_shard_whose_slot_moves_is_handed_out() {
+    let cluster = RedisCluster::start().await;
+    let (queue, _tasks) = queue_at(&cluster.url(), "test");
+    // Of a shard of which each key is there; those that are not cannot be asked for then.
+    let tickets = [of(3, 1), of(3, 2), Ticket { start: at(1_000_000), ..of(3, 3) }];
+    until("it is there", async || queue.push(&tickets).await.ok()).await;
+    let one = until("one is handed out", async || {
+        let taken = queue.take(at(0), &room(1)).await.ok()?.0;
+        taken.first().map(|ticket| ticket.job)
+    });
+    let one = one.await;
+    cluster.begin_to_move("{3}").await;
+    let (others, _) = queue.take(at(0), &room(9)).await.expect("the slot is where it was");
+    assert_eq!(others.len(), 1);
+    assert_ne!(others[0].job, one);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_all_nodes_were_dead_it_comes_back_by_itself() {
+    let mut cluster = RedisCluster::start().await;
+    let (queue, _tasks) = queue_at(&cluster.url(), "test");
+    until("it is there", async || queue.push(&of_each(1)).await.ok()).await;
+    for node in &mut cluster.nodes {
+        node.kill();
+    }
+    for _ in 0..2 {
+        let begun = Instant::now();
+        queue.take(at(0), &room(9)).await.expect_err("nobody is there");
+        assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
+    }
+    for node in &mut cluster.nodes {
+        node.restart().await;
+    }
+    is_whole_again(&queue).await;
+}
