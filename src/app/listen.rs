@@ -29,6 +29,11 @@ impl Listeners {
         let operations = bind("ops.listen", config.ops.listen).await?;
         Ok(Self { public, operations })
     }
+
+    /// Where they listen: the public one, if there is one, and that of operators.
+    pub(super) fn addresses(&self) -> (Option<SocketAddr>, SocketAddr) {
+        (self.public.as_ref().map(|bound| bound.address), self.operations.address)
+    }
 }
 
 /// Binds `address`, which `setting` names.

@@ -7,7 +7,8 @@
 //! away without taking readiness with them: the API goes on without them.
 //!
 //! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
-//! attempts finish or, when the grace period ends, are released; then everything else is dropped.
+//! attempts finish or, when the grace period ends, are released; then everything else is dropped, the
+//! operations listener last.
 
 mod copy;
 mod error;
@@ -48,13 +49,22 @@ use listen::Listeners;
 use peers::Joined;
 use time::TimeKeeper;
 
-/// The part of the grace period that is kept for committing what the attempts bring last.
+/// The part of the grace period that is kept for committing what the attempts bring last: a quarter
+/// of it, but no more than this.
 const COMMIT_GRACE: Duration = Duration::from_secs(3);
+
+/// What commits get of the shortest, even if there is none.
+const LEAST_COMMIT_GRACE: Duration = Duration::from_millis(250);
+
+/// How long the answers to operators may take when all else has ended.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// A running service.
 pub struct App {
     clock: Clock,
     tasks: Tasks,
+    /// What operators watch the process by, until everything else has ended.
+    watch: Tasks,
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
@@ -90,23 +100,23 @@ impl App {
     /// # Errors
     /// If a port, the data folder or the store cannot be used.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        let tasks = Tasks::new();
-        match Self::start_among(config, &tasks).await {
+        let (tasks, watch) = (Tasks::new(), Tasks::new());
+        match Self::assemble(config, &tasks, &watch).await {
             Ok(app) => Ok(app),
             Err(error) => {
                 tasks.finish(Duration::ZERO).await;
+                watch.finish(Duration::ZERO).await;
                 Err(error)
             }
         }
     }
 
-    async fn start_among(config: &Config, tasks: &Tasks) -> Result<Self, StartError> {
+    async fn assemble(config: &Config, tasks: &Tasks, watch: &Tasks) -> Result<Self, StartError> {
         let (clock, random) = (Clock::system(), Random::system());
         let listeners = Listeners::bind(config).await?;
-        let public = listeners.public.as_ref().map(|bound| bound.address);
-        let operations = listeners.operations.address;
+        let (public, operations) = listeners.addresses();
         let readiness = Readiness::starting(clock.clone());
-        front::serve_operations(config, tasks, &clock, &readiness, listeners.operations);
+        front::serve_operations(config, watch, &clock, &readiness, listeners.operations);
 
         let open = OpenStore::open(config, &random).await?;
         let lock = open.lock()?;
@@ -160,6 +170,7 @@ impl App {
         Ok(Self {
             clock,
             tasks,
+            watch: watch.clone(),
             grace: config.grace,
             readiness,
             cluster,
@@ -195,7 +206,7 @@ impl App {
 
     /// Serves until a signal or a failure, then stops. A second signal ends the stop at once.
     pub async fn run(self, mut signals: Signals) -> Ended {
-        signals.wait_for_stop(&self.tasks).await;
+        signals.wait_for_stop([&self.tasks, &self.watch]).await;
         tokio::select! {
             ended = self.stop() => ended,
             () = signals.wait_for_one() => Ended::AtOnce,
@@ -208,15 +219,17 @@ impl App {
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
+        let for_commits = (self.grace / 4).clamp(LEAST_COMMIT_GRACE, COMMIT_GRACE);
+        let left = || self.grace.saturating_sub(self.clock.monotonic() - begun);
         let idle = match &self.executor {
-            Some(executor) => executor.stop(self.grace.saturating_sub(COMMIT_GRACE)).await,
+            Some(executor) => executor.stop(left().saturating_sub(for_commits)).await,
             None => true,
         };
-        let left = self.grace.saturating_sub(self.clock.monotonic() - begun);
-        let clean = self.tasks.finish(left.max(COMMIT_GRACE)).await && idle;
+        let clean = self.tasks.finish(left().max(for_commits)).await && idle;
         self.store.close().await;
+        self.watch.finish(LAST_ANSWERS).await;
         tracing::info!(clean, "stopped");
-        match (self.tasks.has_failed(), clean) {
+        match (self.tasks.has_failed() || self.watch.has_failed(), clean) {
             (true, _) => Ended::Failed,
             (false, true) => Ended::AsAsked,
             (false, false) => Ended::CutOff,

@@ -22,14 +22,18 @@ impl Signals {
         Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for a signal, or for a failure that stops the process.
-    pub(super) async fn wait_for_stop(&mut self, tasks: &Tasks) {
+    /// Waits for a signal, or for a failure among `tasks` that stops the process.
+    pub(super) async fn wait_for_stop(&mut self, tasks: [&Tasks; 2]) {
+        let [some, others] = tasks.map(|tasks| tasks.stopping().cancelled());
+        let failed = async {
+            tokio::select! { () = some => {}, () = others => {} }
+        };
         tokio::select! {
             _ = self.terminate.recv() => tracing::info!("SIGTERM received, stopping"),
             _ = self.interrupt.recv() => {
                 tracing::info!("interrupted, stopping; again to stop at once");
             }
-            () = tasks.stopping().cancelled() => {
+            () = failed => {
                 tracing::error!("a part that the service needs has failed, stopping");
             }
         }

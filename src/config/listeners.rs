@@ -1,6 +1,7 @@
 //! The two listeners.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -43,8 +44,8 @@ pub(super) fn read(reader: &mut Reader) -> (Http, Ops) {
         base_path: reader.read("http.base_path", base_path),
         limits,
     };
-    // Operators and their machines are few.
-    let limits = ServeLimits { connections: 1_000, ..limits };
+    // Operators and their machines are few. What they see is there until the end of a stop.
+    let limits = ServeLimits { connections: 1_000, drain: Duration::ZERO, ..limits };
     let ops = Ops { listen: reader.read("ops.listen", address), limits };
     if http.listen == ops.listen && http.listen.port() != 0 {
         reader.mistake("ops.listen", "must not be the same as http.listen");

@@ -178,7 +178,10 @@ fn a_second_signal_ends_the_wait_for_running_attempts() {
     let dev = Dev::start(dev(folder.path()));
     let _hanging = hanging_attempt(&dev);
     dev.signal("TERM");
-    within(PATIENCE, || ask(&dev.ops, "GET /readyz", "\r\n").is_err().then_some(()));
+    within(PATIENCE, || {
+        let answer = ask(&dev.ops, "GET /readyz", "\r\n").expect("it can be watched until its end");
+        answer.contains(r#"{"status":"draining"}"#).then_some(())
+    });
     dev.signal("TERM");
     assert_eq!(dev.end(), Some(130));
 }

@@ -13,5 +13,6 @@ mod refusals;
 mod relay;
 mod roles;
 mod starting;
+mod stopping;
 mod versions;
 mod world;

@@ -1,0 +1,67 @@
+//! A replica that is told to stop: readiness first, its shards to others, attempts within the grace
+//! period, and what is left of them to others too (STOP-1).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::world::{SHARDS, World};
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::{until, within};
+
+/// How long the shards of a replica that stops are without a leader; the lease of one that dies is
+/// of 30 s here.
+const HANDED_OVER: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
+    let target = Recorder::start().await;
+    let settings =
+        [("PUNCTUAL_CLUSTER_LEASE_SECONDS", "30"), ("PUNCTUAL_SHUTDOWN_GRACE_SECONDS", "16")];
+    let world = World::new(&settings).await;
+    let key = world.key();
+    let old = world.replica(&[]).await;
+    until("it leads", async || (old.shards().await.len() == usize::from(SHARDS)).then_some(()))
+        .await;
+    let api = old.client(&key);
+    let slow = api.run(&target.url("/hang"), json!({ "timeoutSeconds": 120 })).await;
+    let endless = api
+        .run(&target.url("/slow/60000"), json!({ "maxRetries": 2, "timeoutSeconds": 120 }))
+        .await;
+    until("both run", async || {
+        let is_sent = |job| !target.hits_of(job).is_empty();
+        (is_sent(&slow) && is_sent(&endless)).then_some(())
+    })
+    .await;
+    let new = world.replica(&[]).await;
+
+    let told = Instant::now();
+    old.tell_to_stop();
+    within(Duration::from_secs(2), "it is not ready", async || {
+        (old.ask("/readyz").await.status == 503).then_some(())
+    })
+    .await;
+    assert_eq!(old.ask("/healthz").await.status, 200, "it is alive");
+    within(HANDED_OVER, "the other leads", async || {
+        (new.shards().await.len() == usize::from(SHARDS)).then_some(())
+    })
+    .await;
+    println!("handed over {:?} after it was told", told.elapsed());
+    // Neither attempt is over yet.
+    let api = new.client(&key);
+    assert_eq!(api.job(&slow).await["status"], "RUNNING");
+    assert_eq!(api.job(&endless).await["status"], "RUNNING");
+    target.release();
+    let ended = api.finished(&slow).await;
+    assert_eq!((&ended["status"], &ended["attemptNumber"]), (&json!("SUCCESS"), &json!(1)));
+    // One was cut off.
+    old.ends(1).await;
+    assert!(told.elapsed() < Duration::from_secs(30), "{:?}", told.elapsed());
+    // What did not end in time is tried again by the other, soon.
+    within(Duration::from_secs(40), "it is tried again", async || {
+        target.hits_of(&endless).iter().any(|hit| hit.attempt == 2).then_some(())
+    })
+    .await;
+    let attempts = &api.job(&endless).await["attempts"];
+    assert_eq!(attempts[0]["errorCode"], Value::from("WORKER_LOST"));
+}
