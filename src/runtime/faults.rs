@@ -1,9 +1,11 @@
 //! Where tests hit this process, and what they break in it on purpose, so that they can see
-//! themselves fail. Nothing of it is in a release.
+//! themselves fail. Nothing of it is there without the feature `faults`, which only tests turn on,
+//! nor in an optimized build with it.
 //!
 //! A test gives a process a folder of its own. A file in it that is named like a [`Point`] says what
 //! shall happen when the process next gets there: `die`, `panic`, or `stop` until it is let go on. A
-//! file that is named like a [`Defect`] lets the process have it.
+//! file that is named like a [`Defect`] lets the process have it. `later.sql` is a migration that
+//! this process has over those of its release, as if it were of a release to come.
 
 /// A place at which a process can be hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +50,13 @@ pub enum Defect {
     NoSweep,
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(feature = "faults", debug_assertions)))]
 impl Point {
     /// The process is here.
     pub const fn reach(self) {}
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(feature = "faults", debug_assertions)))]
 impl Defect {
     /// Whether this process has it.
     pub const fn is_there(self) -> bool {
@@ -62,7 +64,16 @@ impl Defect {
     }
 }
 
-#[cfg(debug_assertions)]
+/// The migration of a release to come.
+#[cfg(not(all(feature = "faults", debug_assertions)))]
+pub const fn later_migration() -> Option<String> {
+    None
+}
+
+#[cfg(all(feature = "faults", debug_assertions))]
+pub use folder::later_migration;
+
+#[cfg(all(feature = "faults", debug_assertions))]
 mod folder {
     use std::path::{Path, PathBuf};
     use std::process::{Command, abort, id};
@@ -76,6 +87,11 @@ mod folder {
         static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
         let given = || std::env::var_os("PUNCTUAL_TEST_FAULTS").map(PathBuf::from);
         FOLDER.get_or_init(given).as_deref()
+    }
+
+    /// The migration of a release to come.
+    pub fn later_migration() -> Option<String> {
+        std::fs::read_to_string(folder()?.join("later.sql")).ok()
     }
 
     impl Point {

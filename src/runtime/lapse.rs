@@ -1,15 +1,15 @@
 //! Time-lapse: a calendar that runs faster than the machine's clock, so that tests see many ticks in
-//! a short time. Nothing of it is in a release.
+//! a short time. Nothing of it is there but for tests, as of `faults`.
 //!
 //! What the clock tells is stretched around an origin that is the same for all replicas, after it
 //! has followed the store's time. Spans stay real: timeouts, leases, pauses between runs.
 
-#[cfg(debug_assertions)]
+#[cfg(all(feature = "faults", debug_assertions))]
 pub(super) use running::Lapse;
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(feature = "faults", debug_assertions)))]
 pub(super) use standing::Lapse;
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(all(feature = "faults", debug_assertions)))]
 mod standing {
     use std::time::Duration;
 
@@ -40,7 +40,7 @@ mod standing {
     }
 }
 
-#[cfg(debug_assertions)]
+#[cfg(all(feature = "faults", debug_assertions))]
 mod running {
     use std::time::Duration;
 

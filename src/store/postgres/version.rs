@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr};
 
 use super::error::{Fault, Outcome, Remedy};
 use super::{PostgresStore, failed_in};
 use crate::runtime::Clock;
+use crate::runtime::faults::later_migration;
 use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 
@@ -15,15 +16,26 @@ use crate::store::{Result, StoreErrorKind};
 const OLDEST_SERVER: u32 = 130_000;
 /// How long migrations may take.
 const MIGRATION: Duration = Duration::from_secs(3_600);
-/// How long a migration waits for tables that somebody uses: everybody else waits behind it.
-const FOR_TABLES: &str = "SET LOCAL lock_timeout = '1s'";
+/// How long a migration waits for tables that somebody uses: everybody else waits behind it. What is
+/// there already is not told.
+const WHILE_MIGRATING: &str =
+    "SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = warning";
 /// How long everybody else goes on before it is tried again.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long asking for the version may take.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// The number of a test's own migration.
+const LATER: i64 = 9_999;
+
 fn known() -> Migrator {
     let mut migrator = sqlx::migrate!("migrations/postgres");
+    if let Some(later) = later_migration() {
+        let later = AssertSqlSafe(later).into_sql_str();
+        let later = Migration::new(LATER, "later".into(), MigrationType::Simple, later, false);
+        let migrations = migrator.iter().cloned().chain([later]);
+        migrator = Migrator::with_migrations(migrations.collect());
+    }
     migrator.set_ignore_missing(true).set_locking(false);
     migrator
 }
@@ -71,7 +83,7 @@ impl PostgresStore {
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual migrate', 0))")
             .execute(&mut *transaction)
             .await?;
-        transaction.execute(FOR_TABLES).await?;
+        transaction.execute(WHILE_MIGRATING).await?;
         let min_compatible = min_compatible(&mut transaction).await?;
         fits(min_compatible, newest(&migrator)).map_err(unfit)?;
         if min_compatible.is_some() {

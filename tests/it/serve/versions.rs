@@ -1,4 +1,4 @@
-//! Two versions side by side (F39): a newer one has migrated the store, an older one goes on; or the
+//! Two versions side by side (F39): a newer one migrates the store and an older one goes on; or the
 //! newer one waits until the older one is gone.
 
 use std::time::Duration;
@@ -7,12 +7,12 @@ use serde_json::json;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use super::world::World;
+use super::world::{SHARDS, World};
 use crate::cluster::lapse::Lapse;
 use crate::harness::database::run;
 use crate::harness::process::complaint;
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::within;
+use crate::harness::wait::{until, within};
 
 /// A migration of a release to come: it only adds, so `min_compatible` stays.
 const EXPANDING: &str = "
@@ -24,13 +24,14 @@ const EXPANDING: &str = "
     ALTER TABLE accounts ADD COLUMN color text NOT NULL DEFAULT 'none';
     ALTER TABLE api_keys ADD COLUMN used_at bigint;
     ALTER TABLE skips ADD COLUMN note text;
-    CREATE TABLE channels (id uuid PRIMARY KEY);
+    CREATE TABLE channels (id uuid PRIMARY KEY);";
+
+/// What it may write then.
+const WRITES: &str = "
     INSERT INTO audit_log (id, account_id, actor, action, object, origin)
     SELECT gen_random_uuid(), id, 'service', 'thing.done', 'thing_1', 'service' FROM accounts;
     INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
-    SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules;
-    INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
-    VALUES (9999, 'later', TRUE, '', 0);";
+    SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules;";
 
 /// Waits until a tick of each of the three schedules has run that is not due yet.
 async fn all_tick(world: &World) {
@@ -51,8 +52,14 @@ async fn all_tick(world: &World) {
     .await;
 }
 
+/// The newest migration of the store.
+async fn newest(world: &World) -> i64 {
+    let version = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
+    version.fetch_one(&mut world.beside().await).await.expect("a version")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
+async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
     let target = Recorder::start().await;
     let clock = Lapse::begin(12).variable(None);
     let mut world = World::new(&[]).await;
@@ -70,7 +77,19 @@ async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     let warm = api.trigger(&schedule).await;
     api.finished(&warm).await;
     api.get("/v1/schedules").await.data();
-    run(&mut world.beside().await, EXPANDING).await;
+    // The newer one is the same but for a migration more, which it applies itself.
+    let newer = world.folder.path().join("newer");
+    std::fs::create_dir(&newer).expect("a folder");
+    std::fs::write(newer.join("later.sql"), EXPANDING).expect("written");
+    let newer = newer.display().to_string();
+    let new = world.replica(&[("PUNCTUAL_TEST_FAULTS", &newer)]).await;
+    assert_eq!(newest(&world).await, 9_999);
+    run(&mut world.beside().await, WRITES).await;
+    until("both lead", async || {
+        let (old, new) = (old.shards().await.len(), new.shards().await.len());
+        (old > 0 && new > 0 && old + new == usize::from(SHARDS)).then_some(())
+    })
+    .await;
     all_tick(&world).await;
 
     let path = format!("/v1/schedules/{schedule}");
@@ -87,12 +106,18 @@ async fn an_older_replica_goes_on_with_a_store_that_was_added_to() {
     api.create(&target.url("/ok"), json!({})).await;
     world.run(&["key", "create", "--account", "first"]);
     assert!(!old.said().contains("\"level\":\"ERROR\""), "{}", old.said());
-    // One of the same release comes beside it.
-    let another = world.replica(&[]).await;
-    let beside = another.client(&key);
+    let beside = new.client(&key);
     let job = beside.trigger(&schedule).await;
     assert_eq!(beside.finished(&job).await["status"], "SUCCESS");
+    // One of the older release comes beside them, and the first of it goes.
+    let another = world.replica(&[]).await;
+    old.stop().await;
     all_tick(&world).await;
+    another.stop().await;
+    all_tick(&world).await;
+    let old = world.replica(&[]).await;
+    let api = old.client(&key);
+    assert!(!new.said().contains("\"level\":\"ERROR\""), "{}", new.said());
 
     // Once something was taken away, nobody of that release starts; who runs goes on.
     run(&mut world.beside().await, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'")
@@ -120,9 +145,7 @@ async fn older_replicas_are_stopped_before_what_they_cannot_read_is_written() {
     let mut new = world.start(&[]).await;
     new.says("stop all of them first").await;
     assert_ne!(new.ask("/readyz").await.status, 200);
-    let version = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
-    let version: i64 = version.fetch_one(&mut beside).await.expect("a version");
-    assert_eq!(version, 2);
+    assert_eq!(newest(&world).await, 2);
     old.close().await.expect("closed");
     new.ready().await;
 }

@@ -204,11 +204,21 @@ impl Replica {
     }
 
     /// Asks it to stop and waits for its end.
-    pub async fn stop(mut self) {
+    pub async fn stop(self) {
+        self.tell_to_stop();
+        self.ends(0).await;
+    }
+
+    /// Asks it to stop.
+    pub fn tell_to_stop(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+    }
+
+    /// Waits for the end it was asked for, with this status.
+    pub async fn ends(mut self, expected: i32) {
         let child = &mut self.child;
         let status = within(START, "it ends", async || child.try_wait().expect("a child")).await;
-        assert_eq!(status.code(), Some(0), "{}", self.said());
+        assert_eq!(status.code(), Some(expected), "{}", self.said());
     }
 }
