@@ -9,12 +9,13 @@ use super::account_changes::admit;
 use super::account_lock::{BESIDE, IN_TURN};
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
-use super::values::{column, count};
+use super::values::{bounds, column, count};
 use super::{PostgresStore, Within, audit, change, skips};
 use crate::domain::audit::Action;
+use crate::domain::job::JobStatus;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, ScheduleId, VersionId};
+use crate::domain::{AccountId, JobId, ScheduleId, VersionId};
 use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
 use crate::store::{
@@ -199,28 +200,49 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
         .execute(&mut *connection)
         .await?;
     retire_version(connection, write, version).await?;
-    for statement in [END_WAITING, FORBID_RETRIES] {
+    end_jobs(connection, write, id).await?;
+    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
+    Ok(true)
+}
+
+/// Ends the jobs of a schedule that wait, and forbids those that run to be tried again. All are locked
+/// at once, so that none begins to run or to wait in between. What is found is handed on as an array:
+/// see the claims.
+async fn end_jobs(connection: &mut PgConnection, write: Write, id: ScheduleId) -> Outcome<()> {
+    let unfinished: Vec<(JobId, JobStatus)> = sqlx::query_as(
+        "SELECT id, status FROM jobs
+         WHERE status < 2 AND schedule_id = $1 AND account_id = $2
+         ORDER BY id FOR UPDATE",
+    )
+    .bind(id)
+    .bind(write.account)
+    .fetch_all(&mut *connection)
+    .await?;
+    for (statement, status) in [(END, JobStatus::Pending), (FORBID_RETRIES, JobStatus::Running)] {
+        let jobs = unfinished.iter().filter(|(_, of)| *of == status);
+        let jobs: Vec<_> = jobs.map(|(job, _)| *job).collect();
+        if jobs.is_empty() {
+            continue;
+        }
+        let (first, last) = bounds(jobs.iter().copied());
         sqlx::query(statement)
-            .bind(id)
+            .bind(jobs)
+            .bind(first)
+            .bind(last)
             .bind(write.account)
             .bind(write.now)
             .execute(&mut *connection)
             .await?;
     }
-    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
-    Ok(true)
+    Ok(())
 }
 
-const END_WAITING: &str = "
-    UPDATE jobs SET status = 3, completed_at = GREATEST($3, updated_at),
-         wake_at = NULL, updated_at = GREATEST($3, updated_at),
+const END: &str = "
+    UPDATE jobs SET status = 3, completed_at = GREATEST($5, updated_at),
+         wake_at = NULL, updated_at = GREATEST($5, updated_at),
          error_code = 'CANCELLED', error_message = 'the schedule was deleted'
-     WHERE id IN (SELECT id FROM jobs
-                  WHERE status < 2 AND status = 0 AND schedule_id = $1 AND account_id = $2
-                  ORDER BY id FOR UPDATE)";
+    WHERE id = ANY ($1) AND id BETWEEN $2 AND $3 AND account_id = $4";
 
 const FORBID_RETRIES: &str = "
-    UPDATE jobs SET stop = greatest(stop, 1), updated_at = $3
-     WHERE id IN (SELECT id FROM jobs
-                  WHERE status < 2 AND status = 1 AND schedule_id = $1 AND account_id = $2
-                  ORDER BY id FOR UPDATE)";
+    UPDATE jobs SET stop = greatest(stop, 1), updated_at = $5
+    WHERE id = ANY ($1) AND id BETWEEN $2 AND $3 AND account_id = $4";
