@@ -48,8 +48,8 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     }
     if source_ticks != target_ticks {
         return Err(CliError::failed(format!(
-            "the next ticks differ: {} schedules are due in the source, {} in the target: copy \
-             again; replicas do not use {} before that",
+            "the next ticks differ, of {} schedules that are due in the source and {} in the target: \
+             copy again; replicas do not use {} before that",
             source_ticks.schedules, target_ticks.schedules, to.store
         )));
     }

@@ -6,16 +6,16 @@
 //! nothing else.
 //!
 //! Not copied: `meta`, which is how a store is set up, `secret_keys`, which the other store must have
-//! anyway, and `shards`, whose epochs fence the leaders
-//! of one store from each other and mean nothing in another one. The number of shards may differ,
-//! so the shard of a schedule is worked out anew, from its id.
+//! anyway, and `shards`, whose epochs fence the leaders of one store from each other and mean nothing
+//! in another one. The number of shards may differ, so the shard of a schedule is worked out anew,
+//! from its id.
 
-use sqlx::FromRow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub(in crate::store) use super::form::Form;
 use super::{columns, idempotency, signing, user_rows};
 use crate::domain::shard::ShardId;
-use crate::domain::{JobId, ScheduleId};
+use crate::domain::{JobId, ScheduleId, Timestamp};
 
 /// How many rows are on their way at once, at most.
 pub(in crate::store) const PAGE_ROWS: usize = 1_000;
@@ -187,22 +187,30 @@ pub struct Row {
     pub(in crate::store) columns: String,
 }
 
-/// When all schedules of a store are due next, in short: what a copy must not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
+/// When each schedule of a store is due next, in short: what a copy must not change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextTicks {
     /// How many schedules are due again.
-    pub schedules: i64,
-    /// The sum of these instants, in seconds since 1970.
-    pub sum: i64,
+    pub schedules: u64,
+    /// Which, and when each of them is, whatever their order. It fits within one process only.
+    digest: u64,
 }
 
 impl NextTicks {
     /// Reads them from either store.
     pub(in crate::store) const QUERY: &'static str = "
-        SELECT count(st.next_tick) AS schedules,
-               CAST(coalesce(sum(st.next_tick / 1000), 0) AS bigint) AS sum
+        SELECT s.id, st.next_tick
         FROM schedules AS s
-        JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id";
+        JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+        WHERE st.next_tick IS NOT NULL";
+
+    /// Takes in a schedule that is due at `tick`.
+    pub fn add(&mut self, schedule: ScheduleId, tick: Timestamp) {
+        let mut hasher = DefaultHasher::new();
+        (schedule, tick).hash(&mut hasher);
+        self.schedules += 1;
+        self.digest = self.digest.wrapping_add(hasher.finish());
+    }
 }
 
 /// Rows that follow each other in the order of their table.
@@ -255,6 +263,20 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn next_ticks_tell_which_schedule_is_due_when() {
+        let ticks = |due: [(u8, i64); 2]| {
+            let mut ticks = NextTicks::default();
+            for (schedule, at) in due {
+                ticks.add(ScheduleId::from_bytes([schedule; 16]), Timestamp::from_millis(at));
+            }
+            ticks
+        };
+        assert_eq!(ticks([(1, 60_000), (2, 120_000)]), ticks([(2, 120_000), (1, 60_000)]));
+        assert_ne!(ticks([(1, 60_000), (2, 120_000)]), ticks([(1, 120_000), (2, 60_000)]));
+        assert_ne!(ticks([(1, 60_000), (2, 120_000)]), ticks([(1, 60_000), (3, 120_000)]));
+    }
 
     #[test]
     fn a_page_gets_the_shards_of_the_other_store() {

@@ -29,8 +29,21 @@ impl SqliteStore {
     /// # Errors
     /// If the file cannot be read.
     pub async fn next_ticks_in_short(&self) -> Result<NextTicks> {
-        let query = sqlx::query_as(NextTicks::QUERY);
-        self.readers.one(query).await.map_err(failed_in("next_ticks_in_short"))
+        self.read_next_ticks().await.map_err(failed_in("next_ticks_in_short"))
+    }
+
+    async fn read_next_ticks(&self) -> Outcome<NextTicks> {
+        let mut reader = self.readers.take().await?;
+        let outcome = async {
+            let mut found = sqlx::query_as(NextTicks::QUERY).fetch(&mut *reader);
+            let mut ticks = NextTicks::default();
+            while let Some((schedule, tick)) = found.try_next().await? {
+                ticks.add(schedule, tick);
+            }
+            Ok(ticks)
+        };
+        let outcome = outcome.await;
+        reader.done(outcome)
     }
 
     /// The next rows of a table.

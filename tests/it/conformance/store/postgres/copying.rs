@@ -1,5 +1,6 @@
 //! When a copy is taken for whole.
 
+use punctual::domain::{ScheduleId, Timestamp};
 use punctual::store::{NextTicks, StoreErrorKind, Table};
 
 use crate::harness::database::Database;
@@ -9,8 +10,9 @@ async fn a_copy_is_whole_once_its_rows_and_its_ticks_are_those_of_the_source() {
     let database = Database::migrated().await;
     let store = database.open();
     store.begin_copy(7, 64).await.expect("begun");
-    let none = NextTicks { schedules: 0, sum: 0 };
-    let one = NextTicks { schedules: 1, sum: 1_800_000_000 };
+    let none = NextTicks::default();
+    let mut one = none;
+    one.add(ScheduleId::from_bytes([1; 16]), Timestamp::from_millis(60_000));
     for (rows, ticks, is_whole) in [(1, none, false), (0, one, false), (0, none, true)] {
         let counted = store.end_copy(&[(Table::Accounts, rows)], ticks).await.expect("counted");
         assert_eq!(counted, (vec![0], none));
