@@ -2,6 +2,7 @@
 //! wait for it otherwise, and the tickets of all shards with it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,12 +17,14 @@ const REST: Duration = Duration::from_secs(2);
 pub(super) struct Rest {
     /// Until when, on the monotonic clock.
     until: Mutex<HashMap<ShardId, Duration>>,
+    /// Whether some have failed since all have answered.
+    is_partial: AtomicBool,
     clock: Clock,
 }
 
 impl Rest {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { until: Mutex::default(), clock }
+        Self { until: Mutex::default(), is_partial: AtomicBool::new(false), clock }
     }
 
     /// Those of so many shards that do not rest.
@@ -50,9 +53,14 @@ impl Rest {
         match why {
             Some(error) if told.is_empty() => return Err(error),
             Some(error) => {
-                tracing::warn!(%error, shards = failed.len(), "part of the queue's cluster fails, others go on");
+                if !self.is_partial.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, shards = failed.len(), "part of the queue's cluster fails, others go on");
+                }
                 let until = self.clock.monotonic() + REST;
                 self.resting().extend(failed.into_iter().map(|shard| (shard, until)));
+            }
+            None if self.resting().is_empty() && self.is_partial.swap(false, Ordering::Relaxed) => {
+                tracing::info!("all of the queue's cluster answers again");
             }
             None => {}
         }
