@@ -19,6 +19,7 @@ use crate::store::damage::Damage;
 use crate::store::months::Months;
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
+use crate::telemetry::metrics::{Label, Pool};
 
 /// How long a connection that has rested is asked whether it is still there.
 const PING: Duration = Duration::from_secs(1);
@@ -39,16 +40,15 @@ const COMMON: &str = "
 /// Requests of users may wait for each other.
 const API: &str = "
     SET plan_cache_mode = auto; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
-/// A stage that is paused in the middle of a transaction must not hold the fence, or rows, nor one that
-/// does not read its answer. It waits
-/// for a table longer than a day's end keeps that locked.
+/// A stage that is paused in the middle of a transaction must not hold the fence, or rows, nor one
+/// that does not read its answer. It waits for a table longer than a day's end keeps that locked.
 const STAGE: &str = "
     SET plan_cache_mode = force_custom_plan; SET lock_timeout = '1s';
     SET idle_in_transaction_session_timeout = '1s'; SET tcp_user_timeout = '5s';";
 
 impl PostgresStore {
-    /// Prepares to use a database. Secrets are kept by `sealer`. No connection is made yet, so this succeeds while the server is
-    /// away. It does not migrate: see [`migrate`](Self::migrate) and
+    /// Prepares to use a database. Secrets are kept by `sealer`. No connection is made yet, so this
+    /// succeeds while the server is away. It does not migrate: see [`migrate`](Self::migrate) and
     /// [`check_version`](Self::check_version).
     ///
     /// # Errors
@@ -59,16 +59,18 @@ impl PostgresStore {
         let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
         let damage = Arc::<Damage>::default();
-        let connections = |size, role: &'static str, timeouts| {
-            let options = options.clone().application_name(&format!("punctual {role}"));
-            Connections::new(pool(options, size, timeouts), settings.clone(), tasks.clone())
+        let connections = |size, whose: Pool, timeouts| {
+            let name = format!("punctual {}", Pool::text(whose.place()));
+            let pool = pool(options.clone().application_name(&name), size, timeouts);
+            Connections::new(pool, settings.clone(), tasks.clone(), whose)
         };
-        let scheduler = Arc::new(connections(settings.scheduler_connections, "scheduler", STAGE));
+        let scheduler =
+            Arc::new(connections(settings.scheduler_connections, Pool::Scheduler, STAGE));
         Ok(Self {
-            api: connections(settings.api_connections, "api", API),
+            api: connections(settings.api_connections, Pool::Api, API),
             months: Months::new(tasks.clone(), Arc::new(Counts(scheduler.clone()))),
             scheduler,
-            executor: connections(settings.executor_connections, "executor", STAGE),
+            executor: connections(settings.executor_connections, Pool::Executor, STAGE),
             present: AtomicI64::new(0),
             fenced: Mutex::default(),
             vault: Vault::new(sealer.clone(), damage.clone()),

@@ -20,6 +20,7 @@ use super::options::renew_password;
 use super::places::Places;
 use crate::runtime::{Clock, TaskKind, Tasks};
 use crate::store::{Result, StoreErrorKind};
+use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 
 /// How long work may take that is handed over. Statements end earlier by the server's own clock,
 /// so this is for a server that has fallen silent.
@@ -53,12 +54,13 @@ pub(super) struct Connections {
     places: Arc<Places>,
     settings: Arc<Settings>,
     tasks: Tasks,
+    whose: Pool,
 }
 
 impl Connections {
-    pub(super) fn new(pool: PgPool, settings: Arc<Settings>, tasks: Tasks) -> Self {
+    pub(super) fn new(pool: PgPool, settings: Arc<Settings>, tasks: Tasks, whose: Pool) -> Self {
         let places = Arc::new(Places::new(pool.options().get_max_connections(), Clock::system()));
-        Self { pool, places, settings, tasks }
+        Self { pool, places, settings, tasks, whose }
     }
 
     /// Does work, to its end even if the caller goes away.
@@ -99,13 +101,16 @@ impl Connections {
             return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
-        let (pool, places) = (self.pool.clone(), self.places.clone());
+        let (pool, places, whose) = (self.pool.clone(), self.places.clone(), self.whose);
         self.tasks.spawn(TaskKind::Command, async move {
+            let waiting = STORE_CALLS.with((whose, CallState::Waiting)).hold();
             let connect = places.connect(pool.size() as usize, pool.acquire());
             let connected = timeout(ACQUIRE, connect).await;
+            drop(waiting);
             // The caller may have gone away.
             match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
                 Ok((place, connection)) => {
+                    let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
                     let (outcome, connection) = work_on(connection, patience, within, &work).await;
                     let back = async {
                         if let Some(connection) = connection {

@@ -125,11 +125,7 @@ impl Gauge {
 
     /// Raises it by one until the guard is dropped.
     pub fn hold(&'static self) -> Held {
-        let handle = self.series.get(0);
-        if let Some(handle) = handle {
-            handle.increment(1.0);
-        }
-        Held(handle)
+        self.with(()).hold()
     }
 }
 
@@ -156,6 +152,16 @@ impl GaugeSeries<'_> {
             // A count beyond 2^32 would be a fault anyhow; up to there the value is exact.
             handle.set(f64::from(u32::try_from(value).unwrap_or(u32::MAX)));
         }
+    }
+}
+
+impl GaugeSeries<'static> {
+    /// Raises it by one until the guard is dropped.
+    pub fn hold(self) -> Held {
+        if let Some(handle) = self.0 {
+            handle.increment(1.0);
+        }
+        Held(self.0)
     }
 }
 

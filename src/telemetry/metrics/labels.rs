@@ -157,6 +157,28 @@ label! {
 }
 
 label! {
+    /// For whom a pool of connections to PostgreSQL is.
+    Pool, "pool" {
+        /// Users.
+        Api = "api",
+        /// Firing, and what finds what the queue lost.
+        Scheduler = "scheduler",
+        /// Claims and their outcomes.
+        Executor = "executor",
+    }
+}
+
+label! {
+    /// How far a call of a pool is.
+    CallState, "state" {
+        /// It waits for a connection.
+        Waiting = "waiting",
+        /// It has one.
+        Connected = "connected",
+    }
+}
+
+label! {
     /// A background loop.
     Loop, "loop" {
         /// Fires ticks.

@@ -13,8 +13,8 @@ mod process;
 pub use exporter::{Exporter, install};
 pub use handles::{Counter, Definition, Gauge, Histogram};
 pub use labels::{
-    AttemptOutcome, FinalStatus, Label, LabelSet, Loop, RequestMethod, StatusClass, StoreFault,
-    Version,
+    AttemptOutcome, CallState, FinalStatus, Label, LabelSet, Loop, Pool, RequestMethod,
+    StatusClass, StoreFault, Version,
 };
 
 use crate::domain::schedule::SkipReason;
@@ -66,6 +66,7 @@ table! {
 
     FENCED_WRITES: Counter = "punctual_fenced_writes_total", "Writes refused because a newer leader exists.";
     STORE_ERRORS: Counter<StoreFault> = "punctual_store_errors_total", "Store operations that failed, by kind.";
+    STORE_CALLS: Gauge<(Pool, CallState)> = "punctual_store_calls", "Calls to PostgreSQL that wait for a connection or have one, by pool.";
     LOOP_RUNS_FAILED: Counter<Loop> = "punctual_loop_runs_failed_total", "Runs of a background loop that failed and are tried again.";
 
     HTTP_REQUESTS: Counter<(RequestMethod, StatusClass)> = "punctual_http_requests_total", "API requests answered, by method and class of status.";
