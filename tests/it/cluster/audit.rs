@@ -1,5 +1,6 @@
 //! A record of what leaders write, kept by the database itself: which life of which replica has
-//! raised an epoch or made a tick's job, and under which epoch; and who has claimed which job.
+//! raised an epoch, made a tick's job, or skipped ticks, and under which epoch; and who has claimed
+//! which job. What users let go when they change a schedule is no leader's.
 //!
 //! It is exact. A trigger runs within the writer's transaction and sees the epoch as it is then; and
 //! who fires holds the epoch's row, so that it cannot change in between.
@@ -22,6 +23,12 @@ const SET_UP: &str = "
         FROM shards AS s WHERE s.shard = NEW.shard;
         RETURN NULL;
     END $$;
+    CREATE FUNCTION audit_skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO audit (kind, shard, epoch, life)
+        SELECT 'skip', s.shard, s.epoch, current_setting('test.life', true)
+        FROM schedules AS d JOIN shards AS s ON s.shard = d.shard WHERE d.id = NEW.schedule_id;
+        RETURN NULL;
+    END $$;
     CREATE FUNCTION audit_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO audit (kind, life, job)
         VALUES ('claim', current_setting('test.life', true), NEW.id);
@@ -32,7 +39,9 @@ const SET_UP: &str = "
     CREATE TRIGGER audit AFTER INSERT OR UPDATE OF epoch ON shards
         FOR EACH ROW EXECUTE FUNCTION audit_epoch();
     CREATE TRIGGER audit AFTER INSERT ON jobs
-        FOR EACH ROW WHEN (NEW.trigger IN (0, 2)) EXECUTE FUNCTION audit_job();";
+        FOR EACH ROW WHEN (NEW.trigger IN (0, 2)) EXECUTE FUNCTION audit_job();
+    CREATE TRIGGER audit AFTER INSERT OR UPDATE ON skips
+        FOR EACH ROW WHEN (NEW.reason <> 'superseded') EXECUTE FUNCTION audit_skip();";
 
 /// Begins the record, in a store that is migrated.
 pub async fn begin(mut connection: PgConnection) {
@@ -52,7 +61,7 @@ pub async fn read(mut connection: PgConnection) -> Vec<Written> {
         let (shard, epoch, life) = (row.get("shard"), row.get("epoch"), row.get("life"));
         match row.get::<&str, _>("kind") {
             "epoch" => Written::Epoch { shard, epoch, life },
-            _ => Written::Job { shard, epoch, life },
+            _ => Written::Fired { shard, epoch, life },
         }
     };
     rows.iter().map(read).collect()

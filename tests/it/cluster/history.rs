@@ -49,6 +49,8 @@ pub struct Call {
     pub begun_at: i64,
     pub ended_at: i64,
     pub answer: Answer,
+    /// Which account has asked.
+    pub account: usize,
 }
 
 /// What was asked for.
@@ -126,6 +128,8 @@ pub struct Job {
     pub body: String,
     /// Absent where it was seen in a list.
     pub attempts: Vec<Attempt>,
+    /// Which account was shown it.
+    pub account: usize,
 }
 
 impl Job {
@@ -143,6 +147,10 @@ impl Job {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
     pub number: u32,
+    pub started: Option<i64>,
+    pub completed: Option<i64>,
+    /// How long its exchange took, in real milliseconds.
+    pub duration: Option<i64>,
     pub status: Option<u16>,
     pub error: Option<String>,
 }
@@ -164,6 +172,8 @@ pub struct Schedule {
     pub name: String,
     pub enabled: bool,
     pub next: Option<i64>,
+    /// Which account was shown it.
+    pub account: usize,
 }
 
 /// A write that takes a leader.
@@ -171,8 +181,8 @@ pub struct Schedule {
 pub enum Written {
     /// A life of a replica has raised a shard's epoch.
     Epoch { shard: i32, epoch: i64, life: String },
-    /// A life of a replica has made a tick's job, while this was the shard's epoch.
-    Job { shard: i32, epoch: i64, life: String },
+    /// A life of a replica has made a job or a skip of ticks, while this was the shard's epoch.
+    Fired { shard: i32, epoch: i64, life: String },
 }
 
 /// A time in which a fault was at work.
@@ -196,6 +206,7 @@ pub struct Use {
 /// Two answers that must not differ: about an object of another account, and of nobody.
 #[derive(Clone, Debug)]
 pub struct Probe {
+    pub what: String,
     pub of_other: (u16, String),
     pub of_nobody: (u16, String),
 }

@@ -30,6 +30,11 @@ impl Lapse {
         if self.factor == 1 { at } else { self.origin_at + (at - self.origin_at) * self.factor }
     }
 
+    /// What the machine's clock shows when the service's shows `told`.
+    pub fn at(self, told: i64) -> i64 {
+        if self.factor == 1 { told } else { self.origin_at + (told - self.origin_at) / self.factor }
+    }
+
     /// What the service's clock shows now.
     pub fn now(self) -> i64 {
         self.told(machine())

@@ -26,12 +26,12 @@ pub struct Tape {
     pub probes: Vec<Probe>,
 }
 
-/// Users of the two accounts, who know every replica. Clones share everything.
+/// Users of the accounts, who know every replica. Clones share everything.
 #[derive(Clone)]
 pub struct Users {
     pub doors: Doors,
     /// The keys of the accounts.
-    pub keys: [String; 2],
+    pub keys: Vec<String>,
     pub tape: Arc<Mutex<Tape>>,
     pub dice: Random,
     names: Arc<AtomicUsize>,
@@ -39,7 +39,7 @@ pub struct Users {
 }
 
 impl Users {
-    pub fn new(doors: Doors, keys: [String; 2], dice: Random) -> Self {
+    pub fn new(doors: Doors, keys: Vec<String>, dice: Random) -> Self {
         Self {
             doors,
             keys,
@@ -100,7 +100,7 @@ impl Users {
         let (method, path) = request(&what);
         let reply = self.call(door, account, (method, &path), body).await;
         let answer = reply.map_or(Answer::Lost, |reply| answer(&reply));
-        let call = Call { what, begun_at, ended_at: machine(), answer: answer.clone() };
+        let call = Call { what, begun_at, ended_at: machine(), answer: answer.clone(), account };
         self.tape().calls.push(call);
         answer
     }
@@ -142,17 +142,30 @@ impl Users {
         self.ask(What::Create { names: vec![name], minutes: 0 }, Some(&body)).await;
     }
 
-    /// Asks as the second account for an object of the first, and for one of nobody.
+    /// Asks as the second account for something of the first, or to change it, and the same of nobody.
     async fn pry(&self, schedule: &str) {
         let Some(door) = self.door() else { return };
-        let last = schedule.len() - 6;
-        let nobodys = format!("{}ZZZZZZ", &schedule[..last]);
+        let job = self.tape().seen.last().map(|job| job.id.clone());
+        let of_schedule = |path: &str| format!("/v1/schedules/{{}}{path}");
+        let (method, path, id, body) = match (self.below(8), &job) {
+            (0, _) => ("GET", of_schedule(""), schedule, None),
+            (1, _) => ("POST", of_schedule("/trigger"), schedule, None),
+            (2, _) => ("PATCH", of_schedule(""), schedule, Some(json!({ "name": "mine" }))),
+            (3, _) => {
+                ("PATCH", of_schedule("/toggle"), schedule, Some(json!({ "enabled": false })))
+            }
+            (4, _) => ("DELETE", of_schedule(""), schedule, None),
+            (5, _) => ("GET", of_schedule("/skips"), schedule, None),
+            (6, _) | (_, None) => ("GET", "/v1/jobs?scheduleId={}".to_owned(), schedule, None),
+            (_, Some(job)) => ("GET", "/v1/jobs/{}".to_owned(), job.as_str(), None),
+        };
         let ask = async |id: &str| {
-            let path = format!("/v1/schedules/{id}");
-            let reply = self.call(door, 1, ("GET", &path), None).await;
+            let reply = self.call(door, 1, (method, &path.replace("{}", id)), body.as_ref()).await;
             reply.map_or((0, String::new()), |reply| (reply.status, reply.body.to_string()))
         };
-        let probe = Probe { of_other: ask(schedule).await, of_nobody: ask(&nobodys).await };
+        let nobodys = format!("{}ZZZZZZ", &id[..id.len() - 6]);
+        let what = format!("{method} {path}");
+        let probe = Probe { what, of_other: ask(id).await, of_nobody: ask(&nobodys).await };
         self.tape().probes.push(probe);
     }
 

@@ -230,6 +230,31 @@ async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     world.holds().await;
 }
 
+/// F08: its lease ends while the leader is there, which dies then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(REPLACED * 2);
+    let leader = world.leader_of(0).await;
+    let candidate = (leader + 1) % world.replicas.len();
+    let third = (leader + 2) % world.replicas.len();
+    world.trouble();
+    world.replicas[candidate].close_door();
+    world.replicas[candidate].pause();
+    live_for(LEASE + Duration::from_secs(1)).await;
+    world.replicas[leader].kill();
+    world.led_without(leader).await;
+    world.led_without(candidate).await;
+    let led = world.leaders().await;
+    assert!(led.iter().all(|(_, place)| *place == third), "{led:?}");
+    world.replicas[candidate].resume();
+    world.replicas[candidate].ready().await;
+    world.restart(leader).await;
+    world.healed();
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
 /// F08: it sleeps when it has won and not begun yet, and others get what it has won.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead() {

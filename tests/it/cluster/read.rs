@@ -46,12 +46,16 @@ pub fn job(record: &Value) -> Job {
         endpoint: text(record, "endpoint"),
         body: text(record, "body"),
         attempts: attempts.map(attempt).collect(),
+        account: 0,
     }
 }
 
 fn attempt(record: &Value) -> Attempt {
     Attempt {
         number: number(record, "number"),
+        started: instant_if(record, "startedAtUtc"),
+        completed: instant_if(record, "completedAtUtc"),
+        duration: record["durationMs"].as_i64(),
         status: record["statusCode"].as_u64().map(|status| status.try_into().expect("small")),
         error: record["errorCode"].as_str().map(str::to_owned),
     }
@@ -99,6 +103,7 @@ pub async fn schedules(api: &ApiClient) -> Vec<Schedule> {
             name: text(record, "name"),
             enabled: record["isEnabled"] == true,
             next: instant_if(record, "nextRunAtUtc"),
+            account: 0,
         }));
         match reply.body["pagination"]["nextCursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),

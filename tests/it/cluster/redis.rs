@@ -21,8 +21,8 @@ impl World {
 async fn a_queue_that_is_wiped_is_filled_again() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_secs(10));
-    // Many more that are waiting: each ticks once or twice meanwhile.
-    let waiting = super::load::kinds(&world.users, &world.target.url(""), 400, 3);
+    // A thousand that are waiting: most tick once or twice meanwhile.
+    let waiting = super::load::kinds(&world.users, &world.target.url(""), 940, 3);
     world.users.create(0, 3, waiting).await;
     world.part_of_minute(0.5).await;
     let _: () = world.stores.redis.run(&cmd("FLUSHALL")).await;

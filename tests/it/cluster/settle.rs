@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use punctual::domain::JobId;
 use sqlx::Connection;
 
-use super::history::{History, Hit, Use};
+use super::history::{History, Hit, Job, Schedule, Use};
 use super::lapse::machine;
 use super::oracles::{Violation, judge, told};
 use super::replica::Replica;
@@ -26,6 +26,9 @@ const TO_THE_END: Duration = Duration::from_secs(40);
 const MORE_FILES: u64 = 48 + 100;
 /// How much more memory it may have than half as much again: what its allocator keeps.
 const MORE_BYTES: u64 = 32 << 20;
+
+/// How often it is looked for a moment in which nobody uses the store.
+const LOOKS: u32 = 50;
 
 /// What a life of a replica uses.
 pub struct Usage {
@@ -48,6 +51,22 @@ impl Usage {
             Self { life: replica.life(), place: replica.place, files: files as u64, bytes }
         });
         used.collect()
+    }
+}
+
+impl Replica {
+    /// How many calls of the store are under way, in its calmest moment of some: each of its loops has
+    /// one now and then.
+    async fn calls_of_the_store(&self) -> u64 {
+        let mut fewest = u64::MAX;
+        for _ in 0..LOOKS {
+            fewest = fewest.min(self.process().gauge("punctual_store_calls").await);
+            if fewest == 0 {
+                break;
+            }
+            live_for(Duration::from_millis(50)).await;
+        }
+        fewest
     }
 }
 
@@ -101,9 +120,9 @@ impl World {
         let door = self.users.door().expect("a replica");
         let (mut jobs, mut schedules, mut skips) = (Vec::new(), Vec::new(), Vec::new());
         let mut read_at = 0;
-        for key in &self.users.keys {
+        for (account, key) in self.users.keys.iter().enumerate() {
             let api = ApiClient::new(door, key);
-            jobs.extend(read::jobs(&api, cut).await);
+            jobs.extend(read::jobs(&api, cut).await.into_iter().map(|job| Job { account, ..job }));
             if read_at == 0 {
                 // The earliest: what is read later has only gone on.
                 read_at = self.lapse.now();
@@ -112,7 +131,7 @@ impl World {
             for schedule in own.iter().filter(|schedule| schedule.next.is_some()) {
                 skips.extend(read::skips(&api, &schedule.id).await);
             }
-            schedules.extend(own);
+            schedules.extend(own.into_iter().map(|schedule| Schedule { account, ..schedule }));
         }
         let hits = self.target.hits().into_iter().map(hit);
         let is_later =
@@ -157,6 +176,11 @@ impl World {
                 after: after.bytes,
                 most: before.bytes + before.bytes / 2 + MORE_BYTES,
             });
+        }
+        for replica in &self.replicas {
+            let calls = replica.calls_of_the_store().await;
+            let what = format!("calls of the store of replica {}", replica.place);
+            uses.push(Use { what, before: 0, after: calls, most: 0 });
         }
         let open: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()

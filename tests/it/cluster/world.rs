@@ -46,6 +46,8 @@ pub struct Plan {
     pub schedules: usize,
     /// How many users there are.
     pub users: usize,
+    /// How many accounts: two at least, as users pry.
+    pub accounts: usize,
     /// What all replicas have wrong.
     pub defect: Option<Defect>,
     /// Variables of the replicas over the usual ones.
@@ -59,6 +61,7 @@ pub const USUAL: Plan = Plan {
     etcd_members: 0,
     schedules: 60,
     users: 3,
+    accounts: 2,
     defect: None,
     settings: &[],
 };
@@ -113,8 +116,12 @@ impl World {
         let settings: Vec<_> =
             SETTINGS.iter().chain(plan.settings).chain(&given).copied().collect();
         let installation = Installation::new(&settings);
-        installation.run(&["account", "create", "second"]);
-        let second = installation.run(&["key", "create", "--account", "second"]);
+        let mut keys = vec![installation.key.clone()];
+        for number in 1..plan.accounts {
+            let name = format!("account {number}");
+            installation.run(&["account", "create", &name]);
+            keys.push(installation.run(&["key", "create", "--account", &name]));
+        }
         audit::begin(stores.store.beside().await).await;
         let lapse = Lapse::begin(plan.factor);
         let doors = Doors::default();
@@ -125,7 +132,7 @@ impl World {
             plan.defect.into_iter().for_each(|defect| replica.break_it(defect));
             replicas.push(replica);
         }
-        let users = Users::new(doors, [installation.key.clone(), second], dice);
+        let users = Users::new(doors, keys, dice);
         Self {
             plan,
             lapse,

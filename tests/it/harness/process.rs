@@ -211,6 +211,14 @@ impl Server {
         values.map(|value| value.parse::<u64>().expect("a number")).sum()
     }
 
+    /// The sum of a gauge over all its labels.
+    pub async fn gauge(&self, name: &str) -> u64 {
+        let metrics = self.look("/metrics").await.expect("an answer").text;
+        let series = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        let values = series.filter_map(|line| line.rsplit(' ').next());
+        values.map(|value| value.parse::<u64>().expect("a number")).sum()
+    }
+
     /// The status of its operations listener's answer, once it has one.
     pub async fn operations(&self, path: &str) -> Option<u16> {
         self.look(path).await.map(|reply| reply.status)

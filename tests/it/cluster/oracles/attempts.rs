@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::super::history::{History, Job};
+use super::ticks::APART_MS;
 use super::{Violation, violation};
+
+/// How long a job's attempts may take, and everything about them but the waits in between: nobody's
+/// claim runs out, but one that was lost may have to be found.
+const ATTEMPTS_MS: i64 = 8_000;
 
 /// I3.
 pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
@@ -39,10 +44,31 @@ fn needed(job: &Job) -> usize {
     place.map_or(job.most as usize, |place| (place + 1).min(job.most as usize))
 }
 
-/// I4.
+/// I4: each job ends, and in time where nothing is wrong meanwhile.
 pub fn all_jobs_end(history: &History) -> Vec<Violation> {
-    let stuck = history.jobs.iter().filter(|job| !job.is_final());
-    stuck.map(|job| violation("I4", format!("it does not end: {job:?}"))).collect()
+    let mut found = Vec::new();
+    for job in &history.jobs {
+        let Some(completed) = job.completed.filter(|_| job.is_final()) else {
+            found.push(violation("I4", format!("it does not end: {job:?}")));
+            continue;
+        };
+        let at = |told| history.lapse.at(told);
+        let is_excused =
+            job.endpoint.contains("/hang") || history.is_troubled(at(job.created), at(completed));
+        let took = history.lapse.real(completed - job.created);
+        if !is_excused && took > ends_within(history, job) {
+            found.push(violation("I4", format!("it ends after {took} ms: {job:?}")));
+        }
+    }
+    found
+}
+
+/// How long a job may take, in real milliseconds: its attempts and the waits between them (RETRY-1),
+/// after those of the job that it may have been held for; and what a tick may be late in this run.
+fn ends_within(history: &History, job: &Job) -> i64 {
+    let waits = (1..job.most).map(|attempt| 1_000_i64 << attempt).sum();
+    let late = history.latest_ms.unwrap_or_default();
+    2 * (ATTEMPTS_MS + history.lapse.real(waits)) + late
 }
 
 /// I5.
@@ -70,6 +96,44 @@ pub fn ends_are_final(history: &History) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// I5: what is told of the times of attempts fits together, and what the target took.
+pub fn attempts_take_their_time(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let apart = APART_MS * history.lapse.factor;
+    for job in history.jobs.iter().filter(|job| job.is_final()) {
+        let mut earliest = job.started.unwrap_or(job.tick);
+        for attempt in &job.attempts {
+            let mut wrong = |what: &str| found.push(violation("I5", format!("{what}: {job:?}")));
+            let (Some(started), Some(completed)) = (attempt.started, attempt.completed) else {
+                wrong("an attempt has no times");
+                continue;
+            };
+            if started < earliest - apart || completed < started - apart {
+                wrong("its attempts overlap");
+            }
+            earliest = completed;
+            let took = history.lapse.real(completed - started) + APART_MS;
+            if attempt.duration.is_some_and(|duration| duration > took) {
+                wrong("an exchange took longer than its attempt");
+            }
+            if attempt.status == Some(200) && attempt.duration < Some(slowness(job)) {
+                wrong("an exchange was shorter than the target lets it be");
+            }
+        }
+        if job.completed.is_some_and(|completed| completed < earliest - apart) {
+            found.push(violation("I5", format!("it ended before its last attempt: {job:?}")));
+        }
+    }
+    found
+}
+
+/// How many milliseconds the target lets pass before it answers.
+fn slowness(job: &Job) -> i64 {
+    let slow = job.endpoint.split_once("/slow/").map(|(_, rest)| rest);
+    let slow = slow.and_then(|rest| rest.split('/').next()?.parse().ok());
+    slow.unwrap_or_default()
 }
 
 /// I6.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::history::{History, Written};
 use super::{Violation, violation};
 
-/// I10. A job of a tick is made by whoever has raised the shard's epoch last.
+/// I10. A tick becomes a job or a skip by whoever has raised the shard's epoch last.
 pub fn each_write_is_by_the_newest_leader(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut raised: BTreeMap<(i32, i64), &str> = BTreeMap::new();
@@ -18,7 +18,7 @@ pub fn each_write_is_by_the_newest_leader(history: &History) -> Vec<Violation> {
                 }
                 raised.insert((*shard, *epoch), life);
             }
-            Written::Job { shard, epoch, life } => {
+            Written::Fired { shard, epoch, life } => {
                 if raised.get(&(*shard, *epoch)).is_none_or(|leader| leader != life) {
                     found.push(violation("I10", format!("not the leader's write: {write:?}")));
                 }

@@ -46,6 +46,7 @@ pub fn judge(history: &History) -> Vec<Violation> {
         attempts::attempts_are_numbered_and_bounded,
         attempts::all_jobs_end,
         attempts::ends_are_final,
+        attempts::attempts_take_their_time,
         attempts::store_and_target_agree,
         promises::what_was_answered_stays,
         promises::refusals_have_their_reasons,

@@ -151,5 +151,19 @@ pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
         let both = answered(&probe.of_other) && answered(&probe.of_nobody);
         both && probe.of_other != probe.of_nobody
     });
-    told.map(|probe| violation("I9", format!("a stranger can tell: {probe:?}"))).collect()
+    let mut found: Vec<_> = told
+        .map(|p| violation("I9", format!("a stranger can tell by {}: {p:?}", p.what)))
+        .collect();
+    let mut owners = BTreeMap::new();
+    for call in &history.calls {
+        if let (What::Create { .. }, Answer::Done(ids)) = (&call.what, &call.answer) {
+            owners.extend(ids.iter().map(|id| (id.as_str(), call.account)));
+        }
+    }
+    let is_of_other = |schedule: &str, account| owners.get(schedule).is_some_and(|o| *o != account);
+    let schedules = history.schedules.iter().filter(|s| is_of_other(&s.id, s.account));
+    found.extend(schedules.map(|s| violation("I9", format!("shown to a stranger: {s:?}"))));
+    let jobs = history.jobs.iter().filter(|job| is_of_other(&job.schedule, job.account));
+    found.extend(jobs.map(|job| violation("I9", format!("shown to a stranger: {job:?}"))));
+    found
 }

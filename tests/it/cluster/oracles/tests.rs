@@ -7,7 +7,7 @@ use super::{judge, names};
 const ID: &str = "sch_1";
 
 fn call(what: What, at: i64, answer: Answer) -> Call {
-    Call { what, begun_at: at, ended_at: at + 10, answer }
+    Call { what, begun_at: at, ended_at: at + 10, answer, account: 0 }
 }
 
 fn done(ids: &[&str]) -> Answer {
@@ -29,7 +29,14 @@ fn job_of_tick(tick: i64) -> Job {
         most: 3,
         endpoint: "http://target/ok/7".to_owned(),
         body: "7".to_owned(),
-        attempts: vec![Attempt { number: 1, status: Some(200), error: None }],
+        attempts: vec![Attempt {
+            number: 1,
+            started: Some(tick + 9),
+            completed: Some(tick + 30),
+            duration: Some(20),
+            status: Some(200),
+            error: None,
+        }],
         ..Job::default()
     }
 }
@@ -54,7 +61,7 @@ fn good() -> History {
     jobs.push(manual);
     let write = |epoch: bool| match epoch {
         true => Written::Epoch { shard: 0, epoch: 1, life: "0.1".to_owned() },
-        false => Written::Job { shard: 0, epoch: 1, life: "0.1".to_owned() },
+        false => Written::Fired { shard: 0, epoch: 1, life: "0.1".to_owned() },
     };
     History {
         calls: vec![
@@ -70,6 +77,7 @@ fn good() -> History {
             name: "one".to_owned(),
             enabled: true,
             next: Some(4 * MINUTE),
+            account: 0,
         }],
         writes: vec![write(true), write(false)],
         uses: vec![Use { what: "files".to_owned(), before: 9, after: 9, most: 9 }],
@@ -159,6 +167,7 @@ fn what_is_off_must_not_tick_and_what_is_on_must() {
         let late = &mut history.jobs[1];
         (late.created, late.started) = (151_000, Some(151_010));
         (late.completed, late.updated) = (Some(151_030), 151_031);
+        (late.attempts[0].started, late.attempts[0].completed) = (late.started, late.completed);
         let id = late.id.clone();
         let hit = history.hits.iter_mut().find(|hit| hit.job == id).expect("sent");
         hit.at = 151_020;
@@ -217,6 +226,29 @@ fn what_does_not_end_or_changes_after_its_end_is_found() {
     found(&["I5"], |history| {
         history.seen.push(Job { id: "job_gone".to_owned(), ..job_of_tick(MINUTE) });
     });
+    found(&["I5"], |history| history.jobs[1].attempts[0].duration = Some(90));
+    found(&["I5"], |history| history.jobs[1].attempts[0].started = None);
+    found(&["I5"], |history| {
+        let job = &mut history.jobs[1];
+        job.endpoint = "http://target/slow/25/ok/7".to_owned();
+    });
+}
+
+#[test]
+fn what_takes_too_long_is_found() {
+    let late = |history: &mut History| {
+        let job = &mut history.jobs[1];
+        (job.completed, job.updated) = (Some(job.tick + 40_000), job.tick + 40_000);
+    };
+    found(&["I4"], late);
+    found(&[], |history| {
+        late(history);
+        history.troubles.push(Trouble { begun_at: 0, over_at: 2 * MINUTE + 9_000 });
+    });
+    found(&[], |history| {
+        late(history);
+        history.latest_ms = Some(30_000);
+    });
 }
 
 #[test]
@@ -268,18 +300,21 @@ fn broken_promises_are_found() {
 #[test]
 fn strangers_that_can_tell_are_found() {
     let probe = |code: u16, said: &str| Probe {
+        what: "GET it".to_owned(),
         of_other: (code, said.to_owned()),
         of_nobody: (404, "none".to_owned()),
     };
     found(&[], |history| history.probes = vec![probe(404, "none"), probe(503, "later")]);
     found(&["I9"], |history| history.probes = vec![probe(404, "not yours")]);
     found(&["I9"], |history| history.probes = vec![probe(200, "all of it")]);
+    found(&["I9"], |history| history.schedules[0].account = 1);
+    found(&["I9"], |history| history.jobs[1].account = 1);
 }
 
 #[test]
 fn writes_of_old_leaders_are_found() {
     let raise = |epoch, life: &str| Written::Epoch { shard: 0, epoch, life: life.to_owned() };
-    let job = |epoch, life: &str| Written::Job { shard: 0, epoch, life: life.to_owned() };
+    let job = |epoch, life: &str| Written::Fired { shard: 0, epoch, life: life.to_owned() };
     found(&[], |history| history.writes = vec![raise(1, "0.1"), raise(2, "1.1"), job(2, "1.1")]);
     found(&["I10"], |history| {
         history.writes = vec![raise(1, "0.1"), raise(2, "1.1"), job(2, "0.1")];

@@ -10,8 +10,10 @@ use super::{Violation, violation};
 const EARLY_MS: i64 = 50;
 /// How far the clocks of replicas may be apart, in real milliseconds.
 pub(super) const APART_MS: i64 = 20;
-/// How long before a change a tick may have been due and not fired, in real milliseconds.
-const LET_GO_MS: i64 = 10_000;
+/// How long before a change a tick may have been due and not fired, in real milliseconds: while
+/// something is wrong, and else.
+const LET_GO_IN_TROUBLE_MS: i64 = 10_000;
+const LET_GO_MS: i64 = 3_000;
 /// How late a job may start half of the time after it was made, in real milliseconds, while nothing
 /// is wrong.
 const USUAL_LAG_MS: i64 = 350;
@@ -91,13 +93,12 @@ fn of_one(changes: &[Change]) -> Vec<Segment> {
 
 /// I1.
 pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
-    let let_go = LET_GO_MS * history.lapse.factor;
     let jobs = ticks_of_jobs(history);
     let mut found = Vec::new();
     for (schedule, segments) in segments(history) {
         for segment in segments {
             let is_open = segment.to > history.cut || !segment.is_followed;
-            let end = if is_open { history.cut } else { segment.to - let_go };
+            let end = if is_open { history.cut } else { segment.to - let_go(history, segment.to) };
             for tick in segment.ticks(end) {
                 let is_job = jobs.contains_key(&(schedule.as_str(), tick));
                 if !is_job && !is_skipped(history, &schedule, tick) {
@@ -114,6 +115,13 @@ pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// How long before this change a tick may have been due and let go.
+fn let_go(history: &History, change: i64) -> i64 {
+    let at = history.lapse.at(change);
+    let is_troubled = history.is_troubled(at - LET_GO_IN_TROUBLE_MS, at);
+    history.lapse.factor * if is_troubled { LET_GO_IN_TROUBLE_MS } else { LET_GO_MS }
 }
 
 fn is_skipped(history: &History, schedule: &str, tick: i64) -> bool {
