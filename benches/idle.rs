@@ -1,8 +1,8 @@
 //! What schedules cost that have nothing to do: processor, memory, and the time from start to ready
 //! of 100,000 in one process; of 1,000,000 over the three replicas of a cluster also the bytes in
-//! Redis and PostgreSQL, and the time until the shards of a replica that ends are led again.
+//! Redis and PostgreSQL, and the time until the shards of a replica that ends are led, and fire, again.
 //!
-//! `cargo bench --bench idle` takes two minutes, `tests/servers cargo bench --bench idle` five.
+//! `cargo bench --bench idle` takes two minutes, `tests/servers cargo bench --bench idle` ten.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -14,13 +14,20 @@ mod support;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual::runtime::Clock;
 use support::cluster;
+use support::numbers::summary;
 use support::service::Service;
+use support::target::Target;
 
 const SPAN: Duration = Duration::from_secs(30);
 const STARTS: usize = 3;
 /// Next due in years.
 const LEAP_DAY: &str = "0 0 29 2 *";
+/// Schedules that fire each minute: some of each shard.
+const FIRING: usize = 1_000;
+/// How long a tick is waited for.
+const TICK: Duration = Duration::from_secs(90);
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 fn main() {
@@ -52,13 +59,30 @@ fn replicas() {
     println!("bytes per schedule: {redis:.0} in Redis, {postgres:.0} in PostgreSQL");
     rest(&all);
 
+    let target = Target::start();
+    all[0].create(FIRING, "* * * * *", &target.url());
     for how in ["-KILL", "-TERM"] {
+        target.wait_for(FIRING, TICK);
         let mut ending = all.pop().expect("three replicas");
+        sleep_until_before_the_minute();
+        target.take_lags();
         let start = Instant::now();
         ending.signal(how);
         led(&all);
-        println!("{how} of one replica: all shards led again after {:.1?}", start.elapsed());
+        let led = start.elapsed();
+        target.wait_for(FIRING, TICK);
+        let fired = start.elapsed();
+        println!(
+            "{how} of one replica: all shards led after {led:.1?}, all have fired after {fired:.1?}"
+        );
+        println!("the tick a second after it: lag {}", summary(target.take_lags()));
     }
+}
+
+/// Until a second before the next minute, or now if it is less.
+fn sleep_until_before_the_minute() {
+    let into = Clock::system().now().as_millis().rem_euclid(60_000);
+    thread::sleep(Duration::from_millis(59_000_u64.saturating_sub(into.unsigned_abs())));
 }
 
 /// Waits until the replicas lead all shards between them.

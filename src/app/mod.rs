@@ -1,10 +1,10 @@
 //! The composition: which adapters, which roles, in which order they start and stop.
 //!
 //! Start: the operations listener first, so that the process can be seen to live; then the store
-//! (opened, locked, migrated; a server is waited for until it can be used), the queue and the cluster; then what an
-//! earlier process left unfinished is closed; then the stages of the replica's roles; then the
-//! public listener; last readiness, when queue and cluster have answered once. Later they may be
-//! away without taking readiness with them: the API goes on without them.
+//! (opened, locked, migrated; a server is waited for until it can be used), the queue and the
+//! cluster; then what an earlier process left unfinished is closed; then the stages of the replica's
+//! roles; then the public listener; last readiness, when queue and cluster have answered once. Later
+//! they may be away without taking readiness with them: the API goes on without them.
 //!
 //! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
 //! attempts finish or, when the grace period ends, are released; then everything else is dropped, the

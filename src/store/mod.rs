@@ -31,8 +31,9 @@
 //! the failure is. After a transient one the caller cannot know whether the effect took place;
 //! all methods of the stages can be called again with the same arguments, to the same end. Nothing
 //! is done twice, and nothing but a claim is told twice: tickets of an answer that was lost are found
-//! by `late`, and what was claimed is told to the same claim again, or found by `expired`. `raise_epoch` alone raises again, and `prune` goes on. What makes
-//! something of an id that is there already is `Rejected`.
+//! by `late`, and what was claimed is told to the same claim again, or found by `expired`.
+//! `raise_epoch` alone raises again, and `prune` goes on. What makes something of an id that is there
+//! already is `Rejected`.
 
 mod accounts;
 mod audit;
