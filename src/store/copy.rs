@@ -192,7 +192,7 @@ pub struct Row {
 pub struct NextTicks {
     /// How many schedules are due again.
     pub schedules: u64,
-    /// Which, and when each of them is, whatever their order. It fits within one process only.
+    /// Which, and when each of them is, whatever their order. Only one of the same process compares.
     digest: u64,
 }
 

@@ -55,8 +55,9 @@ async fn settle_unlocked(
     }
     running_jobs.append(&mut running(connection, &untold, unlocked()).await?);
     let mut endings = endings(completions, running_jobs)?;
-    // All at once, in one order, unless counting takes them all. A retry needs the lock, too: who
-    // deletes the schedule looks for waiting jobs and for running ones, one after the other.
+    // All at once, in one order, unless counting takes them all. A retry needs the lock, too: whoever
+    // deletes the schedule has it while they wait for its jobs in the order of their ids, and this
+    // batch takes jobs in any order.
     let mut known = match endings.iter().all(counts) {
         true => Vec::new(),
         false => states(connection, completions, STATES).await?,

@@ -19,7 +19,7 @@ use crate::store::damage::Damage;
 use crate::store::months::Months;
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
-use crate::telemetry::metrics::{Label, Pool};
+use crate::telemetry::metrics::Pool;
 
 /// How long a connection that has rested is asked whether it is still there.
 const PING: Duration = Duration::from_secs(1);
@@ -59,18 +59,26 @@ impl PostgresStore {
         let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
         let damage = Arc::<Damage>::default();
-        let connections = |size, whose: Pool, timeouts| {
-            let name = format!("punctual {}", Pool::text(whose.place()));
-            let pool = pool(options.clone().application_name(&name), size, timeouts);
+        let connections = |size, name: &'static str, whose, timeouts| {
+            let pool = pool(options.clone().application_name(name), size, timeouts);
             Connections::new(pool, settings.clone(), tasks.clone(), whose)
         };
-        let scheduler =
-            Arc::new(connections(settings.scheduler_connections, Pool::Scheduler, STAGE));
+        let scheduler = Arc::new(connections(
+            settings.scheduler_connections,
+            "punctual scheduler",
+            Pool::Scheduler,
+            STAGE,
+        ));
         Ok(Self {
-            api: connections(settings.api_connections, Pool::Api, API),
+            api: connections(settings.api_connections, "punctual api", Pool::Api, API),
             months: Months::new(tasks.clone(), Arc::new(Counts(scheduler.clone()))),
             scheduler,
-            executor: connections(settings.executor_connections, Pool::Executor, STAGE),
+            executor: connections(
+                settings.executor_connections,
+                "punctual executor",
+                Pool::Executor,
+                STAGE,
+            ),
             present: AtomicI64::new(0),
             fenced: Mutex::default(),
             vault: Vault::new(sealer.clone(), damage.clone()),

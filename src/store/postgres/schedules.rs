@@ -218,8 +218,10 @@ async fn end_jobs(connection: &mut PgConnection, write: Write, id: ScheduleId) -
     .bind(write.account)
     .fetch_all(&mut *connection)
     .await?;
-    for (statement, status) in [(END, JobStatus::Pending), (FORBID_RETRIES, JobStatus::Running)] {
-        let jobs = unfinished.iter().filter(|(_, of)| *of == status);
+    let waiting = (END_WAITING, JobStatus::Pending);
+    let running = (FORBID_RETRIES, JobStatus::Running);
+    for (statement, status) in [waiting, running] {
+        let jobs = unfinished.iter().filter(|(_, found)| *found == status);
         let jobs: Vec<_> = jobs.map(|(job, _)| *job).collect();
         if jobs.is_empty() {
             continue;
@@ -237,7 +239,7 @@ async fn end_jobs(connection: &mut PgConnection, write: Write, id: ScheduleId) -
     Ok(())
 }
 
-const END: &str = "
+const END_WAITING: &str = "
     UPDATE jobs SET status = 3, completed_at = GREATEST($5, updated_at),
          wake_at = NULL, updated_at = GREATEST($5, updated_at),
          error_code = 'CANCELLED', error_message = 'the schedule was deleted'

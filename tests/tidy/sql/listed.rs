@@ -86,7 +86,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("secret_rows", "SELECT id, account_id, {} FROM {name} WHERE id > $2"),
     ("secret_rows", "UPDATE {name} SET {} WHERE id = $1"),
     // Copying a whole store.
-    ("copy", "SELECT count(st.next_tick) AS schedules"),
+    ("copy", "SELECT s.id, st.next_tick"),
     ("copy", "SELECT count(*) FROM {}"),
     ("copy", "SELECT {key}, {schedule}, json_object({columns}) FROM {from}"),
     ("copy", "SELECT EXISTS (SELECT FROM accounts) OR EXISTS"),
