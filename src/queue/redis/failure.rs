@@ -42,7 +42,7 @@ impl From<RedisError> for Failure {
 /// Whether the server says so. Before Redis 7 what a script has met stands in the text of an error of
 /// the script's own.
 fn says(error: &RedisError, code: &str) -> bool {
-    error.code() == Some(code) || detail(error).contains(&format!("{code} "))
+    error.code() == Some(code) || detail(error).contains(&format!("-{code} "))
 }
 
 /// Of a cluster it is in the text alone why none of its nodes is connected.

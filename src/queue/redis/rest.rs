@@ -1,13 +1,12 @@
 //! Shards that are left alone for a while: their server failed, and others did not. Each look would
 //! wait for it otherwise, and the tickets of all shards with it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::domain::shard::ShardId;
-use crate::queue::Result;
+use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
 
 /// How long a shard is left alone: a cluster takes longer to put another server in the place of one.
@@ -15,24 +14,29 @@ const REST: Duration = Duration::from_secs(2);
 
 /// Which shards rest.
 pub(super) struct Rest {
-    /// Until when, on the monotonic clock.
-    until: Mutex<HashMap<ShardId, Duration>>,
-    /// Whether some have failed since all have answered.
-    is_partial: AtomicBool,
+    resting: Mutex<Resting>,
     clock: Clock,
+}
+
+#[derive(Default)]
+struct Resting {
+    /// Until when, on the monotonic clock.
+    until: HashMap<ShardId, Duration>,
+    /// Those that have failed since they last answered, which has been told.
+    told: HashSet<ShardId>,
 }
 
 impl Rest {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { until: Mutex::default(), is_partial: AtomicBool::new(false), clock }
+        Self { resting: Mutex::default(), clock }
     }
 
     /// Those of so many shards that do not rest.
     pub(super) fn awake(&self, shards: u16) -> Vec<ShardId> {
         let now = self.clock.monotonic();
         let mut resting = self.resting();
-        resting.retain(|_, until| now < *until);
-        (0..shards).map(ShardId).filter(|shard| !resting.contains_key(shard)).collect()
+        resting.until.retain(|_, until| now < *until);
+        (0..shards).map(ShardId).filter(|shard| !resting.until.contains_key(shard)).collect()
     }
 
     /// What some shards have answered; those that have failed rest. If all have, so has the server.
@@ -40,10 +44,13 @@ impl Rest {
         &self,
         answers: impl IntoIterator<Item = (&'a [ShardId], Result<T>)>,
     ) -> Result<Vec<T>> {
-        let (mut told, mut failed, mut why) = (Vec::new(), Vec::new(), None);
+        let (mut told, mut well, mut failed, mut why) = (Vec::new(), Vec::new(), Vec::new(), None);
         for (shards, answer) in answers {
             match answer {
-                Ok(answer) => told.push(answer),
+                Ok(answer) => {
+                    told.push(answer);
+                    well.extend(shards);
+                }
                 Err(error) => {
                     failed.extend(shards.iter().copied());
                     why.get_or_insert(error);
@@ -52,23 +59,36 @@ impl Rest {
         }
         match why {
             Some(error) if told.is_empty() => return Err(error),
-            Some(error) => {
-                if !self.is_partial.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, shards = failed.len(), "part of the queue's cluster fails, others go on");
-                }
-                let until = self.clock.monotonic() + REST;
-                self.resting().extend(failed.into_iter().map(|shard| (shard, until)));
-            }
-            None if self.resting().is_empty() && self.is_partial.swap(false, Ordering::Relaxed) => {
-                tracing::info!("all of the queue's cluster answers again");
-            }
+            Some(error) => self.resting().fail(&failed, self.clock.monotonic() + REST, &error),
             None => {}
         }
+        self.resting().answer(&well);
         Ok(told)
     }
 
-    fn resting(&self) -> MutexGuard<'_, HashMap<ShardId, Duration>> {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    fn resting(&self) -> MutexGuard<'_, Resting> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Resting {
+    /// Tells of those that have not failed before: they are tried again and again.
+    fn fail(&mut self, shards: &[ShardId], until: Duration, error: &QueueError) {
+        self.until.extend(shards.iter().map(|shard| (*shard, until)));
+        let before = self.told.len();
+        self.told.extend(shards);
+        if self.told.len() > before {
+            let shards = self.told.len();
+            tracing::warn!(%error, shards, "part of the queue's cluster fails, the rest goes on");
+        }
+    }
+
+    fn answer(&mut self, shards: &[&ShardId]) {
+        let before = self.told.len();
+        self.told.retain(|shard| !shards.contains(&shard));
+        if before > 0 && self.told.is_empty() {
+            tracing::info!("all of the queue's cluster answers again");
+        }
     }
 }
 
@@ -76,7 +96,6 @@ impl Rest {
 mod tests {
     use super::*;
     use crate::domain::Timestamp;
-    use crate::queue::QueueError;
 
     fn failed() -> Result<u8> {
         Err(QueueError::new("take", "it is down"))
@@ -89,8 +108,15 @@ mod tests {
         let answers = [(&[ShardId(0), ShardId(2)][..], failed()), (&[ShardId(1)], Ok(7))];
         assert_eq!(rest.unless_all_fail(answers).expect("some answer"), [7]);
         assert_eq!(rest.awake(4), [ShardId(1), ShardId(3)]);
+        assert_eq!(rest.resting().told.len(), 2, "both have been told");
         clock.advance(REST);
         assert_eq!(rest.awake(4).len(), 4);
+        let answers = [(&[ShardId(0)][..], failed()), (&[ShardId(2)], Ok(7))];
+        rest.unless_all_fail(answers).expect("some answer");
+        assert_eq!(rest.resting().told, HashSet::from([ShardId(0)]));
+        clock.advance(REST);
+        rest.unless_all_fail([(&[ShardId(0), ShardId(1)][..], Ok(7))]).expect("all answer");
+        assert!(rest.resting().told.is_empty(), "it is told when they fail again");
     }
 
     #[test]
