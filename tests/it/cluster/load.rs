@@ -88,7 +88,7 @@ impl Users {
         tokio::time::timeout(PATIENCE, call).await.ok()?.ok()
     }
 
-    /// A call of the first account to a replica, recorded.
+    /// A call of an account to a replica, recorded.
     pub async fn ask_at(
         &self,
         door: SocketAddr,
@@ -105,7 +105,7 @@ impl Users {
         answer
     }
 
-    /// The same to any replica.
+    /// A call of the first account to any replica, recorded.
     pub async fn ask(&self, what: What, body: Option<&Value>) -> Answer {
         match self.door() {
             Some(door) => self.ask_at(door, 0, what, body).await,
@@ -174,7 +174,8 @@ impl Users {
         let Some(door) = self.door() else { return };
         let reply = self.call(door, 0, ("GET", "/v1/jobs?pageSize=100"), None).await;
         let Some(reply) = reply.filter(|reply| reply.status == 200) else { return };
-        let jobs = reply.body["data"]["jobs"].as_array().expect("jobs").iter().map(read::job);
+        let jobs = reply.body["data"]["jobs"].as_array().expect("jobs").iter();
+        let jobs = jobs.map(|job| read::job(job, 0));
         self.tape().seen.extend(jobs.filter(Job::is_final));
     }
 
@@ -182,7 +183,7 @@ impl Users {
     pub async fn look_at_all(&self) {
         let door = self.door().expect("a replica");
         let jobs = ApiClient::new(door, &self.keys[0]).jobs("").await;
-        let seen = jobs.iter().map(read::job).filter(Job::is_final);
+        let seen = jobs.iter().map(|job| read::job(job, 0)).filter(Job::is_final);
         self.tape().seen.extend(seen);
     }
 

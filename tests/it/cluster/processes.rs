@@ -248,6 +248,7 @@ async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
     let led = world.leaders().await;
     assert!(led.iter().all(|(_, place)| *place == third), "{led:?}");
     world.replicas[candidate].resume();
+    world.steps_down(candidate).await;
     world.replicas[candidate].ready().await;
     world.restart(leader).await;
     world.healed();

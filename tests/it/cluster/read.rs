@@ -27,8 +27,8 @@ fn instant(record: &Value, name: &str) -> i64 {
     instant_if(record, name).unwrap_or_else(|| panic!("no {name} in {record}"))
 }
 
-/// A job of a list, or on its own.
-pub fn job(record: &Value) -> Job {
+/// A job of a list, or on its own, as it is shown to an account.
+pub fn job(record: &Value, account: usize) -> Job {
     let attempts = record["attempts"].as_array().into_iter().flatten();
     Job {
         id: text(record, "id"),
@@ -46,7 +46,7 @@ pub fn job(record: &Value) -> Job {
         endpoint: text(record, "endpoint"),
         body: text(record, "body"),
         attempts: attempts.map(attempt).collect(),
-        account: 0,
+        account,
     }
 }
 
@@ -62,13 +62,13 @@ fn attempt(record: &Value) -> Attempt {
 }
 
 /// All jobs of an account up to a tick, with their attempts.
-pub async fn jobs(api: &ApiClient, cut: i64) -> Vec<Job> {
+pub async fn jobs(api: &ApiClient, account: usize, cut: i64) -> Vec<Job> {
     let listed = api.jobs(&format!("to={}", Timestamp::from_millis(cut))).await;
     let mut jobs = Vec::with_capacity(listed.len());
     let mut asked = JoinSet::new();
     let rooms = Arc::new(tokio::sync::Semaphore::new(6));
     for record in listed {
-        let mut listed = job(&record);
+        let mut listed = job(&record, account);
         if listed.number == 1 && listed.status == "SUCCESS" {
             // Its last attempt is the only one, and is in the list.
             listed.attempts = vec![attempt(&with_number(&record))];
@@ -78,7 +78,7 @@ pub async fn jobs(api: &ApiClient, cut: i64) -> Vec<Job> {
         let (api, rooms) = (api.clone(), rooms.clone());
         asked.spawn(async move {
             let _room = rooms.acquire().await.expect("open");
-            job(&api.job(&listed.id).await)
+            job(&api.job(&listed.id).await, account)
         });
     }
     jobs.extend(asked.join_all().await);
@@ -92,7 +92,7 @@ fn with_number(record: &Value) -> Value {
 }
 
 /// All schedules of an account.
-pub async fn schedules(api: &ApiClient) -> Vec<Schedule> {
+pub async fn schedules(api: &ApiClient, account: usize) -> Vec<Schedule> {
     let mut all = Vec::new();
     let mut cursor = String::new();
     loop {
@@ -103,7 +103,7 @@ pub async fn schedules(api: &ApiClient) -> Vec<Schedule> {
             name: text(record, "name"),
             enabled: record["isEnabled"] == true,
             next: instant_if(record, "nextRunAtUtc"),
-            account: 0,
+            account,
         }));
         match reply.body["pagination"]["nextCursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),

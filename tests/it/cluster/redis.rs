@@ -21,7 +21,7 @@ impl World {
 async fn a_queue_that_is_wiped_is_filled_again() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_secs(10));
-    // A thousand that are waiting: most tick once or twice meanwhile.
+    // With those that tick each minute a thousand; most tick once or twice meanwhile.
     let waiting = super::load::kinds(&world.users, &world.target.url(""), 940, 3);
     world.users.create(0, 3, waiting).await;
     world.part_of_minute(0.5).await;

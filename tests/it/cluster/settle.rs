@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use punctual::domain::JobId;
 use sqlx::Connection;
 
-use super::history::{History, Hit, Job, Schedule, Use};
+use super::history::{History, Hit, Use};
 use super::lapse::machine;
 use super::oracles::{Violation, judge, told};
 use super::replica::Replica;
@@ -122,16 +122,16 @@ impl World {
         let mut read_at = 0;
         for (account, key) in self.users.keys.iter().enumerate() {
             let api = ApiClient::new(door, key);
-            jobs.extend(read::jobs(&api, cut).await.into_iter().map(|job| Job { account, ..job }));
+            jobs.extend(read::jobs(&api, account, cut).await);
             if read_at == 0 {
                 // The earliest: what is read later has only gone on.
                 read_at = self.lapse.now();
             }
-            let own = read::schedules(&api).await;
+            let own = read::schedules(&api, account).await;
             for schedule in own.iter().filter(|schedule| schedule.next.is_some()) {
                 skips.extend(read::skips(&api, &schedule.id).await);
             }
-            schedules.extend(own.into_iter().map(|schedule| Schedule { account, ..schedule }));
+            schedules.extend(own);
         }
         let hits = self.target.hits().into_iter().map(hit);
         let is_later =

@@ -206,17 +206,22 @@ impl Server {
 
     /// What a counter without labels of it stands at; 0 if it has not begun to count.
     pub async fn counter(&self, name: &str) -> u64 {
-        let metrics = self.look("/metrics").await.expect("an answer").text;
-        let values = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        values.map(|value| value.parse::<u64>().expect("a number")).sum()
+        self.values(&format!("{name} ")).await.into_iter().sum()
     }
 
     /// The sum of a gauge over all its labels.
     pub async fn gauge(&self, name: &str) -> u64 {
+        let values = self.values(&format!("{name}{{")).await;
+        assert!(!values.is_empty(), "there is no {name}");
+        values.into_iter().sum()
+    }
+
+    /// The values of the series whose lines begin so.
+    async fn values(&self, begin: &str) -> Vec<u64> {
         let metrics = self.look("/metrics").await.expect("an answer").text;
-        let series = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")));
-        let values = series.filter_map(|line| line.rsplit(' ').next());
-        values.map(|value| value.parse::<u64>().expect("a number")).sum()
+        let lines = metrics.lines().filter(|line| line.starts_with(begin));
+        let values = lines.filter_map(|line| line.rsplit(' ').next());
+        values.map(|value| value.parse().expect("a number")).collect()
     }
 
     /// The status of its operations listener's answer, once it has one.

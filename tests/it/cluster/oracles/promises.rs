@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Answer, Call, History, Job, What};
+use super::super::history::{Answer, Call, History, Job, Probe, What};
 use super::ticks::APART_MS;
 use super::{Violation, violation};
 
@@ -151,19 +151,26 @@ pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
         let both = answered(&probe.of_other) && answered(&probe.of_nobody);
         both && probe.of_other != probe.of_nobody
     });
-    let mut found: Vec<_> = told
-        .map(|p| violation("I9", format!("a stranger can tell by {}: {p:?}", p.what)))
-        .collect();
-    let mut owners = BTreeMap::new();
+    let tells = |probe: &Probe| format!("a stranger can tell by {}: {probe:?}", probe.what);
+    let mut found: Vec<_> = told.map(|probe| violation("I9", tells(probe))).collect();
+    let mut made = BTreeMap::new();
     for call in &history.calls {
-        if let (What::Create { .. }, Answer::Done(ids)) = (&call.what, &call.answer) {
-            owners.extend(ids.iter().map(|id| (id.as_str(), call.account)));
+        if let (What::Create { names, .. }, Answer::Done(ids)) = (&call.what, &call.answer) {
+            let named = ids.iter().zip(names);
+            made.extend(named.map(|(id, name)| (id.as_str(), (call.account, name))));
         }
     }
-    let is_of_other = |schedule: &str, account| owners.get(schedule).is_some_and(|o| *o != account);
-    let schedules = history.schedules.iter().filter(|s| is_of_other(&s.id, s.account));
-    found.extend(schedules.map(|s| violation("I9", format!("shown to a stranger: {s:?}"))));
-    let jobs = history.jobs.iter().filter(|job| is_of_other(&job.schedule, job.account));
-    found.extend(jobs.map(|job| violation("I9", format!("shown to a stranger: {job:?}"))));
+    for schedule in &history.schedules {
+        let as_made = made.get(schedule.id.as_str());
+        if as_made.is_some_and(|as_made| *as_made != (schedule.account, &schedule.name)) {
+            found.push(violation("I9", format!("a stranger's, or changed by one: {schedule:?}")));
+        }
+    }
+    for job in &history.jobs {
+        let owner = made.get(job.schedule.as_str()).map(|(account, _)| *account);
+        if owner.is_some_and(|owner| owner != job.account) {
+            found.push(violation("I9", format!("shown to a stranger: {job:?}")));
+        }
+    }
     found
 }

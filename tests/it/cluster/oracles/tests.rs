@@ -238,10 +238,14 @@ fn what_does_not_end_or_changes_after_its_end_is_found() {
 fn what_takes_too_long_is_found() {
     let late = |history: &mut History| {
         let job = &mut history.jobs[1];
-        (job.completed, job.updated) = (Some(job.tick + 40_000), job.tick + 40_000);
+        job.updated = job.tick + 40_000;
     };
     found(&["I4"], late);
     found(&[], |history| {
+        late(history);
+        history.troubles.push(Trouble { begun_at: 0, over_at: 2 * MINUTE + 31_000 });
+    });
+    found(&["I4"], |history| {
         late(history);
         history.troubles.push(Trouble { begun_at: 0, over_at: 2 * MINUTE + 9_000 });
     });
@@ -307,6 +311,7 @@ fn strangers_that_can_tell_are_found() {
     found(&[], |history| history.probes = vec![probe(404, "none"), probe(503, "later")]);
     found(&["I9"], |history| history.probes = vec![probe(404, "not yours")]);
     found(&["I9"], |history| history.probes = vec![probe(200, "all of it")]);
+    found(&["I9"], |history| history.schedules[0].name = "mine".to_owned());
     found(&["I9"], |history| history.schedules[0].account = 1);
     found(&["I9"], |history| history.jobs[1].account = 1);
 }
