@@ -11,6 +11,10 @@ use crate::harness::wait::{live_for, within};
 /// How soon shards are led after etcd is back, and a busy machine's share.
 const LED_AGAIN: Duration = Duration::from_secs(3 + 10 + 2);
 
+/// How long etcd is without a leader, and so lets no lease be renewed, when the member that led it is
+/// gone; the next one lets all leases last anew. Twice its `election-timeout`, which is a second.
+const ELECTED: Duration = Duration::from_secs(2);
+
 impl World {
     fn etcd(&mut self) -> &mut crate::harness::servers::EtcdServers {
         self.stores.etcd.as_mut().expect("the test's own")
@@ -44,7 +48,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
-    world.fires_on(REPLACED);
+    world.fires_on(ELECTED + REPLACED);
     for member in 0..3 {
         world.etcd().kill(member);
         world.minutes(0.6).await;
