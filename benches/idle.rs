@@ -14,8 +14,8 @@ mod support;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use punctual::runtime::Clock;
 use support::cluster;
+use support::minute::wait_for_second;
 use support::numbers::summary;
 use support::service::Service;
 use support::target::Target;
@@ -64,7 +64,7 @@ fn replicas() {
     for how in ["-KILL", "-TERM"] {
         target.wait_for(FIRING, TICK);
         let mut ending = all.pop().expect("three replicas");
-        sleep_until_before_the_minute();
+        wait_for_second(59..60);
         target.take_lags();
         let start = Instant::now();
         ending.signal(how);
@@ -73,12 +73,6 @@ fn replicas() {
         target.wait_for(FIRING, TICK);
         println!("the tick a second after it: lag {}", summary(target.take_lags()));
     }
-}
-
-/// Until a second before the next minute, or now if it is less.
-fn sleep_until_before_the_minute() {
-    let into = Clock::system().now().as_millis().rem_euclid(60_000);
-    thread::sleep(Duration::from_millis(59_000_u64.saturating_sub(into.unsigned_abs())));
 }
 
 /// Waits until the replicas lead all shards between them.

@@ -24,6 +24,7 @@ use futures_util::stream::{self, StreamExt};
 use punctual::runtime::Clock;
 use support::cluster;
 use support::load;
+use support::minute::{since_minute, wait_for_second};
 use support::numbers::{median, summary};
 use support::peers::Peers;
 use support::service::Service;
@@ -140,17 +141,4 @@ fn bare_loop(target: &Target, in_flight: usize) -> f64 {
         let answers = requests.buffer_unordered(in_flight).count().await;
         answers as f64 / start.elapsed().as_secs_f64()
     })
-}
-
-fn since_minute(clock: &Clock) -> Duration {
-    let ms = u64::try_from(clock.now().as_millis()).unwrap_or(0);
-    Duration::from_millis(ms % 60_000)
-}
-
-/// Waits until the second of the minute is in `range`.
-fn wait_for_second(range: std::ops::Range<u64>) {
-    let clock = Clock::system();
-    while !range.contains(&since_minute(&clock).as_secs()) {
-        thread::sleep(Duration::from_millis(100));
-    }
 }

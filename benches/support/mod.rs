@@ -5,6 +5,7 @@
 pub mod cluster;
 pub mod http;
 pub mod load;
+pub mod minute;
 pub mod numbers;
 pub mod peers;
 pub mod service;

@@ -10,7 +10,10 @@
 //! in another one. The number of shards may differ, so the shard of a schedule is worked out anew,
 //! from its id.
 
+use std::future::ready;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+use futures_util::{Stream, TryStreamExt};
 
 pub(in crate::store) use super::form::Form;
 use super::{columns, idempotency, signing, user_rows};
@@ -203,6 +206,17 @@ impl NextTicks {
         FROM schedules AS s
         JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
         WHERE st.next_tick IS NOT NULL";
+
+    /// Of the schedules that `QUERY` finds.
+    pub(in crate::store) async fn of<E>(
+        found: impl Stream<Item = Result<(ScheduleId, Timestamp), E>>,
+    ) -> Result<Self, E> {
+        let add = |mut ticks: Self, (schedule, tick)| {
+            ticks.add(schedule, tick);
+            ready(Ok(ticks))
+        };
+        found.try_fold(Self::default(), add).await
+    }
 
     /// Takes in a schedule that is due at `tick`.
     pub fn add(&mut self, schedule: ScheduleId, tick: Timestamp) {

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
@@ -215,15 +214,6 @@ fn statement(table: Table) -> String {
     )
 }
 
-async fn next_ticks(connection: &mut PgConnection) -> Outcome<NextTicks> {
-    let mut found = sqlx::query_as(NextTicks::QUERY).fetch(connection);
-    let mut ticks = NextTicks::default();
-    while let Some((schedule, tick)) = found.try_next().await? {
-        ticks.add(schedule, tick);
-    }
-    Ok(ticks)
-}
-
 async fn end(
     connection: &mut PgConnection,
     expected: Vec<(Table, u64)>,
@@ -249,7 +239,7 @@ async fn end(
         let rows = sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&mut *connection).await?;
         counts.push(count(rows));
     }
-    let arrived = next_ticks(connection).await?;
+    let arrived = NextTicks::of(sqlx::query_as(NextTicks::QUERY).fetch(&mut *connection)).await?;
     let all_there = expected.iter().map(|(_, rows)| *rows).eq(counts.iter().copied());
     if all_there && arrived == ticks {
         connection.execute("UPDATE meta SET value = 0 WHERE name = 'copying'").await?;

@@ -34,16 +34,8 @@ impl SqliteStore {
 
     async fn read_next_ticks(&self) -> Outcome<NextTicks> {
         let mut reader = self.readers.take().await?;
-        let outcome = async {
-            let mut found = sqlx::query_as(NextTicks::QUERY).fetch(&mut *reader);
-            let mut ticks = NextTicks::default();
-            while let Some((schedule, tick)) = found.try_next().await? {
-                ticks.add(schedule, tick);
-            }
-            Ok(ticks)
-        };
-        let outcome = outcome.await;
-        reader.done(outcome)
+        let ticks = NextTicks::of(sqlx::query_as(NextTicks::QUERY).fetch(&mut *reader)).await;
+        reader.done(ticks.map_err(Fault::from))
     }
 
     /// The next rows of a table.

@@ -18,6 +18,19 @@ use crate::harness::wait::live_for;
 /// How long a user waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 
+const JOB: &str = "/v1/jobs/{}";
+/// What a stranger asks for, and with what body.
+const PRIED: [(&str, &str, Option<&str>); 8] = [
+    ("GET", "/v1/schedules/{}", None),
+    ("POST", "/v1/schedules/{}/trigger", None),
+    ("PATCH", "/v1/schedules/{}", Some(r#"{"name":"mine"}"#)),
+    ("PATCH", "/v1/schedules/{}/toggle", Some(r#"{"enabled":false}"#)),
+    ("DELETE", "/v1/schedules/{}", None),
+    ("GET", "/v1/schedules/{}/skips", None),
+    ("GET", "/v1/jobs?scheduleId={}", None),
+    ("GET", JOB, None),
+];
+
 /// What users have seen so far.
 #[derive(Default)]
 pub struct Tape {
@@ -145,20 +158,10 @@ impl Users {
     /// Asks as the second account for something of the first, or to change it, and the same of nobody.
     async fn pry(&self, schedule: &str) {
         let Some(door) = self.door() else { return };
+        let (method, path, body) = PRIED[self.below(PRIED.len())];
         let job = self.tape().seen.last().map(|job| job.id.clone());
-        let of_schedule = |path: &str| format!("/v1/schedules/{{}}{path}");
-        let (method, path, id, body) = match (self.below(8), &job) {
-            (0, _) => ("GET", of_schedule(""), schedule, None),
-            (1, _) => ("POST", of_schedule("/trigger"), schedule, None),
-            (2, _) => ("PATCH", of_schedule(""), schedule, Some(json!({ "name": "mine" }))),
-            (3, _) => {
-                ("PATCH", of_schedule("/toggle"), schedule, Some(json!({ "enabled": false })))
-            }
-            (4, _) => ("DELETE", of_schedule(""), schedule, None),
-            (5, _) => ("GET", of_schedule("/skips"), schedule, None),
-            (6, _) | (_, None) => ("GET", "/v1/jobs?scheduleId={}".to_owned(), schedule, None),
-            (_, Some(job)) => ("GET", "/v1/jobs/{}".to_owned(), job.as_str(), None),
-        };
+        let id = job.as_deref().filter(|_| path == JOB).unwrap_or(schedule);
+        let body = body.map(|body| serde_json::from_str(body).expect("JSON"));
         let ask = async |id: &str| {
             let reply = self.call(door, 1, (method, &path.replace("{}", id)), body.as_ref()).await;
             reply.map_or((0, String::new()), |reply| (reply.status, reply.body.to_string()))

@@ -1,0 +1,21 @@
+//! Where the clock stands in its minute, which is when schedules fire.
+
+use std::ops::Range;
+use std::thread;
+use std::time::Duration;
+
+use punctual::runtime::Clock;
+
+/// How long ago the minute began.
+pub fn since_minute(clock: &Clock) -> Duration {
+    let ms = u64::try_from(clock.now().as_millis()).unwrap_or(0);
+    Duration::from_millis(ms % 60_000)
+}
+
+/// Waits until the second of the minute is in `range`.
+pub fn wait_for_second(range: Range<u64>) {
+    let clock = Clock::system();
+    while !range.contains(&since_minute(&clock).as_secs()) {
+        thread::sleep(Duration::from_millis(100));
+    }
+}
