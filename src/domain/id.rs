@@ -142,6 +142,43 @@ id!(
     "sgn_"
 );
 
+id!(
+    /// A notification channel.
+    ChannelId,
+    "ch_"
+);
+id!(
+    /// An event that alerts tell of. All deliveries of one event, and all tries of a delivery, carry the
+    /// same id, so a receiver recognizes duplicates by it.
+    EventId,
+    "evt_"
+);
+id!(
+    /// The delivery of one alert to one channel.
+    DeliveryId,
+    "dlv_"
+);
+id!(
+    /// An incident: one failing host, as one channel is told of it.
+    IncidentId,
+    "inc_"
+);
+
+impl EventId {
+    /// The id of an event of a job that ended at `at`. It follows from the job and the kind, so an
+    /// event has one id, however often its transaction is tried.
+    pub fn of_job(job: JobId, kind: &str, at: Timestamp) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"event");
+        hash.update(job.to_bytes());
+        hash.update(kind);
+        let digest = hash.finalize();
+        let mut random = [0; 16];
+        random[6..].copy_from_slice(&digest[..10]);
+        Self::new(at, u128::from_be_bytes(random))
+    }
+}
+
 impl SigningSecretId {
     /// The id of the one secret that an account begins with: whoever makes it.
     pub fn first_of(account: AccountId) -> Self {

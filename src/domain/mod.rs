@@ -3,10 +3,13 @@
 //! Time and randomness are arguments here, so every rule can be tested at any instant. What
 //! the other modules do is read something, ask this one what follows, and write that down.
 
+pub mod alert;
 pub mod audit;
 pub mod call;
+pub mod channel;
 pub mod cron;
 pub mod endpoint;
+pub mod field_errors;
 pub mod firing;
 pub mod headers;
 pub mod id;
@@ -30,8 +33,8 @@ mod unreadable;
 pub mod user;
 
 pub use id::{
-    AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
-    SigningSecretId, UserId, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
+    MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, UserId, VersionId,
 };
 pub use names::UnknownName;
 pub use time::Timestamp;

@@ -1,0 +1,1 @@
+//! Which alerts are told together: incidents and digests.

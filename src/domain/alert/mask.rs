@@ -1,0 +1,61 @@
+//! Masking: a response or an error can repeat what the request carried.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// What stands where a secret was.
+const MASKED: &str = "•••";
+/// Headers whose values are no secrets, in lower case.
+const HARMLESS: [&str; 5] =
+    ["accept", "accept-language", "cache-control", "content-type", "user-agent"];
+/// Shorter values are too common to be looked for.
+const SHORTEST: usize = 6;
+
+/// The secrets of a request: the values of its headers and of its query.
+#[derive(Clone, Debug, Default)]
+pub struct Mask(Vec<String>);
+
+impl Mask {
+    /// The secrets of a request to this URL with these headers, a JSON object of strings.
+    pub fn of(endpoint: &str, headers: Option<&str>) -> Self {
+        let mut secrets = BTreeSet::new();
+        let headers = headers.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        for (name, value) in headers.iter().filter_map(Value::as_object).flatten() {
+            let harmless = HARMLESS.contains(&name.to_ascii_lowercase().as_str());
+            let Some(text) = value.as_str().filter(|_| !harmless) else { continue };
+            secrets.insert(text.to_owned());
+            // "Bearer TOKEN": the token alone may be repeated.
+            secrets.extend(text.split_whitespace().map(str::to_owned));
+        }
+        if let Ok(url) = url::Url::parse(endpoint) {
+            secrets.extend(url.query_pairs().map(|(_, value)| value.into_owned()));
+            let raw = url.query().unwrap_or_default().split('&');
+            let values = raw.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value);
+            secrets.extend(values.map(str::to_owned));
+        }
+        let mut secrets: Vec<_> = secrets.into_iter().filter(|s| s.len() >= SHORTEST).collect();
+        // The longest first: one may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(secrets)
+    }
+
+    /// The text with its secrets masked.
+    pub fn apply(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASKED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_headers_and_queries_are_masked() {
+        let headers = r#"{"Authorization":"Bearer abc-123-def","Content-Type":"application/json","X-Key":"k3y!longer"}"#;
+        let mask = Mask::of("https://a.example/x?token=t0ken%2Fvalue&a=1", Some(headers));
+        let text = "got Bearer abc-123-def, abc-123-def, k3y!longer, t0ken%2Fvalue and t0ken/value; application/json 1";
+        assert_eq!(mask.apply(text), "got •••, •••, •••, ••• and •••; application/json 1");
+        assert_eq!(Mask::of("not a url", Some("[]")).apply("as it is"), "as it is");
+    }
+}

@@ -1,0 +1,35 @@
+//! Alerts: what a schedule's people are told, when, and how often it is tried.
+//!
+//! A job that ends may raise an event (`policy`). The notifier turns an event into one delivery for
+//! each channel of the schedule, unless it belongs to an incident or a digest (`grouping`). A delivery
+//! is tried up to five times (`delivery`). `content` is what a delivery says.
+
+pub mod content;
+pub mod delivery;
+pub mod grouping;
+mod mask;
+pub mod policy;
+
+pub use mask::Mask;
+
+use super::names::names;
+
+names! {
+    /// What an alert tells.
+    AlertKind {
+        /// A job has failed, after its last attempt.
+        JobFailed = "job.failed",
+        /// A job has succeeded.
+        JobSucceeded = "job.succeeded",
+        /// A job has succeeded after failures that were told.
+        ScheduleRecovered = "schedule.recovered",
+        /// Many schedules fail against one host.
+        IncidentOpened = "incident.opened",
+        /// The schedules of an incident have recovered.
+        IncidentClosed = "incident.closed",
+        /// More alerts than a channel takes in a minute.
+        Digest = "digest",
+        /// A channel is being verified.
+        ChannelTest = "channel.test",
+    }
+}
