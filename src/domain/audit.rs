@@ -71,6 +71,23 @@ names! {
         JobRetried = "job.retried",
         /// A job was ended by hand.
         JobCancelled = "job.cancelled",
+        /// A notification channel was made.
+        ChannelCreated = "channel.created",
+        /// A notification channel was given another label or configuration.
+        ChannelUpdated = "channel.updated",
+        /// A notification channel was deleted.
+        ChannelDeleted = "channel.deleted",
+        /// A test notification has arrived at a channel, which can be attached to schedules now.
+        ChannelVerified = "channel.verified",
+        /// A notification channel lost its verification: its provider says that it is gone, or its reader
+        /// has unsubscribed.
+        ChannelUnverified = "channel.unverified",
+        /// The secret that a webhook channel signs with was replaced by a new one.
+        ChannelSecretRotated = "channel.secret_rotated",
+        /// The notification preference of a schedule was set.
+        PreferenceSet = "schedule.notifications_set",
+        /// A failed alert was sent again.
+        AlertRedelivered = "alert.redelivered",
     }
 }
 

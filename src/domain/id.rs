@@ -164,18 +164,52 @@ id!(
     "inc_"
 );
 
+/// The first bytes of a hash of these parts.
+fn hashed<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&digest[..N]);
+    bytes
+}
+
+/// The random part of an id that follows from these parts.
+fn fixed(parts: &[&[u8]]) -> u128 {
+    let mut random = [0; 16];
+    random[6..].copy_from_slice(&hashed::<10>(parts));
+    u128::from_be_bytes(random)
+}
+
 impl EventId {
-    /// The id of an event of a job that ended at `at`. It follows from the job and the kind, so an
-    /// event has one id, however often its transaction is tried.
-    pub fn of_job(job: JobId, kind: &str, at: Timestamp) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(b"event");
-        hash.update(job.to_bytes());
-        hash.update(kind);
-        let digest = hash.finalize();
-        let mut random = [0; 16];
-        random[6..].copy_from_slice(&digest[..10]);
-        Self::new(at, u128::from_be_bytes(random))
+    /// The id of an event about `object` (a job, an incident, a channel's minute) that happened at `at`.
+    /// It follows from these, so an event has one id, however often its transaction is tried.
+    pub fn of(object: [u8; 16], kind: &str, at: Timestamp) -> Self {
+        Self::new(at, fixed(&[b"event", &object, kind.as_bytes()]))
+    }
+}
+
+impl DeliveryId {
+    /// The id of the one delivery of an event to a channel, planned at `at`; without a channel, of the
+    /// record that there is none.
+    pub fn of(event: EventId, channel: Option<ChannelId>, at: Timestamp) -> Self {
+        let channel = channel.map_or([0; 16], ChannelId::to_bytes);
+        Self::new(at, fixed(&[b"delivery", &event.to_bytes(), &channel]))
+    }
+}
+
+impl IncidentId {
+    /// The id of the incident that an event begins for a channel.
+    pub fn of(event: EventId, channel: ChannelId, at: Timestamp) -> Self {
+        Self::new(at, fixed(&[b"incident", &event.to_bytes(), &channel.to_bytes()]))
+    }
+
+    /// The key of a schedule's row in this incident.
+    pub fn member(self, schedule: ScheduleId) -> [u8; 16] {
+        hashed(&[b"member", &self.to_bytes(), &schedule.to_bytes()])
     }
 }
 

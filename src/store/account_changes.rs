@@ -141,7 +141,7 @@ pub(super) async fn set_suspended(
 }
 
 /// What there is of what plans limit, as [`used`] understands it.
-pub(super) type Counted = (i64, i64, Option<i64>, Option<Timestamp>);
+pub(super) type Counted = (i64, i64, i64, Option<i64>, Option<Timestamp>);
 
 /// Counts what an account uses.
 pub(super) fn counted(id: AccountId, now: Timestamp) -> Read<Counted> {
@@ -150,6 +150,7 @@ pub(super) fn counted(id: AccountId, now: Timestamp) -> Read<Counted> {
              (SELECT count(*) FROM schedules WHERE account_id = $1),
              (SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
                   AND (expires_at IS NULL OR expires_at > $2)),
+             (SELECT count(*) FROM notification_channels WHERE account_id = $1),
              (SELECT reserved FROM account_months WHERE account_id = $1 AND month = $3),
              (SELECT exhausted_at FROM account_months WHERE account_id = $1 AND month = $3)",
     )
@@ -158,10 +159,11 @@ pub(super) fn counted(id: AccountId, now: Timestamp) -> Read<Counted> {
     .bind(month_of(now))
 }
 
-pub(super) fn used((schedules, keys, reserved, quota_exhausted_at): Counted) -> Usage {
+pub(super) fn used((schedules, keys, channels, reserved, quota_exhausted_at): Counted) -> Usage {
     Usage {
         schedules: schedules.unsigned_abs(),
         keys: keys.unsigned_abs(),
+        channels: channels.unsigned_abs(),
         jobs_reserved: reserved.map(i64::unsigned_abs),
         quota_exhausted_at,
     }

@@ -137,6 +137,8 @@ pub struct Usage {
     pub schedules: u64,
     /// Keys that work: neither revoked nor expired.
     pub keys: u64,
+    /// Notification channels.
+    pub channels: u64,
     /// Jobs reserved in the calendar month (UTC) of the call, if its plan has limited them.
     pub jobs_reserved: Option<u64>,
     /// When the month's quota was found used up, if there has not been more again.

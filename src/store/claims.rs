@@ -194,6 +194,8 @@ pub struct Committed {
     pub fates: Vec<Fate>,
     /// Tickets of retries and of held jobs that may start now, for the queue.
     pub tickets: Vec<Ticket>,
+    /// How many events were raised, for the notifier.
+    pub events: u64,
 }
 
 /// A claim that nobody renewed in time.
@@ -242,7 +244,7 @@ pub trait ClaimStore: Send + Sync {
     async fn aborts(&self) -> Result<Aborts>;
 
     /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
-    /// status, streak, active and held job). A run that began before the last one known does not
+    /// status, streak, active and held job), and the events that preferences want. A run that began before the last one known does not
     /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
     /// one that somebody else holds is passed over, together with all it is to be written with.
     async fn commit(

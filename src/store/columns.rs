@@ -106,6 +106,10 @@ pub(super) const STATES: &[(&str, Form)] = &[
     ("consecutive_failures", Plain),
     ("active_job_id", Id),
     ("held_job_id", Id),
+    ("alert_on", Plain),
+    ("alert_threshold", Plain),
+    ("alert_repeat_minutes", Plain),
+    ("alerted_at", Plain),
 ];
 
 pub(super) const JOBS: &[(&str, Form)] = &[

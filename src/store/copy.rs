@@ -16,7 +16,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures_util::{Stream, TryStreamExt};
 
 pub(in crate::store) use super::form::Form;
-use super::{columns, idempotency, signing, user_rows};
+use super::{alerts, channels, columns, idempotency, preferences, signing, user_rows};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 
@@ -62,13 +62,29 @@ pub enum Table {
     IdempotencyKeys,
     /// What requests are signed with.
     SigningSecrets,
+    /// Where alerts go.
+    Channels,
+    /// Which outcomes of schedules are told.
+    Preferences,
+    /// On which channels.
+    PreferenceChannels,
+    /// What is to be told.
+    Events,
+    /// Hosts that schedules fail against.
+    Incidents,
+    /// The schedules that do.
+    IncidentSchedules,
+    /// What was told, and is to be.
+    Deliveries,
+    /// How often that was tried.
+    DeliveryTries,
     /// Accounts that were deleted.
     DeletedAccounts,
 }
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 26] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
@@ -86,6 +102,14 @@ impl Table {
         Self::AuditLog,
         Self::IdempotencyKeys,
         Self::SigningSecrets,
+        Self::Channels,
+        Self::Preferences,
+        Self::PreferenceChannels,
+        Self::Events,
+        Self::Incidents,
+        Self::IncidentSchedules,
+        Self::Deliveries,
+        Self::DeliveryTries,
         Self::DeletedAccounts,
     ];
 
@@ -109,6 +133,14 @@ impl Table {
             Self::AuditLog => "audit_log",
             Self::IdempotencyKeys => "idempotency_keys",
             Self::SigningSecrets => "signing_secrets",
+            Self::Channels => "notification_channels",
+            Self::Preferences => "notification_preferences",
+            Self::PreferenceChannels => "preference_channels",
+            Self::Events => "notification_events",
+            Self::Incidents => "notification_incidents",
+            Self::IncidentSchedules => "incident_schedules",
+            Self::Deliveries => "notification_deliveries",
+            Self::DeliveryTries => "delivery_tries",
             Self::DeletedAccounts => "deleted_accounts",
         }
     }
@@ -116,7 +148,9 @@ impl Table {
     /// The columns of its key, but for the shard.
     pub(in crate::store) const fn key(self) -> &'static [&'static str] {
         match self {
-            Self::States => &["schedule_id"],
+            Self::States | Self::Preferences => &["schedule_id"],
+            Self::PreferenceChannels => &["schedule_id", "number"],
+            Self::DeliveryTries => &["delivery_id", "number"],
             Self::AccountMonths => &["account_id", "month"],
             Self::Attempts => &["job_id", "number"],
             _ => &["id"],
@@ -153,6 +187,14 @@ impl Table {
             Self::AuditLog => columns::AUDIT_LOG,
             Self::IdempotencyKeys => idempotency::COPIED,
             Self::SigningSecrets => signing::COPIED,
+            Self::Channels => channels::COPIED,
+            Self::Preferences => preferences::COPIED,
+            Self::PreferenceChannels => preferences::CHANNELS_COPIED,
+            Self::Events => alerts::EVENTS_COPIED,
+            Self::Incidents => alerts::INCIDENTS_COPIED,
+            Self::IncidentSchedules => alerts::INCIDENT_SCHEDULES_COPIED,
+            Self::Deliveries => alerts::DELIVERIES_COPIED,
+            Self::DeliveryTries => alerts::TRIES_COPIED,
             Self::DeletedAccounts => columns::DELETED_ACCOUNTS,
         }
     }

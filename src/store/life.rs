@@ -180,7 +180,15 @@ pub trait LifeStore: Send + Sync {
 
 /// The tables that an account has rows in beside schedules and jobs, with the column that tells them
 /// apart, in the order in which they are cleared: versions are needed by jobs.
-pub(in crate::store) const CLEARED: [(&str, &str); 9] = [
+pub(in crate::store) const CLEARED: [(&str, &str); 17] = [
+    ("notification_events", "id"),
+    ("delivery_tries", "delivery_id"),
+    ("notification_deliveries", "id"),
+    ("incident_schedules", "id"),
+    ("notification_incidents", "id"),
+    ("preference_channels", "schedule_id"),
+    ("notification_preferences", "schedule_id"),
+    ("notification_channels", "id"),
     ("schedule_versions", "id"),
     ("skips", "id"),
     ("account_months", "month"),

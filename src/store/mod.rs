@@ -11,7 +11,7 @@
 //! - A future that is dropped half-way leaves the effect whole or absent, and no connection
 //!   unusable.
 //! - TENANT-1: every read and write of an account's data names the account. The stages' batches
-//!   (`firing`, `claims`) work over all accounts and are, beside noting when keys were used, the only
+//!   (`firing`, `claims`, `alerts`) work over all accounts and are, beside noting when keys were used, the only
 //!   exception.
 //! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
 //! - What users do to schedules and jobs comes wholly before or after their account is suspended or
@@ -36,7 +36,13 @@
 //! already is `Rejected`.
 
 mod accounts;
+mod alert_content;
+mod alert_plan;
+mod alert_rows;
+mod alerts;
 mod audit;
+mod batch_rows;
+mod channels;
 mod claims;
 mod columns;
 mod copy;
@@ -45,12 +51,14 @@ mod ending;
 mod error;
 mod firing;
 mod form;
+mod hex;
 mod idempotency;
 mod jobs;
 mod life;
 mod months;
 mod paging;
 pub mod postgres;
+mod preferences;
 mod quotas;
 mod response;
 mod rows;
@@ -70,7 +78,16 @@ mod version;
 pub use accounts::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
 };
+pub use alerts::{
+    AlertStore, AlertWork, ClaimedDeliveries, ClaimedDelivery, DELIVERIES_KEPT, Delivery,
+    DeliveryClaim, DeliveryContent, DeliveryPage, DeliveryQuery, DeliveryTry, Redelivered, Relayed,
+    TryEnd, TryOutcome, WAITING_COUNTED,
+};
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
+pub use channels::{
+    ChannelChange, ChannelChanged, ChannelCreated, ChannelStore, NewChannel, StoredChannel,
+    TESTS_PER_HOUR, TryAllowed,
+};
 pub use claims::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId,
     ExpiredClaim, Fate, LATEST_EFFECT, Locked, Renewed, Run, Unreadable,
@@ -82,6 +99,9 @@ pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Rese
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use life::{
     DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+};
+pub use preferences::{
+    AttachedChannel, NewPreference, PreferenceSet, PreferenceStore, StoredPreference,
 };
 pub use quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
 pub use schedules::{
@@ -115,7 +135,7 @@ all_of! {
     /// What every adapter implements.
     Store: AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore
         + UpkeepStore + UserStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
-        + LifeStore
+        + LifeStore + ChannelStore + PreferenceStore + AlertStore
 }
 
 /// A store shared by all who use it.

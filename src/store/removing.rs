@@ -57,7 +57,7 @@ pub(super) async fn erase(
     now: Timestamp,
     limit: u32,
 ) -> Outcome<Erased> {
-    let is_alone = is_alone(connection).await?;
+    let is_alone = is_alone(connection, "erase").await?;
     let query = sqlx::query_scalar(DELETED_AT).bind(account);
     let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;
     let Some(deleted_at) = deleted_at.filter(|_| is_alone) else { return Ok(Erased::default()) };

@@ -8,16 +8,20 @@ use super::idempotency::StoredKey;
 use super::signing::SealedSecret;
 use super::stored::timings_of;
 use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
+use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::outcome::{ErrorCode, Timings};
+use crate::domain::plan::{ChannelType, NotifyOn};
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
 };
 use crate::domain::shard::ShardId;
+use crate::domain::ticket::HostKey;
 use crate::domain::{
-    AccountId, AuditId, JobId, KeyId, ScheduleId, SigningSecretId, Timestamp, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, JobId, KeyId, ScheduleId,
+    SigningSecretId, Timestamp, VersionId,
 };
 
 /// The columns of a whole job but for its response, and where they come from.
@@ -80,9 +84,10 @@ pub(in crate::store) use row_that_holds;
 
 row_that_holds! {
     /// A row of a database that an adapter stores the contract's values in.
-    StoreRow: AccountId, Action, AuditId, CatchUpPolicy, HttpMethod, JobId, JobStatus, KeyId,
-    OverlapPolicy, ScheduleId, Scope, ShardId, SigningSecretId, String, Timestamp, Trigger,
-    Vec<u8>, VersionId, bool, i16, i32, i64,
+    StoreRow: AccountId, Action, AlertKind, AuditId, CatchUpPolicy, ChannelId, ChannelType, DeliveryId,
+    EventId, HostKey, HttpMethod, IncidentId, JobId, JobStatus, KeyId, NotifyOn, OverlapPolicy,
+    ScheduleId, Scope, ShardId, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId, bool,
+    i16, i32, i64,
 }
 
 /// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one

@@ -65,11 +65,14 @@ pub enum SealedTable {
     IdempotencyKeys,
     /// The secrets that requests are signed with.
     SigningSecrets,
+    /// The configurations of notification channels.
+    Channels,
 }
 
 impl SealedTable {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Versions, Self::IdempotencyKeys, Self::SigningSecrets];
+    pub const ALL: [Self; 4] =
+        [Self::Versions, Self::IdempotencyKeys, Self::SigningSecrets, Self::Channels];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -77,6 +80,7 @@ impl SealedTable {
             Self::Versions => "schedule_versions",
             Self::IdempotencyKeys => "idempotency_keys",
             Self::SigningSecrets => "signing_secrets",
+            Self::Channels => "notification_channels",
         }
     }
 
@@ -86,6 +90,7 @@ impl SealedTable {
             Self::Versions => &["body", "headers"],
             Self::IdempotencyKeys => &["answer"],
             Self::SigningSecrets => &["secret"],
+            Self::Channels => &["config"],
         }
     }
 

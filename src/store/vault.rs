@@ -1,5 +1,5 @@
 //! What is sealed: of versions, the request's body and its headers; of calls that take effect once,
-//! the answer; and what requests are signed with.
+//! the answer; what requests are signed with; and the configurations of channels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +13,19 @@ use super::secrets::{SealedRow, SealedTable};
 use super::signing::SealedSecret;
 use super::{Claimed, Claims, KnownSecret, NewVersion, StoredVersion, Unreadable};
 use crate::domain::call::OnceKey;
+use crate::domain::channel::ChannelConfig;
 use crate::domain::job::Job;
 use crate::domain::outcome::Failure;
 use crate::domain::schedule::{Definition, Schedule, UnreadableFields};
 use crate::domain::signing::SigningSecret;
-use crate::domain::{AccountId, JobId, SigningSecretId, VersionId};
+use crate::domain::{AccountId, ChannelId, JobId, SigningSecretId, VersionId};
 
 /// The columns, as sealed values are bound to them.
 pub(in crate::store) const BODY: &str = "schedule_versions.body";
 pub(in crate::store) const HEADERS: &str = "schedule_versions.headers";
 const ANSWER: &str = "idempotency_keys.answer";
 const SIGNING_SECRET: &str = "signing_secrets.secret";
+const CHANNEL_CONFIG: &str = "notification_channels.config";
 
 /// Seals what an adapter writes, and opens what it has read. Clones share the keys.
 #[derive(Clone)]
@@ -141,6 +143,30 @@ impl Vault {
             self.damage.tell("signing secret", &id, &format!("{SIGNING_SECRET}: {why}"));
         };
         KnownSecret { id, secret: secret.inspect_err(tell).ok(), created_at, expires_at }
+    }
+
+    /// The configuration of a channel as it is stored.
+    pub(in crate::store) fn seal_config(
+        &self,
+        account: AccountId,
+        channel: ChannelId,
+        config: &ChannelConfig,
+    ) -> String {
+        self.sealer.seal(account, &channel.to_bytes(), CHANNEL_CONFIG, config.reveal())
+    }
+
+    /// Opens the configuration of a channel. One that does not open is absent.
+    pub(in crate::store) fn open_config(
+        &self,
+        account: AccountId,
+        channel: ChannelId,
+        sealed: &str,
+    ) -> Option<ChannelConfig> {
+        let opened = self.sealer.open(account, &channel.to_bytes(), CHANNEL_CONFIG, sealed);
+        let tell = |why: &OpenError| {
+            self.damage.tell("channel", &channel, &format!("{CHANNEL_CONFIG}: {why}"));
+        };
+        opened.inspect_err(tell).ok().map(ChannelConfig::new)
     }
 
     /// A kept answer as it is stored.

@@ -8,8 +8,9 @@ use std::sync::{Arc, LazyLock};
 
 use sqlx::PgConnection;
 
-use super::ending::{Manner, settle};
+use super::ending::{Manner, Settled, settle};
 use super::error::{Fault, Outcome, Remedy};
+use super::notifying::raise;
 use super::overlap;
 use super::tickets::tickets;
 use crate::domain::outcome::{Exchange, Response};
@@ -31,8 +32,8 @@ pub(super) async fn commit(
     manner: Manner,
 ) -> Outcome<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
-    let mut committed = Committed { fates, tickets: Vec::new() };
-    let (endings, busy) = settle(connection, &completions, manner).await?;
+    let mut committed = Committed { fates, ..Committed::default() };
+    let Settled { endings, busy, alerts } = settle(connection, &completions, manner).await?;
     for place in busy {
         committed.fates[place] = Fate::Busy;
     }
@@ -48,6 +49,7 @@ pub(super) async fn commit(
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
     let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
     committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
+    committed.events = raise(connection, now, &endings, &alerts).await?;
     Ok(committed)
 }
 

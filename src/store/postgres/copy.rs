@@ -187,14 +187,13 @@ fn statement(table: Table) -> String {
         columns.iter().map(|one| format!("{prefix}{one}")).collect::<Vec<_>>().join(", ")
     };
     let set = others.iter().map(|one| format!("{one} = excluded.{one}")).collect::<Vec<_>>();
-    let between = match table {
-        Table::States => "false",
-        Table::Skips => "t.id > $3 AND t.id <= $5",
-        Table::AccountMonths => {
-            "(t.account_id, t.month) > ($2, $3) AND (t.account_id, t.month) <= ($4, $5)"
+    let between = match (table, table.key()) {
+        (Table::States, _) => "false".to_owned(),
+        (Table::Skips, _) => "t.id > $3 AND t.id <= $5".to_owned(),
+        (_, [id, number]) => {
+            format!("(t.{id}, t.{number}) > ($2, $3) AND (t.{id}, t.{number}) <= ($4, $5)")
         }
-        Table::Attempts => "(t.job_id, t.number) > ($2, $3) AND (t.job_id, t.number) <= ($4, $5)",
-        _ => "t.id > $2 AND t.id <= $4",
+        (_, key) => format!("t.{id} > $2 AND t.{id} <= $4", id = key[0]),
     };
     let same = key.iter().map(|one| format!("n.{one} = t.{one}")).collect::<Vec<_>>();
     format!(

@@ -7,8 +7,9 @@ use sqlx::PgConnection;
 use super::batch::{LOCKED, Rows, STATES, State, running, states, unlocked};
 use super::error::{Fault, Outcome};
 use super::passing::{Busy, lock_followers, lock_free};
-use super::runs::count_runs;
+use super::runs::{Counted, count_runs};
 use crate::domain::{JobId, ScheduleId};
+use crate::store::alert_rows::AlertState;
 use crate::store::ending::{Ending, Running};
 use crate::store::runs::counts;
 use crate::store::{Completion, StoreErrorKind};
@@ -27,17 +28,26 @@ pub(super) enum Manner {
     Passing,
 }
 
-/// What becomes of the jobs, counted in the states of their schedules, which are locked then; and
-/// the places of those that have to wait for others. Those whose claim was lost are left out, and
-/// so is the second end of an attempt.
+/// What becomes of the jobs of a batch.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Those whose claim was lost are left out, and so is the second end of an attempt.
+    pub(super) endings: Vec<Ending>,
+    /// The places of those that have to wait for others.
+    pub(super) busy: Busy,
+    /// The schedules that have a notification preference, as they were before.
+    pub(super) alerts: Vec<AlertState>,
+}
+
+/// What becomes of the jobs, counted in the states of their schedules, which are locked then.
 pub(super) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
     manner: Manner,
-) -> Outcome<(Vec<Ending>, Busy)> {
+) -> Outcome<Settled> {
     match manner {
-        Manner::Trusting => Ok((settle_unlocked(connection, completions).await?, Busy::new())),
-        Manner::Locking => Ok((settle_locked(connection, completions).await?, Busy::new())),
+        Manner::Trusting => settle_unlocked(connection, completions).await,
+        Manner::Locking => settle_locked(connection, completions).await,
         Manner::Passing => settle_free(connection, completions).await,
     }
 }
@@ -45,7 +55,7 @@ pub(super) async fn settle(
 async fn settle_unlocked(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<Vec<Ending>> {
+) -> Outcome<Settled> {
     let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
     for (place, completion) in completions.iter().enumerate() {
         match Running::told(place, completion) {
@@ -62,26 +72,27 @@ async fn settle_unlocked(
         true => Vec::new(),
         false => states(connection, completions, STATES).await?,
     };
-    known.append(&mut count_runs(connection, &endings).await?);
+    let Counted { mut states, alerts } = count_runs(connection, &endings).await?;
+    known.append(&mut states);
     find_active(&mut endings, &known);
-    Ok(endings)
+    Ok(Settled { endings, alerts, ..Settled::default() })
 }
 
 async fn settle_locked(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<Vec<Ending>> {
+) -> Outcome<Settled> {
     let Rows { states, running } = Rows::read(connection, completions, STATES, &LOCKED).await?;
     let mut endings = endings(completions, running)?;
     find_active(&mut endings, &states);
-    count_runs(connection, &endings).await?;
-    Ok(endings)
+    let Counted { alerts, .. } = count_runs(connection, &endings).await?;
+    Ok(Settled { endings, alerts, ..Settled::default() })
 }
 
 async fn settle_free(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<(Vec<Ending>, Busy)> {
+) -> Outcome<Settled> {
     let (Rows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
     running.retain(|row| !busy.contains(&row.place));
     let mut endings = endings(completions, running)?;
@@ -89,8 +100,8 @@ async fn settle_free(
     let waiting = lock_followers(connection, &states, &endings).await?;
     endings.retain(|ending| !waiting.contains(&ending.place));
     busy.extend(waiting);
-    count_runs(connection, &endings).await?;
-    Ok((endings, busy))
+    let Counted { alerts, .. } = count_runs(connection, &endings).await?;
+    Ok(Settled { endings, busy, alerts })
 }
 
 /// In the order of the batch: the streak of failures depends on it.

@@ -121,10 +121,12 @@ impl PostgresStore {
     }
 }
 
-/// One replica at a time: the others would wait for its rows, or find nothing.
-pub(super) async fn is_alone(connection: &mut PgConnection) -> Outcome<bool> {
-    let query = "SELECT pg_try_advisory_xact_lock(hashtextextended('punctual erase', 0))";
-    Ok(sqlx::query_scalar(query).fetch_one(connection).await?)
+/// Whether this replica is the one that does `work` now, until the end of the transaction: the others
+/// would wait for its rows, or find nothing.
+pub(super) async fn is_alone(connection: &mut PgConnection, work: &str) -> Outcome<bool> {
+    let query = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))";
+    let query = sqlx::query_scalar(query).bind(format!("punctual {work}"));
+    Ok(query.fetch_one(connection).await?)
 }
 
 /// Account, number of rows.

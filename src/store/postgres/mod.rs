@@ -66,6 +66,7 @@ mod audit;
 #[path = "../audit_entries.rs"]
 mod audit_entries;
 mod batch;
+mod batch_rows;
 mod change;
 mod claims;
 mod commit;
@@ -83,6 +84,10 @@ mod jobs;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../key_changes.rs"]
 mod key_changes;
+mod notifications;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../notifying/mod.rs"]
+mod notifying;
 mod open;
 mod options;
 mod overlap;

@@ -9,6 +9,7 @@ use super::account_changes::admit;
 use super::account_lock::{BESIDE, IN_TURN};
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
+use super::notifying::clear_preferences;
 use super::values::{bounds, column, count};
 use super::{PostgresStore, Within, audit, change, skips};
 use crate::domain::audit::Action;
@@ -199,6 +200,7 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
         .bind(id)
         .execute(&mut *connection)
         .await?;
+    clear_preferences(connection, write.account, &[id]).await?;
     retire_version(connection, write, version).await?;
     end_jobs(connection, write, id).await?;
     audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;

@@ -10,18 +10,20 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::types::Uuid;
 use sqlx::{Decode, Encode, Postgres, Type};
 
+use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::call::OnceKey;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
+use crate::domain::plan::{ChannelType, NotifyOn};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::user::Role;
 use crate::domain::{
-    AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
-    SigningSecretId, Timestamp, UserId, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
+    MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
 };
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
@@ -81,8 +83,10 @@ macro_rules! stored_names {
 }
 
 stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
+stored_ids!(ChannelId, DeliveryId, EventId, IncidentId);
 stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
 stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
+stored_names!(AlertKind, ChannelType, NotifyOn);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));

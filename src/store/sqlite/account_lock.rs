@@ -12,6 +12,8 @@ pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<
 
 /// How an account is kept as it is by those who do something to what it has: nobody else writes.
 pub(super) const BESIDE: &str = "";
+/// The same by those who do it one after the other.
+pub(super) const IN_TURN: &str = "";
 
 /// What leaders have read before does not fire.
 pub(super) async fn fence_change(connection: &mut Connection) -> Outcome<()> {

@@ -12,6 +12,7 @@ use sqlx::SqliteConnection;
 
 use super::ending::read;
 use super::error::Outcome;
+use super::notifying::raise;
 use super::overlap;
 use super::runs::count_runs;
 use super::tickets::tickets;
@@ -31,10 +32,10 @@ pub(super) async fn commit(
     completions: Vec<Completion>,
 ) -> Outcome<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
-    let mut committed = Committed { fates, tickets: Vec::new() };
+    let mut committed = Committed { fates, ..Committed::default() };
     for places in rounds(&completions) {
         let round: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
-        let endings = read(connection, &round).await?;
+        let (endings, alerts) = read(connection, &round).await?;
         for ending in &endings {
             committed.fates[places[ending.place]] = Fate::Applied(ending.status);
         }
@@ -46,6 +47,7 @@ pub(super) async fn commit(
         committed.tickets.append(&mut tickets(connection, &waiting).await?);
         let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
         committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
+        committed.events += raise(connection, now, &endings, &alerts).await?;
     }
     Ok(committed)
 }

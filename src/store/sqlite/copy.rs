@@ -83,7 +83,8 @@ fn row((id, number, schedule, columns): Read) -> Outcome<Row> {
 const STATES: &str = "
     (SELECT s.id AS schedule_id, s.account_id, s.version_id, v.host_key,
             v.max_retries AS max_attempts, s.overlap_policy, st.next_tick, st.last_run_at,
-            st.last_job_status, st.consecutive_failures, st.active_job_id, st.held_job_id
+            st.last_job_status, st.consecutive_failures, st.active_job_id, st.held_job_id,
+            st.alert_on, st.alert_threshold, st.alert_repeat_minutes, st.alerted_at
      FROM schedules AS s
      CROSS JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
      CROSS JOIN schedule_versions AS v ON v.id = s.version_id)";
@@ -95,12 +96,10 @@ fn select(table: Table) -> String {
         Form::Bytes => format!("'{name}', '\\x' || hex({name})"),
     });
     let columns = columns.collect::<Vec<_>>().join(", ");
-    let (key, after) = match table {
-        Table::Skips => ("NULL, id", "id > ?2"),
-        Table::AccountMonths => ("account_id, month", "(account_id, month) > (?1, ?2)"),
-        Table::Attempts => ("job_id, number", "(job_id, number) > (?1, ?2)"),
-        Table::States => ("schedule_id, NULL", "schedule_id > ?1"),
-        _ => ("id, NULL", "id > ?1"),
+    let (key, after) = match (table, table.key()) {
+        (Table::Skips, _) => ("NULL, id".to_owned(), "id > ?2".to_owned()),
+        (_, [id, number]) => (format!("{id}, {number}"), format!("({id}, {number}) > (?1, ?2)")),
+        (_, key) => (format!("{}, NULL", key[0]), format!("{} > ?1", key[0])),
     };
     let schedule = table.sharded_by().unwrap_or("NULL");
     let from = if table == Table::States { STATES } else { table.name() };

@@ -7,18 +7,22 @@ use super::error::{Fault, Outcome};
 use super::values::{Hex, hex, json_rows, rows_of};
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
+use crate::store::alert_rows::{AlertColumns, AlertState};
 use crate::store::ending::{Ending, Running};
 use crate::store::{Completion, StoreErrorKind};
 
 /// A row of `RUNNING`; the first number says which of the completions it is for.
 #[derive(Deserialize)]
-struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8);
+struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8, Option<AlertColumns>);
 
 /// The jobs that run the attempt under the claim that a completion names.
 pub(super) const RUNNING: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(j.schedule_id), j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
-        j.stop, coalesce(st.active_job_id = j.id, 0)))
+        j.stop, coalesce(st.active_job_id = j.id, 0),
+        iif(st.alert_on IS NULL, NULL, json_array(
+            st.alert_on, st.alert_threshold, st.alert_repeat_minutes, st.consecutive_failures,
+            st.alerted_at))))
     FROM jsonb_each(?1) AS e CROSS JOIN jobs AS j
     LEFT JOIN schedule_state AS st ON st.shard = j.shard AND st.schedule_id = j.schedule_id
     WHERE j.id = unhex(e.value ->> 0) AND j.status = 1 AND j.attempt_number = e.value ->> 1
@@ -26,7 +30,7 @@ pub(super) const RUNNING: &str = "
 
 impl RunningRow {
     fn running(&self) -> Running {
-        let &Self(place, schedule, shard, max, started, attempt_started, stop, _) = self;
+        let &Self(place, schedule, shard, max, started, attempt_started, stop, ..) = self;
         Running {
             place,
             schedule: ScheduleId::from_bytes(schedule.0),
@@ -39,21 +43,29 @@ impl RunningRow {
     }
 }
 
-/// What becomes of the jobs of a round. Those whose claim was lost are left out.
+/// What becomes of the jobs of a round, and the schedules of them that have a notification preference.
+/// Jobs whose claim was lost are left out.
 pub(super) async fn read(
     connection: &mut SqliteConnection,
     round: &[&Completion],
-) -> Outcome<Vec<Ending>> {
+) -> Outcome<(Vec<Ending>, Vec<AlertState>)> {
     let claims = round.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
     let rows: String = sqlx::query_scalar(RUNNING)
         .bind(json_rows(&claims.collect::<Vec<_>>()))
         .fetch_one(connection)
         .await?;
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
-    let endings = rows_of::<RunningRow>(&rows)?.into_iter().map(|row| {
+    let rows = rows_of::<RunningRow>(&rows)?;
+    // Nobody has written since, so each row of a schedule tells the same.
+    let alerts = rows.iter().filter_map(|row| {
+        let schedule = ScheduleId::from_bytes(row.1.0);
+        Some(AlertState::new(ShardId(row.2), schedule, row.8?))
+    });
+    let alerts = alerts.collect();
+    let endings = rows.into_iter().map(|row| {
         let completion = round.get(row.0).ok_or_else(damaged)?;
         let is_active = row.7 != 0;
         Ok(Ending { is_active, ..Ending::new(&row.running(), completion) })
     });
-    endings.collect()
+    Ok((endings.collect::<Outcome<_>>()?, alerts))
 }

@@ -75,7 +75,7 @@ impl LifeStore for SqliteStore {
 }
 
 /// Nobody else writes.
-pub(super) fn is_alone(_: &mut SqliteConnection) -> impl Future<Output = Outcome<bool>> {
+pub(super) fn is_alone(_: &mut SqliteConnection, _: &str) -> impl Future<Output = Outcome<bool>> {
     ready(Ok(true))
 }
 

@@ -30,6 +30,7 @@ mod audit;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../audit_entries.rs"]
 mod audit_entries;
+mod batch_rows;
 mod change;
 mod claims;
 mod commit;
@@ -48,6 +49,10 @@ mod jobs;
 #[path = "../key_changes.rs"]
 mod key_changes;
 mod lock;
+mod notifications;
+#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
+#[path = "../notifying/mod.rs"]
+mod notifying;
 mod open;
 mod overlap;
 #[cfg(test)]

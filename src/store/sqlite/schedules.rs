@@ -10,6 +10,7 @@ use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
+use super::notifying::clear_preferences;
 use super::values::{Hex, hex, json_rows};
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
@@ -185,6 +186,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     let Some((shard, version)) = deleted else {
         return Ok(false);
     };
+    clear_preferences(connection, write.account, &[id]).await?;
     retire_version(connection, write, version).await?;
     sqlx::query("DELETE FROM schedule_state WHERE shard = ?1 AND schedule_id = ?2")
         .bind(shard)

@@ -5,31 +5,32 @@
 //! a statement's text does not depend on the number of rows; and come back as one JSON text, since
 //! each row on its own would wake up a thread. Ids in them are hexadecimal.
 
-use std::fmt;
-
-use serde::de::{self, DeserializeOwned, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
 use sqlx::{Decode, Encode, Sqlite, Type};
 
 use super::error::{Fault, Outcome};
+use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::call::OnceKey;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::Scope;
 use crate::domain::outcome::ErrorCode;
+use crate::domain::plan::{ChannelType, NotifyOn};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::user::Role;
 use crate::domain::{
-    AccountId, AuditId, InvitationId, JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId,
-    SigningSecretId, Timestamp, UserId, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
+    MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
 };
 use crate::store::{ExecutorId, StoreErrorKind};
 
+pub(super) use crate::store::hex::Hex;
 pub(super) use crate::store::stored::{
     status_code, status_of, timings_text, trigger_code, trigger_of,
 };
@@ -96,8 +97,10 @@ macro_rules! stored_names {
 }
 
 stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
+stored_ids!(ChannelId, DeliveryId, EventId, IncidentId);
 stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
 stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
+stored_names!(AlertKind, ChannelType, NotifyOn);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));
@@ -123,49 +126,8 @@ impl Bytes16 for ExecutorId {
     }
 }
 
-/// 16 bytes in JSON; a statement reads them with `unhex` and writes them with `hex`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hex(pub(super) [u8; 16]);
-
 pub(super) fn hex(id: &impl Bytes16) -> Hex {
     Hex(id.bytes())
-}
-
-impl Serialize for Hex {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [0; 32];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        serializer.serialize_str(std::str::from_utf8(&text).expect("hexadecimal digits are ASCII"))
-    }
-}
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(HexVisitor)
-    }
-}
-
-struct HexVisitor;
-
-impl Visitor<'_> for HexVisitor {
-    type Value = Hex;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("32 hexadecimal digits")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
-        let value = u128::from_str_radix(text, 16).map_err(E::custom)?;
-        if text.len() == 32 {
-            Ok(Hex(value.to_be_bytes()))
-        } else {
-            Err(E::invalid_length(text.len(), &self))
-        }
-    }
 }
 
 /// The rows of a statement that answers with one JSON array of them.

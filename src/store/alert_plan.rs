@@ -1,0 +1,391 @@
+//! Planning deliveries: what becomes of events, worked out from what was read and locked.
+//!
+//! Nothing is read or written here. A store reads events, channels and incidents, and writes what the
+//! plan holds in the end.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::domain::alert::AlertKind;
+use crate::domain::alert::grouping::{
+    ChannelFlow, Flow, GroupingRules, IncidentState, Judgement, Member, Verdict, concerns_host,
+};
+use crate::domain::ticket::HostKey;
+use crate::domain::{
+    AccountId, ChannelId, DeliveryId, EventId, IncidentId, JobId, ScheduleId, Timestamp,
+};
+
+/// How many schedules an incident or a digest names.
+pub(in crate::store) const NAMES: usize = 5;
+
+/// An event of the outbox.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Event {
+    pub(in crate::store) id: EventId,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) schedule: ScheduleId,
+    pub(in crate::store) job: JobId,
+    pub(in crate::store) kind: AlertKind,
+    pub(in crate::store) at: Timestamp,
+    pub(in crate::store) host: HostKey,
+    pub(in crate::store) failures: u32,
+    pub(in crate::store) wanted: bool,
+    pub(in crate::store) schedule_name: String,
+}
+
+/// A verified channel, locked.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct PlannedChannel {
+    pub(in crate::store) paused_until: Timestamp,
+    pub(in crate::store) flow: ChannelFlow,
+    pub(in crate::store) digest: Option<DeliveryId>,
+    pub(in crate::store) changed: bool,
+}
+
+/// An incident.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct PlannedIncident {
+    pub(in crate::store) id: IncidentId,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) channel: ChannelId,
+    pub(in crate::store) host: HostKey,
+    pub(in crate::store) state: IncidentState,
+    pub(in crate::store) opening: Option<DeliveryId>,
+    pub(in crate::store) job: JobId,
+    pub(in crate::store) names: Vec<String>,
+    pub(in crate::store) changed: bool,
+}
+
+/// Where a planned delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Standing {
+    /// It waits for its incident.
+    Held(IncidentId),
+    /// It is sent then.
+    Due(Timestamp),
+    /// Another one tells of it.
+    Merged(DeliveryId),
+    /// No channel takes it.
+    NoChannel,
+}
+
+/// A delivery to be stored.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct PlannedDelivery {
+    pub(in crate::store) id: DeliveryId,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) channel: Option<ChannelId>,
+    pub(in crate::store) event: EventId,
+    pub(in crate::store) schedule: Option<ScheduleId>,
+    pub(in crate::store) job: Option<JobId>,
+    pub(in crate::store) incident: Option<IncidentId>,
+    pub(in crate::store) kind: AlertKind,
+    pub(in crate::store) at: Timestamp,
+    pub(in crate::store) failures: u32,
+    pub(in crate::store) schedule_name: Option<String>,
+    pub(in crate::store) content: Option<String>,
+    pub(in crate::store) standing: Standing,
+}
+
+/// What an incident's alert says, but for the host and the error, which the job tells.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub(in crate::store) struct IncidentContent {
+    pub(in crate::store) schedules: u32,
+    pub(in crate::store) failing: u32,
+    pub(in crate::store) failures: u32,
+    pub(in crate::store) names: Vec<String>,
+    pub(in crate::store) since: i64,
+    pub(in crate::store) until: Option<i64>,
+}
+
+/// What was read, and what is to be written.
+pub(in crate::store) struct AlertPlan {
+    pub(in crate::store) now: Timestamp,
+    pub(in crate::store) rules: GroupingRules,
+    /// Read: verified channels by schedule, in the order of the preference.
+    pub(in crate::store) audience: HashMap<ScheduleId, Vec<ChannelId>>,
+    pub(in crate::store) channels: BTreeMap<ChannelId, PlannedChannel>,
+    pub(in crate::store) incidents: BTreeMap<(ChannelId, HostKey), PlannedIncident>,
+    pub(in crate::store) members: HashMap<(IncidentId, ScheduleId), Member>,
+    /// Read: what the incidents hold that are due.
+    pub(in crate::store) held: BTreeMap<IncidentId, Vec<DeliveryId>>,
+    /// To be stored.
+    pub(in crate::store) deliveries: Vec<PlannedDelivery>,
+    /// Held deliveries that go their own way.
+    pub(in crate::store) released: Vec<(DeliveryId, Standing)>,
+    /// Incidents whose held deliveries are merged into this one.
+    pub(in crate::store) merged: Vec<(IncidentId, DeliveryId)>,
+    /// Members to be stored.
+    pub(in crate::store) joined: BTreeMap<(IncidentId, ScheduleId), (AccountId, bool)>,
+    /// Incidents that are over.
+    pub(in crate::store) ended: BTreeSet<IncidentId>,
+    pub(in crate::store) opened: u64,
+    pub(in crate::store) closed: u64,
+}
+
+impl AlertPlan {
+    /// Nothing read and nothing planned.
+    pub(in crate::store) fn new(now: Timestamp, rules: GroupingRules) -> Self {
+        Self {
+            now,
+            rules,
+            audience: HashMap::new(),
+            channels: BTreeMap::new(),
+            incidents: BTreeMap::new(),
+            members: HashMap::new(),
+            held: BTreeMap::new(),
+            deliveries: Vec::new(),
+            released: Vec::new(),
+            merged: Vec::new(),
+            joined: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            opened: 0,
+            closed: 0,
+        }
+    }
+
+    /// Judges the incidents that are due, then takes in the events.
+    pub(in crate::store) fn work_out(&mut self, events: &[Event]) {
+        let now = self.now;
+        let due = self.incidents.iter().filter(|(_, incident)| incident.state.due_at <= now);
+        let due: Vec<_> = due.map(|(key, _)| *key).collect();
+        due.into_iter().for_each(|key| self.judge(key));
+        for event in events {
+            let channels = self.audience.get(&event.schedule).cloned().unwrap_or_default();
+            if channels.is_empty() && event.wanted {
+                self.add(event, None, Standing::NoChannel);
+            }
+            for channel in channels {
+                self.take(event, channel);
+            }
+        }
+    }
+
+    fn take(&mut self, event: &Event, channel: ChannelId) {
+        let verdict = match event.kind {
+            kind if !concerns_host(kind) || self.rules.incident_schedules == 0 => Verdict::Alone,
+            AlertKind::JobFailed => self.fail(event, channel),
+            _ => self.recover(event, channel),
+        };
+        let key = (channel, event.host);
+        let standing = match (verdict, self.incidents.get(&key)) {
+            (Verdict::Held, Some(incident)) => Standing::Held(incident.id),
+            (Verdict::Merged, Some(PlannedIncident { opening: Some(opening), .. })) => {
+                Standing::Merged(*opening)
+            }
+            _ if event.wanted => self.flow(channel, event),
+            _ => Standing::NoChannel,
+        };
+        if event.wanted {
+            self.add(event, Some(channel), standing);
+        }
+        let looks_done = |incident: &PlannedIncident| {
+            incident.state.failing == 0 && event.kind == AlertKind::ScheduleRecovered
+        };
+        if verdict != Verdict::Held && self.incidents.get(&key).is_some_and(looks_done) {
+            self.judge(key);
+        }
+    }
+
+    /// A job has failed: it begins an incident, or is of one.
+    fn fail(&mut self, event: &Event, channel: ChannelId) -> Verdict {
+        let (now, rules) = (self.now, self.rules);
+        let key = (channel, event.host);
+        // One that is over but was not looked at yet must not take in a failure that is to be told.
+        if self.incidents.get(&key).is_some_and(|known| known.state.due_at <= now) {
+            self.judge(key);
+        }
+        let incident = self.incidents.entry(key).or_insert_with(|| PlannedIncident {
+            id: IncidentId::of(event.id, channel, now),
+            account: event.account,
+            channel,
+            host: event.host,
+            state: IncidentState::new(event.at),
+            opening: None,
+            job: event.job,
+            names: Vec::new(),
+            changed: true,
+        });
+        let place = (incident.id, event.schedule);
+        let member = self.members.get(&place).copied().unwrap_or(Member::New);
+        if member == Member::New && incident.names.len() < NAMES {
+            incident.names.push(event.schedule_name.clone());
+        }
+        (incident.job, incident.changed) = (event.job, true);
+        if member != Member::Failing {
+            self.members.insert(place, Member::Failing);
+            self.joined.insert(place, (event.account, true));
+        }
+        incident.state.failed(member, event.at, now, &rules)
+    }
+
+    /// A schedule has recovered: of an incident, or by itself.
+    fn recover(&mut self, event: &Event, channel: ChannelId) -> Verdict {
+        let Some(incident) = self.incidents.get_mut(&(channel, event.host)) else {
+            return Verdict::Alone;
+        };
+        let place = (incident.id, event.schedule);
+        if self.members.get(&place) != Some(&Member::Failing) {
+            return Verdict::Alone;
+        }
+        self.members.insert(place, Member::Recovered);
+        self.joined.insert(place, (event.account, false));
+        (incident.job, incident.changed) = (event.job, true);
+        incident.state.recovered(event.at, &self.rules)
+    }
+
+    /// Looks at an incident, and does what follows.
+    fn judge(&mut self, key: (ChannelId, HostKey)) {
+        let (now, rules) = (self.now, self.rules);
+        let Some(incident) = self.incidents.get_mut(&key) else { return };
+        incident.changed = true;
+        match incident.state.judge(now, &rules) {
+            Judgement::Goes => {}
+            Judgement::Open => {
+                let id = self.tell(key, AlertKind::IncidentOpened);
+                if let Some(incident) = self.incidents.get_mut(&key) {
+                    incident.opening = Some(id);
+                    self.merged.push((incident.id, id));
+                }
+                self.opened += 1;
+                // All of it may be over already.
+                self.judge(key);
+            }
+            Judgement::Release => {
+                let (id, account) = (incident.id, incident.account);
+                self.release(key.0, id, account);
+                self.judge(key);
+            }
+            Judgement::Close => {
+                self.tell(key, AlertKind::IncidentClosed);
+                self.closed += 1;
+                self.end(key);
+            }
+            Judgement::Forget => self.end(key),
+        }
+    }
+
+    /// Lets everything that an incident holds go its own way.
+    fn release(&mut self, channel: ChannelId, incident: IncidentId, account: AccountId) {
+        for held in self.held.remove(&incident).unwrap_or_default() {
+            let standing = self.flow_of((channel, account), held.to_bytes());
+            self.released.push((held, standing));
+        }
+        for place in 0..self.deliveries.len() {
+            if self.deliveries[place].standing == Standing::Held(incident) {
+                let id = self.deliveries[place].id;
+                self.deliveries[place].standing = self.flow_of((channel, account), id.to_bytes());
+            }
+        }
+    }
+
+    fn end(&mut self, key: (ChannelId, HostKey)) {
+        let Some(incident) = self.incidents.remove(&key) else { return };
+        self.joined.retain(|(of, _), _| *of != incident.id);
+        self.members.retain(|(of, _), _| *of != incident.id);
+        self.ended.insert(incident.id);
+    }
+
+    /// Plans the alert about an incident.
+    fn tell(&mut self, (channel, host): (ChannelId, HostKey), kind: AlertKind) -> DeliveryId {
+        let incident = &self.incidents[&(channel, host)];
+        let (id, account, job, now) = (incident.id, incident.account, incident.job, self.now);
+        let IncidentState { schedules, failing, failures, since, .. } = incident.state;
+        let until = (kind == AlertKind::IncidentClosed).then_some(now.as_millis());
+        let names = incident.names.clone();
+        let since = since.as_millis();
+        let content = IncidentContent { schedules, failing, failures, names, since, until };
+        let event = EventId::of(id.to_bytes(), kind.as_str(), now);
+        let delivery = DeliveryId::of(event, Some(channel), now);
+        let standing = self.flow_of((channel, account), delivery.to_bytes());
+        self.deliveries.push(PlannedDelivery {
+            id: delivery,
+            account,
+            channel: Some(channel),
+            event,
+            schedule: None,
+            job: Some(job),
+            incident: Some(id),
+            kind,
+            at: now,
+            failures,
+            schedule_name: None,
+            content: Some(
+                serde_json::to_string(&content).expect("numbers and texts have a JSON form"),
+            ),
+            standing,
+        });
+        delivery
+    }
+
+    fn flow(&mut self, channel: ChannelId, event: &Event) -> Standing {
+        self.flow_of((channel, event.account), event.id.to_bytes())
+    }
+
+    /// Takes one more alert to a channel.
+    fn flow_of(&mut self, (id, account): (ChannelId, AccountId), object: [u8; 16]) -> Standing {
+        let (now, rules) = (self.now, self.rules);
+        // A channel that is not among the verified ones any more: claiming the delivery says so.
+        let Some(channel) = self.channels.get_mut(&id) else { return Standing::Due(now) };
+        channel.changed = true;
+        let flow = channel.flow.take(now, &rules);
+        match (flow, channel.digest) {
+            (Flow::Send, _) => Standing::Due(now.max(channel.paused_until)),
+            (Flow::JoinDigest, Some(digest)) => Standing::Merged(digest),
+            (Flow::JoinDigest, None) => self.begin_digest(id, account, object, now),
+            (Flow::BeginDigest { due }, _) => self.begin_digest(id, account, object, due),
+        }
+    }
+
+    fn begin_digest(
+        &mut self,
+        channel: ChannelId,
+        account: AccountId,
+        object: [u8; 16],
+        due: Timestamp,
+    ) -> Standing {
+        let event = EventId::of(object, AlertKind::Digest.as_str(), self.now);
+        let digest = DeliveryId::of(event, Some(channel), self.now);
+        let mut paused_until = due;
+        if let Some(known) = self.channels.get_mut(&channel) {
+            known.digest = Some(digest);
+            paused_until = known.paused_until;
+        }
+        self.deliveries.push(PlannedDelivery {
+            id: digest,
+            account,
+            channel: Some(channel),
+            event,
+            schedule: None,
+            job: None,
+            incident: None,
+            kind: AlertKind::Digest,
+            at: self.now,
+            failures: 0,
+            schedule_name: None,
+            content: None,
+            standing: Standing::Due(due.max(paused_until)),
+        });
+        Standing::Merged(digest)
+    }
+
+    fn add(&mut self, event: &Event, channel: Option<ChannelId>, standing: Standing) {
+        self.deliveries.push(PlannedDelivery {
+            id: DeliveryId::of(event.id, channel, self.now),
+            account: event.account,
+            channel,
+            event: event.id,
+            schedule: Some(event.schedule),
+            job: Some(event.job),
+            incident: match standing {
+                Standing::Held(incident) => Some(incident),
+                _ => None,
+            },
+            kind: event.kind,
+            at: event.at,
+            failures: event.failures,
+            schedule_name: Some(event.schedule_name.clone()),
+            content: None,
+            standing,
+        });
+    }
+}

@@ -1,0 +1,397 @@
+//! Alerts: the outbox of events, their deliveries, and the tries of each.
+//!
+//! The transaction that ends a job writes its event (`commit`). [`AlertStore::relay`] turns events into
+//! deliveries and takes them out of the outbox, in one transaction. A delivery is claimed like a job:
+//! by a conditional update that records the try before anything is sent, so that any replica delivers
+//! and one that dies loses nothing (ALERT-1).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::claims::ExecutorId;
+use super::form::Form;
+use super::{Result, Write};
+use crate::domain::alert::AlertKind;
+use crate::domain::alert::content::{DigestAlert, IncidentAlert, JobAlert};
+use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
+use crate::domain::alert::grouping::GroupingRules;
+use crate::domain::channel::ChannelConfig;
+use crate::domain::plan::ChannelType;
+use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, JobId, ScheduleId, Timestamp};
+
+/// What there is to do for a notifier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AlertWork {
+    /// Events to be relayed, or incidents to be looked at.
+    pub relay: bool,
+    /// Deliveries whose try is due.
+    pub deliver: bool,
+    /// When an incident or a delivery is due next, if nothing happens before.
+    pub next: Option<Timestamp>,
+    /// Deliveries that are not final, counted to [`WAITING_COUNTED`].
+    pub waiting: u64,
+    /// When the oldest event, or delivery that is due, should have been told.
+    pub oldest: Option<Timestamp>,
+}
+
+/// Where counting deliveries that wait stops.
+pub const WAITING_COUNTED: u32 = 100_000;
+
+/// What a pass of relaying has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relayed {
+    /// Events taken out of the outbox.
+    pub events: u64,
+    /// Deliveries that are to be sent.
+    pub planned: u64,
+    /// Alerts that were merged into a digest or an incident.
+    pub merged: u64,
+    /// Alerts that no channel takes: recorded as failed.
+    pub undeliverable: u64,
+    /// Incidents opened.
+    pub opened: u64,
+    /// Incidents closed.
+    pub closed: u64,
+}
+
+/// A wish to deliver.
+#[derive(Clone, Debug)]
+pub struct DeliveryClaim {
+    /// Who claims.
+    pub notifier: ExecutorId,
+    /// The present instant: when the tries begin.
+    pub now: Timestamp,
+    /// When the claim ends; nobody renews it.
+    pub until: Timestamp,
+    /// How many deliveries at most.
+    pub limit: u32,
+    /// How many of one channel at most.
+    pub per_channel: u32,
+    /// The channels that have enough under way.
+    pub busy: Vec<ChannelId>,
+}
+
+/// A delivery whose next try this notifier may make, alone, until the claim ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedDelivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The event that it tells of.
+    pub event: EventId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// Where it goes.
+    pub channel: ChannelId,
+    /// How.
+    pub channel_type: ChannelType,
+    /// The channel's configuration; absent if it cannot be decrypted.
+    pub config: Option<ChannelConfig>,
+    /// What it tells.
+    pub kind: AlertKind,
+    /// When the event happened.
+    pub at: Timestamp,
+    /// The number of the try, from 1.
+    pub attempt: u8,
+    /// The number of the try among the present five.
+    pub attempt_of_round: u8,
+    /// When the present five tries began.
+    pub round_began: Timestamp,
+    /// What it says.
+    pub content: DeliveryContent,
+}
+
+/// What a delivery says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliveryContent {
+    /// A job's end.
+    Job(Box<JobAlert>),
+    /// An incident. `schedule` and `job` are the ones that it began or ended with.
+    Incident(IncidentAlert),
+    /// A digest.
+    Digest(DigestAlert),
+    /// The job, or what was kept of it, is not there any more.
+    Gone,
+}
+
+/// What claiming has brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimedDeliveries {
+    /// Deliveries to try.
+    pub taken: Vec<ClaimedDelivery>,
+    /// Deliveries that failed without a try: their channel was deleted or is not verified.
+    pub undeliverable: u64,
+}
+
+/// How a try has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TryOutcome {
+    /// The channel has taken it.
+    Delivered,
+    /// It has not.
+    Failed {
+        /// Why.
+        code: DeliveryError,
+        /// The same for people; no secret in it.
+        message: String,
+        /// When the next try is due; absent if there is none.
+        retry_at: Option<Timestamp>,
+        /// Until when the channel wants no alerts at all.
+        paused_until: Option<Timestamp>,
+        /// Whether the channel loses `verified`.
+        gone: bool,
+    },
+}
+
+/// The end of a try. It takes effect only while the delivery is being tried under this claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TryEnd {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The try that ended.
+    pub attempt: u8,
+    /// Whose claim it ran under.
+    pub notifier: ExecutorId,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Timestamp,
+    /// The status code of the provider's answer.
+    pub status_code: Option<u16>,
+    /// An excerpt of the provider's answer.
+    pub response: Option<String>,
+    /// How it ended.
+    pub outcome: TryOutcome,
+}
+
+/// A delivery as its account sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The event's id: receivers recognize duplicates by it.
+    pub event: EventId,
+    /// What it tells.
+    pub kind: AlertKind,
+    /// The channel; absent if the schedule had none that could be told.
+    pub channel: Option<ChannelId>,
+    /// How the channel delivers; absent if it was deleted.
+    pub channel_type: Option<ChannelType>,
+    /// The channel's label; absent if it was deleted.
+    pub channel_label: Option<String>,
+    /// The schedule, if it is about one.
+    pub schedule: Option<ScheduleId>,
+    /// The job, if it is about one.
+    pub job: Option<JobId>,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// The delivery that tells of it, if it was merged.
+    pub merged_into: Option<DeliveryId>,
+    /// Tries that have begun.
+    pub tries_made: u8,
+    /// When the next try is due.
+    pub next_try_at: Option<Timestamp>,
+    /// When it became final.
+    pub completed_at: Option<Timestamp>,
+    /// Why it, or its last try, failed.
+    pub error_code: Option<DeliveryError>,
+    /// The same for people.
+    pub error_message: Option<String>,
+    /// The status code of the last answer.
+    pub status_code: Option<u16>,
+    /// When the event happened.
+    pub at: Timestamp,
+    /// When it was planned.
+    pub created_at: Timestamp,
+    /// Its tries, in order.
+    pub tries: Vec<DeliveryTry>,
+}
+
+/// One try of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryTry {
+    /// 1 for the first.
+    pub number: u8,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Timestamp,
+    /// The status code of the provider's answer.
+    pub status_code: Option<u16>,
+    /// An excerpt of the provider's answer.
+    pub response: Option<String>,
+    /// Why it failed; absent if it succeeded.
+    pub error_code: Option<DeliveryError>,
+    /// The same for people.
+    pub error_message: Option<String>,
+}
+
+/// Which deliveries to list: newest first.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryQuery {
+    /// Only to this channel.
+    pub channel: Option<ChannelId>,
+    /// Only of this schedule.
+    pub schedule: Option<ScheduleId>,
+    /// Only those that stand so.
+    pub status: Option<DeliveryStatus>,
+    /// Only after this one in the order; then `offset` is 0.
+    pub after: Option<DeliveryId>,
+    /// How many to pass over first.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u32,
+}
+
+/// Some of the deliveries that a query asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryPage {
+    /// Newest first.
+    pub deliveries: Vec<Delivery>,
+    /// How many the filters let through, counted to 10,000.
+    pub total: u64,
+    /// Whether there are more after the last one.
+    pub has_more: bool,
+}
+
+/// What became of a wish to deliver again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redelivered {
+    /// It is tried again, up to five times.
+    Done,
+    /// The account has no such delivery.
+    NotFound,
+    /// It has not failed.
+    NotFailed,
+    /// Its channel was deleted, or it never had one.
+    NoChannel,
+    /// Its channel is not verified.
+    Unverified,
+}
+
+/// How long final deliveries and their tries are kept.
+pub const DELIVERIES_KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// Events, deliveries and their tries. The notifier's batches work over all accounts.
+#[async_trait]
+pub trait AlertStore: Send + Sync {
+    /// What there is to do at `now`. Reads only.
+    async fn alert_work(&self, now: Timestamp) -> Result<AlertWork>;
+
+    /// Plans the deliveries of at most `limit` events, oldest first, and judges the incidents that are
+    /// due. One replica does it at a time; another one finds nothing to do.
+    async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed>;
+
+    /// Claims deliveries whose try is due, or whose claim has ended without one: a try is recorded as
+    /// lost then. What cannot be tried, because its channel is gone or not verified, fails.
+    async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries>;
+
+    /// Lets all claims end at `now`: for a process that is alone with its store and has just begun.
+    async fn release_deliveries(&self, now: Timestamp) -> Result<u64>;
+
+    /// Records ends of tries in one transaction. Returns, for each, whether it took effect.
+    async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>>;
+
+    /// Some of the deliveries of an account, with their tries.
+    async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage>;
+
+    /// One delivery, with its tries.
+    async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>>;
+
+    /// Has a failed delivery tried again, at once.
+    async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered>;
+
+    /// Removes final deliveries that were planned before `before`, with their tries, at most `limit`.
+    async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64>;
+}
+
+/// The columns of events, as they are copied.
+pub(in crate::store) const EVENTS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("schedule_id", Form::Id),
+    ("job_id", Form::Id),
+    ("type", Form::Plain),
+    ("at", Form::Plain),
+    ("host_key", Form::Plain),
+    ("failures", Form::Plain),
+    ("wanted", Form::Plain),
+    ("schedule_name", Form::Plain),
+];
+
+/// The columns of incidents, as they are copied.
+pub(in crate::store) const INCIDENTS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("channel_id", Form::Id),
+    ("host_key", Form::Plain),
+    ("stage", Form::Plain),
+    ("due_at", Form::Plain),
+    ("gather_until", Form::Plain),
+    ("since", Form::Plain),
+    ("opened_at", Form::Plain),
+    ("last_failure_at", Form::Plain),
+    ("last_recovery_at", Form::Plain),
+    ("schedules", Form::Plain),
+    ("failing", Form::Plain),
+    ("gathered", Form::Plain),
+    ("failures", Form::Plain),
+    ("opening_id", Form::Id),
+    ("job_id", Form::Id),
+    ("names", Form::Plain),
+];
+
+/// The columns of the schedules of incidents, as they are copied.
+pub(in crate::store) const INCIDENT_SCHEDULES_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("incident_id", Form::Id),
+    ("schedule_id", Form::Id),
+    ("failing", Form::Plain),
+];
+
+/// The columns of deliveries, as they are copied.
+pub(in crate::store) const DELIVERIES_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("channel_id", Form::Id),
+    ("event_id", Form::Id),
+    ("schedule_id", Form::Id),
+    ("job_id", Form::Id),
+    ("incident_id", Form::Id),
+    ("merged_into", Form::Id),
+    ("claimed_by", Form::Id),
+    ("type", Form::Plain),
+    ("status", Form::Plain),
+    ("tries", Form::Plain),
+    ("round", Form::Plain),
+    ("failures", Form::Plain),
+    ("status_code", Form::Plain),
+    ("at", Form::Plain),
+    ("created_at", Form::Plain),
+    ("round_began", Form::Plain),
+    ("wake_at", Form::Plain),
+    ("started_at", Form::Plain),
+    ("completed_at", Form::Plain),
+    ("schedule_name", Form::Plain),
+    ("error_code", Form::Plain),
+    ("error_message", Form::Plain),
+    ("content", Form::Plain),
+];
+
+/// The columns of tries, as they are copied.
+pub(in crate::store) const TRIES_COPIED: &[(&str, Form)] = &[
+    ("delivery_id", Form::Id),
+    ("number", Form::Plain),
+    ("account_id", Form::Id),
+    ("started_at", Form::Plain),
+    ("completed_at", Form::Plain),
+    ("status_code", Form::Plain),
+    ("error_code", Form::Plain),
+    ("error_message", Form::Plain),
+    ("response", Form::Plain),
+];

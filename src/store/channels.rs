@@ -1,0 +1,195 @@
+//! Notification channels: the destinations of an account's alerts.
+
+use async_trait::async_trait;
+use sqlx::FromRow;
+
+use super::form::Form;
+use super::rows::StoreRow;
+use super::vault::Vault;
+use super::{Result, Write};
+use crate::domain::channel::{Channel, ChannelConfig};
+use crate::domain::{AccountId, ChannelId, Timestamp};
+
+/// A channel with its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredChannel {
+    /// The channel.
+    pub channel: Channel,
+    /// Its configuration; absent if it cannot be decrypted.
+    pub config: Option<ChannelConfig>,
+    /// The number of the configuration: each change raises it.
+    pub revision: i64,
+}
+
+/// A channel to be stored: not verified.
+#[derive(Clone, Debug)]
+pub struct NewChannel {
+    /// The channel, `verified` false.
+    pub channel: Channel,
+    /// Its configuration.
+    pub config: ChannelConfig,
+}
+
+/// What became of a channel to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelCreated {
+    /// It is there.
+    Done,
+    /// It is not: the account has as many as it may.
+    TooMany {
+        /// How many it has.
+        current: u64,
+    },
+}
+
+/// A change of a channel. What is absent stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct ChannelChange {
+    /// The new label.
+    pub label: Option<String>,
+    /// The new configuration.
+    pub config: Option<ChannelConfig>,
+    /// Whether the channel stays verified with that configuration: it leads to the same place.
+    pub keeps_verified: bool,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelChanged {
+    /// It took effect.
+    Done,
+    /// The configuration is no longer the one that the change was worked out from.
+    Stale,
+    /// The account has no such channel.
+    NotFound,
+}
+
+/// Whether a test notification may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryAllowed {
+    /// It may, and is counted.
+    Yes,
+    /// There were too many within the hour.
+    No {
+        /// When the hour is over.
+        reset_at: Timestamp,
+    },
+    /// The account has no such channel.
+    NotFound,
+}
+
+/// Test notifications that a channel may be sent in an hour.
+pub const TESTS_PER_HOUR: u32 = 5;
+
+/// The channels of an account.
+#[async_trait]
+pub trait ChannelStore: Send + Sync {
+    /// Stores a channel. If the account may have at most `most`, it never has more.
+    async fn create_channel(
+        &self,
+        write: &Write,
+        channel: &NewChannel,
+        most: Option<u64>,
+    ) -> Result<ChannelCreated>;
+
+    /// All channels of an account, newest first.
+    async fn channels(&self, account: AccountId) -> Result<Vec<Channel>>;
+
+    /// One channel with its configuration.
+    async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>>;
+
+    /// Changes a channel whose configuration still has this revision. A new configuration takes
+    /// `verified` away unless the change keeps it: alerts that wait for the channel fail.
+    async fn change_channel(
+        &self,
+        write: &Write,
+        id: ChannelId,
+        revision: i64,
+        change: &ChannelChange,
+    ) -> Result<ChannelChanged>;
+
+    /// Deletes a channel and detaches it from all preferences, which keep its label for their warning.
+    /// Alerts that wait for it fail. `false` if the account has no such channel.
+    async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool>;
+
+    /// Counts a test notification, at most [`TESTS_PER_HOUR`].
+    async fn count_test(
+        &self,
+        account: AccountId,
+        id: ChannelId,
+        now: Timestamp,
+    ) -> Result<TryAllowed>;
+
+    /// Marks a channel as verified whose configuration still has this revision; `config` is what the
+    /// test notification has completed of it.
+    async fn verify_channel(
+        &self,
+        write: &Write,
+        id: ChannelId,
+        revision: i64,
+        config: Option<&ChannelConfig>,
+    ) -> Result<ChannelChanged>;
+
+    /// Takes `verified` away from a channel; `trouble` says why. `false` if the account has no such
+    /// channel.
+    async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool>;
+}
+
+/// The columns, as they are copied.
+pub(in crate::store) const COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("type", Form::Plain),
+    ("label", Form::Plain),
+    ("config", Form::Plain),
+    ("revision", Form::Plain),
+    ("verified", Form::Plain),
+    ("trouble", Form::Plain),
+    ("created_at", Form::Plain),
+    ("updated_at", Form::Plain),
+    ("tries_since", Form::Plain),
+    ("tries", Form::Plain),
+    ("paused_until", Form::Plain),
+    ("window_began", Form::Plain),
+    ("window_sent", Form::Plain),
+    ("digest_id", Form::Id),
+];
+
+/// A channel as it is stored, its configuration encrypted.
+pub(in crate::store) struct ChannelRow {
+    pub(in crate::store) channel: Channel,
+    pub(in crate::store) config: String,
+    pub(in crate::store) revision: i64,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Channel {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            kind: row.read("type")?,
+            label: row.read("label")?,
+            verified: row.read("verified")?,
+            created_at: row.read("created_at")?,
+            updated_at: row.read("updated_at")?,
+        })
+    }
+}
+
+impl ChannelRow {
+    /// The channel with its configuration.
+    pub(in crate::store) fn open(self, account: AccountId, vault: &Vault) -> StoredChannel {
+        let Self { channel, config, revision } = self;
+        let config = vault.open_config(account, channel.id, &config);
+        StoredChannel { channel, config, revision }
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ChannelRow {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            channel: Channel::from_row(row)?,
+            config: row.read("config")?,
+            revision: row.read("revision")?,
+        })
+    }
+}

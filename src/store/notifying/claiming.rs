@@ -1,0 +1,205 @@
+//! Claiming deliveries: the try is recorded before anything is sent.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::super::Connection;
+use super::super::account_lock::PASSING;
+use super::super::batch_rows::{among, rows};
+use super::super::error::Outcome;
+use super::content::contents;
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::{ChannelId, DeliveryId, Timestamp};
+use crate::store::DeliveryClaim;
+use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
+use crate::store::batch_rows::{Of, json, json_ids};
+use crate::store::hex::Hex;
+
+/// How many due deliveries are looked at to find some of each channel.
+const LOOKED_AT: i64 = 2_000;
+
+/// Claims deliveries. What is returned is encrypted still.
+pub(in super::super) async fn claim_deliveries(
+    connection: &mut Connection,
+    claim: DeliveryClaim,
+) -> Outcome<(Vec<SealedDelivery>, u64)> {
+    let picked = pick(connection, &claim).await?;
+    if picked.is_empty() {
+        return Ok((Vec::new(), 0));
+    }
+    close_digests(connection, &picked).await?;
+    let due = lock(connection, &claim, &picked).await?;
+    note_lost(connection, &due, claim.now).await?;
+    let (failed, taken): (Vec<_>, Vec<_>) =
+        due.into_iter().partition(|delivery| delivery.hopeless().is_some());
+    fail(connection, &failed, claim.now).await?;
+    take(connection, &taken, &claim).await?;
+    Ok((contents(connection, taken, claim.now).await?, failed.len() as u64))
+}
+
+/// A few due deliveries of each channel that has not enough under way, without a lock.
+async fn pick(connection: &mut Connection, claim: &DeliveryClaim) -> Outcome<Vec<DeliveryId>> {
+    let query = format!(
+        "SELECT id FROM
+             (SELECT id, wake_at,
+                     row_number() OVER (PARTITION BY channel_id ORDER BY wake_at, id) AS place
+              FROM (SELECT id, channel_id, wake_at FROM notification_deliveries
+                    WHERE status < 3 AND status IN (1, 2) AND wake_at <= $1 AND NOT ({})
+                      AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+                    ORDER BY wake_at LIMIT $2) AS due) AS placed
+         WHERE place <= $3 ORDER BY wake_at, id LIMIT $4",
+        among("channel_id", Of::Id, "$5")
+    );
+    let query = sqlx::query_scalar(AssertSqlSafe(query))
+        .bind(claim.now)
+        .bind(LOOKED_AT)
+        .bind(i64::from(claim.per_channel))
+        .bind(i64::from(claim.limit))
+        .bind(json_ids(claim.busy.iter().map(|id| id.to_bytes())));
+    Ok(query.fetch_all(connection).await?)
+}
+
+/// Lets nothing more be merged into digests that are about to be sent. Whoever merges holds the channel.
+async fn close_digests(connection: &mut Connection, picked: &[DeliveryId]) -> Outcome<()> {
+    let query = format!(
+        "SELECT DISTINCT channel_id FROM notification_deliveries
+         WHERE {} AND type = 'digest' AND tries = 0",
+        among("id", Of::Id, "$1")
+    );
+    let query = sqlx::query_scalar(AssertSqlSafe(query));
+    let query = query.bind(json_ids(picked.iter().map(|id| id.to_bytes())));
+    let channels: Vec<ChannelId> = query.fetch_all(&mut *connection).await?;
+    // One after the other, in the order in which everybody takes them.
+    for channel in channels.into_iter().collect::<BTreeSet<_>>() {
+        let statement = format!(
+            "UPDATE notification_channels SET digest_id = NULL WHERE id = $1 AND {}",
+            among("digest_id", Of::Id, "$2")
+        );
+        sqlx::query(AssertSqlSafe(statement))
+            .bind(channel)
+            .bind(json_ids(picked.iter().map(|id| id.to_bytes())))
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Those that are due still, and that nobody else holds.
+async fn lock(
+    connection: &mut Connection,
+    claim: &DeliveryClaim,
+    picked: &[DeliveryId],
+) -> Outcome<Vec<DueDelivery>> {
+    let locked = format!(
+        "SELECT id FROM notification_deliveries
+         WHERE {} AND status IN (1, 2) AND wake_at <= $2 ORDER BY id {PASSING}",
+        among("id", Of::Id, "$1")
+    );
+    let locked = sqlx::query_scalar(AssertSqlSafe(locked))
+        .bind(json_ids(picked.iter().map(|id| id.to_bytes())))
+        .bind(claim.now);
+    let locked: Vec<DeliveryId> = locked.fetch_all(&mut *connection).await?;
+    let query = format!(
+        "SELECT d.id, d.account_id, d.channel_id, d.event_id, d.type, d.job_id, d.at, d.status,
+                d.tries, d.round, d.round_began, d.started_at, d.failures, d.schedule_name,
+                d.content, c.type AS channel_type, c.config, c.verified
+         FROM notification_deliveries AS d
+         LEFT JOIN notification_channels AS c ON c.id = d.channel_id
+         WHERE {} ORDER BY d.at, d.id",
+        among("d.id", Of::Id, "$1")
+    );
+    let query = sqlx::query_as(AssertSqlSafe(query));
+    let query = query.bind(json_ids(locked.iter().map(|id| id.to_bytes())));
+    Ok(query.fetch_all(connection).await?)
+}
+
+/// Records the tries that nobody has ended.
+async fn note_lost(
+    connection: &mut Connection,
+    due: &[DueDelivery],
+    now: Timestamp,
+) -> Outcome<()> {
+    for delivery in due {
+        let Some(since) = delivery.lost_since else { continue };
+        sqlx::query(
+            "INSERT INTO delivery_tries (delivery_id, number, account_id, started_at, completed_at,
+                                         error_code, error_message)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (delivery_id, number) DO NOTHING",
+        )
+        .bind(delivery.id)
+        .bind(i16::from(delivery.tries))
+        .bind(delivery.account)
+        .bind(since)
+        .bind(now)
+        .bind(DeliveryError::NotifierLost.as_str())
+        .bind(LOST)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+/// A delivery that fails without a try, as a row to be written.
+#[derive(Serialize)]
+struct FailedRow {
+    id: Hex,
+    error_code: &'static str,
+    error_message: &'static str,
+}
+
+async fn fail(connection: &mut Connection, failed: &[DueDelivery], now: Timestamp) -> Outcome<()> {
+    let row = |delivery: &DueDelivery| {
+        let (code, message) = delivery.hopeless()?;
+        let id = Hex(delivery.id.to_bytes());
+        Some(FailedRow { id, error_code: code.as_str(), error_message: message })
+    };
+    let failed: Vec<_> = failed.iter().filter_map(row).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let columns = [("id", Of::Id), ("error_code", Of::Text), ("error_message", Of::Text)];
+    let statement = format!(
+        "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
+             completed_at = $2, error_code = r.error_code, error_message = r.error_message
+         FROM {} WHERE notification_deliveries.id = r.id",
+        rows("$1", &columns)
+    );
+    sqlx::query(AssertSqlSafe(statement)).bind(json(&failed)).bind(now).execute(connection).await?;
+    Ok(())
+}
+
+async fn take(
+    connection: &mut Connection,
+    taken: &[DueDelivery],
+    claim: &DeliveryClaim,
+) -> Outcome<()> {
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let statement = format!(
+        "UPDATE notification_deliveries SET status = 2, tries = tries + 1, claimed_by = $2,
+             started_at = $3, round_began = coalesce(round_began, $3), wake_at = $4
+         WHERE {}",
+        among("id", Of::Id, "$1")
+    );
+    sqlx::query(AssertSqlSafe(statement))
+        .bind(json_ids(taken.iter().map(|delivery| delivery.id.to_bytes())))
+        .bind(claim.notifier)
+        .bind(claim.now)
+        .bind(claim.until)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Lets all claims end.
+pub(in super::super) async fn release_deliveries(
+    connection: &mut Connection,
+    now: Timestamp,
+) -> Outcome<u64> {
+    let statement = "UPDATE notification_deliveries SET wake_at = $1
+         WHERE status < 3 AND status = 2 AND wake_at > $1";
+    Ok(sqlx::query(statement).bind(now).execute(connection).await?.rows_affected())
+}

@@ -1,0 +1,182 @@
+//! Deliveries as their accounts see them.
+
+use std::collections::HashMap;
+
+use sqlx::AssertSqlSafe;
+
+use super::super::account_changes::admit;
+use super::super::account_lock::{BESIDE, IN_TURN, PASSING};
+use super::super::batch_rows::among;
+use super::super::error::Outcome;
+use super::super::{Connection, audit};
+use super::planned::remove;
+use crate::domain::audit::Action;
+use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
+use crate::store::alert_rows::{TryOf, status_codes};
+use crate::store::batch_rows::{Of, json_ids};
+use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, Write};
+
+/// Where counting the deliveries that a query lets through stops.
+const COUNTED: i64 = 10_000;
+
+const COLUMNS: &str = "
+    d.id, d.event_id, d.type, d.channel_id, c.type AS channel_type, c.label AS channel_label,
+    d.schedule_id, d.job_id, d.status, d.merged_into, d.tries, d.wake_at, d.completed_at,
+    d.error_code, d.error_message, d.status_code, d.at, d.created_at";
+
+/// The condition of a query: account, id that all are below; then the ids that follow, in order.
+fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
+    let mut text = "d.account_id = $1 AND d.id < $2
+        AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)"
+        .to_owned();
+    let channel = query.channel.map(|id| ("channel_id", id));
+    // What a parameter holds is 16 bytes, whatever they name.
+    let schedule = query.schedule.map(|id| ("schedule_id", ChannelId::from_bytes(id.to_bytes())));
+    let (columns, ids): (Vec<_>, Vec<_>) = channel.into_iter().chain(schedule).unzip();
+    for (column, place) in columns.into_iter().zip(3..) {
+        text.push_str(&format!(" AND d.{column} = ${place}"));
+    }
+    if let Some(status) = query.status {
+        let codes: Vec<String> = status_codes(status).iter().map(u8::to_string).collect();
+        text.push_str(&format!(" AND d.status IN ({})", codes.join(", ")));
+    }
+    (text, ids)
+}
+
+/// Above all ids.
+const LAST: DeliveryId = DeliveryId::from_bytes([u8::MAX; 16]);
+
+/// Some of the deliveries of an account.
+pub(in super::super) async fn deliveries(
+    connection: &mut Connection,
+    account: AccountId,
+    query: DeliveryQuery,
+) -> Outcome<DeliveryPage> {
+    let (condition, ids) = condition(&query);
+    let next = ids.len() + 3;
+    let count = format!(
+        "SELECT count(*) FROM (SELECT 1 AS one FROM notification_deliveries AS d
+             WHERE {condition} LIMIT ${next}) AS counted"
+    );
+    let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
+    let count = ids.iter().fold(count, |count, id| count.bind(*id));
+    let total: i64 = count.bind(COUNTED).fetch_one(&mut *connection).await?;
+    let list = format!(
+        "SELECT {COLUMNS} FROM notification_deliveries AS d
+         LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
+         WHERE {condition} ORDER BY d.id DESC LIMIT ${next} OFFSET ${}",
+        next + 1
+    );
+    let list = sqlx::query_as(AssertSqlSafe(list)).bind(account);
+    let list = list.bind(query.after.unwrap_or(LAST));
+    let list = ids.iter().fold(list, |list, id| list.bind(*id));
+    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
+    let list = list.bind(i64::from(query.limit) + 1).bind(offset);
+    let mut deliveries: Vec<Delivery> = list.fetch_all(&mut *connection).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let has_more = deliveries.len() > limit;
+    deliveries.truncate(limit);
+    add_tries(connection, account, &mut deliveries).await?;
+    Ok(DeliveryPage { deliveries, total: total.unsigned_abs(), has_more })
+}
+
+/// One delivery of an account.
+pub(in super::super) async fn delivery(
+    connection: &mut Connection,
+    account: AccountId,
+    id: DeliveryId,
+) -> Outcome<Option<Delivery>> {
+    let query = format!(
+        "SELECT {COLUMNS} FROM notification_deliveries AS d
+         LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
+         WHERE d.account_id = $1 AND d.id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)"
+    );
+    let query = sqlx::query_as(AssertSqlSafe(query)).bind(account).bind(id);
+    let mut found: Vec<Delivery> = query.fetch_all(&mut *connection).await?;
+    add_tries(connection, account, &mut found).await?;
+    Ok(found.pop())
+}
+
+async fn add_tries(
+    connection: &mut Connection,
+    account: AccountId,
+    deliveries: &mut [Delivery],
+) -> Outcome<()> {
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    let query = format!(
+        "SELECT delivery_id, number, started_at, completed_at, status_code, error_code,
+                error_message, response
+         FROM delivery_tries WHERE account_id = $1 AND {} ORDER BY delivery_id, number",
+        among("delivery_id", Of::Id, "$2")
+    );
+    let ids = json_ids(deliveries.iter().map(|delivery| delivery.id.to_bytes()));
+    let query = sqlx::query_as(AssertSqlSafe(query)).bind(account).bind(ids);
+    let tries: Vec<TryOf> = query.fetch_all(connection).await?;
+    let mut of: HashMap<DeliveryId, Vec<_>> = HashMap::new();
+    for TryOf { delivery, one } in tries {
+        of.entry(delivery).or_default().push(one);
+    }
+    for delivery in deliveries {
+        delivery.tries = of.remove(&delivery.id).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Has a failed delivery tried again.
+pub(in super::super) async fn redeliver(
+    connection: &mut Connection,
+    write: Write,
+    id: DeliveryId,
+) -> Outcome<Redelivered> {
+    admit(connection, write.account, BESIDE).await?;
+    let query = "SELECT c.verified FROM notification_deliveries AS d
+         JOIN notification_channels AS c ON c.id = d.channel_id
+         WHERE d.id = $1 AND d.account_id = $2 AND c.account_id = $2";
+    let query = sqlx::query_scalar(query).bind(id).bind(write.account);
+    let verified: Option<bool> = query.fetch_optional(&mut *connection).await?;
+    let query = format!(
+        "SELECT status FROM notification_deliveries WHERE id = $1 AND account_id = $2 {IN_TURN}"
+    );
+    let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(id).bind(write.account);
+    let status: Option<i16> = query.fetch_optional(&mut *connection).await?;
+    match (status, verified) {
+        (None, _) => return Ok(Redelivered::NotFound),
+        (Some(4), None) => return Ok(Redelivered::NoChannel),
+        (Some(4), Some(false)) => return Ok(Redelivered::Unverified),
+        (Some(4), Some(true)) => {}
+        (Some(_), _) => return Ok(Redelivered::NotFailed),
+    }
+    sqlx::query(
+        "UPDATE notification_deliveries SET status = 1, wake_at = $3, round = tries,
+             round_began = NULL, completed_at = NULL, error_code = NULL, error_message = NULL
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::AlertRedelivered, [id]).await?;
+    Ok(Redelivered::Done)
+}
+
+/// Removes old deliveries that are final, with their tries.
+pub(in super::super) async fn prune_deliveries(
+    connection: &mut Connection,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let query = format!(
+        "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2
+         ORDER BY id LIMIT $2 {PASSING}"
+    );
+    let query = sqlx::query_scalar(AssertSqlSafe(query));
+    let query = query.bind(DeliveryId::new(before, 0)).bind(i64::from(limit));
+    let old: Vec<DeliveryId> = query.fetch_all(&mut *connection).await?;
+    for (table, column) in [("delivery_tries", "delivery_id"), ("notification_deliveries", "id")] {
+        remove(connection, table, column, old.iter().map(|id| id.to_bytes())).await?;
+    }
+    Ok(old.len() as u64)
+}

@@ -1,0 +1,128 @@
+//! Raising events: in the transaction that ends the jobs.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::super::Connection;
+use super::super::batch_rows::rows;
+use super::super::error::Outcome;
+use crate::domain::alert::policy::{JobEnd, Raised, Streak};
+use crate::domain::job::JobStatus;
+use crate::domain::{EventId, ScheduleId, Timestamp};
+use crate::store::alert_rows::AlertState;
+use crate::store::batch_rows::{Of, json};
+use crate::store::ending::Ending;
+use crate::store::hex::Hex;
+use crate::store::runs::counts;
+
+/// An event as a row to be written.
+#[derive(Serialize)]
+struct EventRow {
+    id: Hex,
+    schedule_id: Hex,
+    job_id: Hex,
+    kind: &'static str,
+    at: i64,
+    failures: u32,
+    wanted: bool,
+}
+
+/// When a failure of a schedule was last told, as a row to be written.
+#[derive(Serialize)]
+struct ToldRow {
+    shard: u16,
+    schedule_id: Hex,
+    told_at: Option<i64>,
+}
+
+/// Writes the events that the ends of jobs raise. Returns how many.
+pub(in super::super) async fn raise(
+    connection: &mut Connection,
+    now: Timestamp,
+    endings: &[Ending],
+    states: &[AlertState],
+) -> Outcome<u64> {
+    if states.is_empty() {
+        return Ok(0);
+    }
+    let mut streaks: HashMap<ScheduleId, (AlertState, Streak)> =
+        states.iter().map(|state| (state.schedule, (*state, state.streak))).collect();
+    let mut events = Vec::new();
+    for ending in endings.iter().filter(|ending| counts(ending)) {
+        let Some((state, streak)) = streaks.get_mut(&ending.schedule) else { continue };
+        let end = match ending.status {
+            JobStatus::Success => JobEnd::Succeeded,
+            _ => JobEnd::Failed,
+        };
+        let (raised, after) = state.policy.judge(*streak, end, now);
+        *streak = after;
+        events.extend(raised.into_iter().map(|raised| event(ending, raised, now)));
+    }
+    let told = streaks.into_values().filter(|(state, after)| state.streak.told_at != after.told_at);
+    let told: Vec<ToldRow> = told
+        .map(|(state, after)| ToldRow {
+            shard: state.shard.0,
+            schedule_id: Hex(state.schedule.to_bytes()),
+            told_at: after.told_at.map(Timestamp::as_millis),
+        })
+        .collect();
+    note(connection, told).await?;
+    insert(connection, events).await
+}
+
+fn event(ending: &Ending, Raised { kind, failures, wanted }: Raised, at: Timestamp) -> EventRow {
+    let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at);
+    EventRow {
+        id: Hex(id.to_bytes()),
+        schedule_id: Hex(ending.schedule.to_bytes()),
+        job_id: Hex(ending.job.to_bytes()),
+        kind: kind.as_str(),
+        at: at.as_millis(),
+        failures,
+        wanted,
+    }
+}
+
+async fn note(connection: &mut Connection, told: Vec<ToldRow>) -> Outcome<()> {
+    if told.is_empty() {
+        return Ok(());
+    }
+    let columns = [("shard", Of::Number), ("schedule_id", Of::Id), ("told_at", Of::Large)];
+    let statement = format!(
+        "UPDATE schedule_state SET alerted_at = r.told_at FROM {}
+         WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule_id",
+        rows("$1", &columns)
+    );
+    sqlx::query(AssertSqlSafe(statement)).bind(json(&told)).execute(connection).await?;
+    Ok(())
+}
+
+/// The name and the host are those of the schedule as it is now.
+async fn insert(connection: &mut Connection, events: Vec<EventRow>) -> Outcome<u64> {
+    if events.is_empty() {
+        return Ok(0);
+    }
+    let columns = [
+        ("id", Of::Id),
+        ("schedule_id", Of::Id),
+        ("job_id", Of::Id),
+        ("kind", Of::Text),
+        ("at", Of::Large),
+        ("failures", Of::Number),
+        ("wanted", Of::Flag),
+    ];
+    let statement = format!(
+        "INSERT INTO notification_events (id, account_id, schedule_id, job_id, type, at, host_key,
+                                          failures, wanted, schedule_name)
+         SELECT r.id, s.account_id, r.schedule_id, r.job_id, r.kind, r.at, v.host_key, r.failures,
+                r.wanted, s.name
+         FROM {} JOIN schedules AS s ON s.id = r.schedule_id
+         JOIN schedule_versions AS v ON v.id = s.version_id
+         WHERE true ON CONFLICT (id) DO NOTHING",
+        rows("$1", &columns)
+    );
+    let written = sqlx::query(AssertSqlSafe(statement)).bind(json(&events));
+    Ok(written.execute(connection).await?.rows_affected())
+}

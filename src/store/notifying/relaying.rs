@@ -1,0 +1,189 @@
+//! Relaying: events become deliveries.
+//!
+//! One replica relays at a time, so that the alerts of a schedule are planned in their order. What is
+//! read is locked, `AlertPlan` decides, and what it says is written; all in one transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::AssertSqlSafe;
+
+use super::super::Connection;
+use super::super::account_lock::IN_TURN;
+use super::super::batch_rows::among;
+use super::super::erase::is_alone;
+use super::super::error::Outcome;
+use super::planned::{remove, write};
+use crate::domain::alert::grouping::{GroupingRules, Member};
+use crate::domain::{ChannelId, DeliveryId, IncidentId, ScheduleId, Timestamp};
+use crate::store::Relayed;
+use crate::store::alert_plan::{AlertPlan, Event, PlannedChannel, PlannedIncident, Standing};
+use crate::store::alert_rows::ChannelLock;
+use crate::store::batch_rows::{Of, json, json_ids};
+
+/// How many incidents are looked at in one pass.
+const INCIDENTS: i64 = 500;
+
+const EVENTS: &str = "
+    SELECT id, account_id, schedule_id, job_id, type, at, host_key, failures, wanted, schedule_name
+    FROM notification_events
+    WHERE account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+    ORDER BY id LIMIT $1";
+
+/// Plans the deliveries of some events.
+pub(in super::super) async fn relay(
+    connection: &mut Connection,
+    now: Timestamp,
+    limit: u32,
+    rules: GroupingRules,
+) -> Outcome<Relayed> {
+    if !is_alone(connection, "relay").await? {
+        return Ok(Relayed::default());
+    }
+    let query = sqlx::query_as(EVENTS).bind(i64::from(limit));
+    let events: Vec<Event> = query.fetch_all(&mut *connection).await?;
+    let mut plan = AlertPlan::new(now, rules);
+    read(connection, &mut plan, &events).await?;
+    plan.work_out(&events);
+    write(connection, &plan).await?;
+    remove(connection, "notification_events", "id", events.iter().map(|e| e.id.to_bytes())).await?;
+    Ok(report(&plan, events.len()))
+}
+
+fn report(plan: &AlertPlan, events: usize) -> Relayed {
+    let standings = plan.deliveries.iter().map(|planned| planned.standing);
+    let standings = standings.chain(plan.released.iter().map(|(_, standing)| *standing));
+    let mut relayed = Relayed {
+        events: events as u64,
+        opened: plan.opened,
+        closed: plan.closed,
+        ..Relayed::default()
+    };
+    for standing in standings {
+        match standing {
+            Standing::Due(_) => relayed.planned += 1,
+            Standing::Merged(_) => relayed.merged += 1,
+            Standing::NoChannel => relayed.undeliverable += 1,
+            Standing::Held(_) => {}
+        }
+    }
+    relayed
+}
+
+async fn read(connection: &mut Connection, plan: &mut AlertPlan, events: &[Event]) -> Outcome<()> {
+    let schedules: BTreeSet<ScheduleId> = events.iter().map(|event| event.schedule).collect();
+    let audience: Vec<(ScheduleId, ChannelId)> = {
+        let query = format!(
+            "SELECT schedule_id, channel_id FROM preference_channels WHERE {}
+             ORDER BY schedule_id, number",
+            among("schedule_id", Of::Id, "$1")
+        );
+        let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
+        sqlx::query_as(AssertSqlSafe(query)).bind(ids).fetch_all(&mut *connection).await?
+    };
+    let due: Vec<PlannedIncident> = {
+        let query = "SELECT * FROM notification_incidents WHERE due_at <= $1
+             ORDER BY due_at LIMIT $2";
+        sqlx::query_as(query).bind(plan.now).bind(INCIDENTS).fetch_all(&mut *connection).await?
+    };
+    let channels: BTreeSet<ChannelId> = audience
+        .iter()
+        .map(|(_, channel)| *channel)
+        .chain(due.iter().map(|incident| incident.channel))
+        .collect();
+    plan.channels = lock_channels(connection, &channels).await?;
+    for (schedule, channel) in audience {
+        if plan.channels.contains_key(&channel) {
+            plan.audience.entry(schedule).or_default().push(channel);
+        }
+    }
+    let hosts: BTreeSet<i64> = events.iter().map(|event| event.host.0.cast_signed()).collect();
+    read_incidents(connection, plan, due, &channels, &hosts).await?;
+    read_members(connection, plan, &schedules).await?;
+    read_held(connection, plan).await
+}
+
+/// The channels that are verified, kept from being changed until all is written.
+async fn lock_channels(
+    connection: &mut Connection,
+    channels: &BTreeSet<ChannelId>,
+) -> Outcome<BTreeMap<ChannelId, PlannedChannel>> {
+    let query = format!(
+        "SELECT id, verified, paused_until, window_began, window_sent, digest_id
+         FROM notification_channels WHERE {} ORDER BY id {IN_TURN}",
+        among("id", Of::Id, "$1")
+    );
+    let ids = json_ids(channels.iter().map(|id| id.to_bytes()));
+    let locked: Vec<ChannelLock> =
+        sqlx::query_as(AssertSqlSafe(query)).bind(ids).fetch_all(connection).await?;
+    let verified = locked.into_iter().filter(|lock| lock.verified);
+    Ok(verified.map(|lock| (lock.id, lock.channel)).collect())
+}
+
+async fn read_incidents(
+    connection: &mut Connection,
+    plan: &mut AlertPlan,
+    due: Vec<PlannedIncident>,
+    channels: &BTreeSet<ChannelId>,
+    hosts: &BTreeSet<i64>,
+) -> Outcome<()> {
+    let query = format!(
+        "SELECT * FROM notification_incidents WHERE {} AND {}",
+        among("channel_id", Of::Id, "$1"),
+        among("host_key", Of::Large, "$2"),
+    );
+    let known: Vec<PlannedIncident> = sqlx::query_as(AssertSqlSafe(query))
+        .bind(json_ids(channels.iter().map(|id| id.to_bytes())))
+        .bind(json(&hosts.iter().collect::<Vec<_>>()))
+        .fetch_all(connection)
+        .await?;
+    let all = known.into_iter().chain(due);
+    plan.incidents = all.map(|one| ((one.channel, one.host), one)).collect();
+    Ok(())
+}
+
+async fn read_members(
+    connection: &mut Connection,
+    plan: &mut AlertPlan,
+    schedules: &BTreeSet<ScheduleId>,
+) -> Outcome<()> {
+    if plan.incidents.is_empty() || schedules.is_empty() {
+        return Ok(());
+    }
+    let query = format!(
+        "SELECT incident_id, schedule_id, failing FROM incident_schedules WHERE {} AND {}",
+        among("incident_id", Of::Id, "$1"),
+        among("schedule_id", Of::Id, "$2"),
+    );
+    let members: Vec<(IncidentId, ScheduleId, bool)> = sqlx::query_as(AssertSqlSafe(query))
+        .bind(json_ids(plan.incidents.values().map(|incident| incident.id.to_bytes())))
+        .bind(json_ids(schedules.iter().map(|id| id.to_bytes())))
+        .fetch_all(connection)
+        .await?;
+    plan.members = members
+        .into_iter()
+        .map(|(incident, schedule, failing)| {
+            let member = if failing { Member::Failing } else { Member::Recovered };
+            ((incident, schedule), member)
+        })
+        .collect();
+    Ok(())
+}
+
+/// What the incidents hold that are due.
+async fn read_held(connection: &mut Connection, plan: &mut AlertPlan) -> Outcome<()> {
+    let due = plan.incidents.values().filter(|incident| incident.state.due_at <= plan.now);
+    let due: Vec<[u8; 16]> = due.map(|incident| incident.id.to_bytes()).collect();
+    if due.is_empty() {
+        return Ok(());
+    }
+    let query = format!(
+        "SELECT incident_id, id FROM notification_deliveries WHERE status = 0 AND {} ORDER BY id",
+        among("incident_id", Of::Id, "$1")
+    );
+    let query = sqlx::query_as(AssertSqlSafe(query)).bind(json_ids(due));
+    let held: Vec<(IncidentId, DeliveryId)> = query.fetch_all(connection).await?;
+    for (incident, delivery) in held {
+        plan.held.entry(incident).or_default().push(delivery);
+    }
+    Ok(())
+}

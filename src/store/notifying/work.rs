@@ -1,0 +1,36 @@
+//! What there is to do for a notifier.
+
+use super::super::Connection;
+use super::super::error::Outcome;
+use crate::domain::Timestamp;
+use crate::store::{AlertWork, WAITING_COUNTED};
+
+/// Instant, where counting stops.
+const WORK: &str = "
+    SELECT (SELECT min(at) FROM (SELECT at FROM notification_events ORDER BY id LIMIT 1) AS e),
+           (SELECT min(due_at) FROM notification_incidents),
+           (SELECT min(wake_at) FROM notification_deliveries WHERE status < 3 AND status = 1),
+           (SELECT min(wake_at) FROM notification_deliveries WHERE status < 3 AND status = 2),
+           (SELECT count(*) FROM
+                (SELECT 1 AS one FROM notification_deliveries WHERE status < 3 LIMIT $1) AS w)";
+
+/// The oldest event, the next incident, the next try, the end of the next claim, how many wait.
+type Row = (Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, i64);
+
+/// What there is to do at `now`.
+pub(in super::super) async fn alert_work(
+    connection: &mut Connection,
+    now: Timestamp,
+) -> Outcome<AlertWork> {
+    let query = sqlx::query_as(WORK).bind(i64::from(WAITING_COUNTED));
+    let (event, incident, waiting, claimed, count): Row = query.fetch_one(connection).await?;
+    let due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    let oldest = [event, waiting.filter(|at| *at <= now)].into_iter().flatten().min();
+    Ok(AlertWork {
+        relay: event.is_some() || due(incident),
+        deliver: due(waiting) || due(claimed),
+        next: [incident, waiting, claimed].into_iter().flatten().min(),
+        waiting: count.unsigned_abs(),
+        oldest,
+    })
+}

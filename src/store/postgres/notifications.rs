@@ -1,0 +1,240 @@
+//! Notification channels, preferences and alerts.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::notifying::{self, SealedChange};
+use super::{PostgresStore, Within};
+use crate::domain::alert::grouping::GroupingRules;
+use crate::domain::channel::{Channel, ChannelConfig};
+use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
+use crate::store::channels::ChannelRow;
+use crate::store::{
+    AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
+    ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
+    NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, Result, StoredChannel,
+    StoredPreference, TryAllowed, TryEnd, Write,
+};
+
+#[async_trait]
+impl ChannelStore for PostgresStore {
+    async fn create_channel(
+        &self,
+        write: &Write,
+        new: &NewChannel,
+        most: Option<u64>,
+    ) -> Result<ChannelCreated> {
+        let (write, channel) = (*write, new.channel.clone());
+        let config = self.vault.seal_config(write.account, channel.id, &new.config);
+        self.api
+            .run("create_channel", Within::Transaction, move |connection| {
+                let (channel, config) = (channel.clone(), config.clone());
+                Box::pin(notifying::create_channel(connection, write, channel, config, most))
+            })
+            .await
+    }
+
+    async fn channels(&self, account: AccountId) -> Result<Vec<Channel>> {
+        self.api
+            .run("channels", Within::Statement, move |connection| {
+                Box::pin(notifying::channels(connection, account))
+            })
+            .await
+    }
+
+    async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>> {
+        let found = self.api.run("channel", Within::Statement, move |connection| {
+            Box::pin(notifying::channel(connection, account, id))
+        });
+        let open = |row: ChannelRow| row.open(account, &self.vault);
+        Ok(found.await?.map(open))
+    }
+
+    async fn change_channel(
+        &self,
+        write: &Write,
+        id: ChannelId,
+        revision: i64,
+        change: &ChannelChange,
+    ) -> Result<ChannelChanged> {
+        let write = *write;
+        let seal = |config: &ChannelConfig| self.vault.seal_config(write.account, id, config);
+        let change = SealedChange {
+            label: change.label.clone(),
+            config: change.config.as_ref().map(seal),
+            keeps_verified: change.keeps_verified,
+        };
+        self.api
+            .run("change_channel", Within::Transaction, move |connection| {
+                Box::pin(notifying::change_channel(connection, write, id, revision, change.clone()))
+            })
+            .await
+    }
+
+    async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool> {
+        let write = *write;
+        self.api
+            .run("delete_channel", Within::Transaction, move |connection| {
+                Box::pin(notifying::delete_channel(connection, write, id))
+            })
+            .await
+    }
+
+    async fn count_test(
+        &self,
+        account: AccountId,
+        id: ChannelId,
+        now: Timestamp,
+    ) -> Result<TryAllowed> {
+        self.api
+            .run("count_test", Within::Transaction, move |connection| {
+                Box::pin(notifying::count_test(connection, account, id, now))
+            })
+            .await
+    }
+
+    async fn verify_channel(
+        &self,
+        write: &Write,
+        id: ChannelId,
+        revision: i64,
+        config: Option<&ChannelConfig>,
+    ) -> Result<ChannelChanged> {
+        let write = *write;
+        let config = config.map(|config| self.vault.seal_config(write.account, id, config));
+        self.api
+            .run("verify_channel", Within::Transaction, move |connection| {
+                let config = config.clone();
+                Box::pin(notifying::verify_channel(connection, write, id, revision, config))
+            })
+            .await
+    }
+
+    async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool> {
+        let (write, trouble) = (*write, Arc::<str>::from(trouble));
+        self.api
+            .run("unverify_channel", Within::Transaction, move |connection| {
+                let trouble = trouble.clone();
+                Box::pin(async move {
+                    notifying::unverify_channel(connection, write, id, &trouble).await
+                })
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl PreferenceStore for PostgresStore {
+    async fn preference(
+        &self,
+        account: AccountId,
+        schedule: ScheduleId,
+    ) -> Result<Option<StoredPreference>> {
+        self.api
+            .run("preference", Within::Snapshot, move |connection| {
+                Box::pin(notifying::preference(connection, account, schedule))
+            })
+            .await
+    }
+
+    async fn set_preference(
+        &self,
+        write: &Write,
+        schedule: ScheduleId,
+        new: &NewPreference,
+    ) -> Result<PreferenceSet> {
+        let (write, new) = (*write, new.clone());
+        self.api
+            .run("set_preference", Within::Transaction, move |connection| {
+                Box::pin(notifying::set_preference(connection, write, schedule, new.clone()))
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl AlertStore for PostgresStore {
+    async fn alert_work(&self, now: Timestamp) -> Result<AlertWork> {
+        self.scheduler
+            .run("alert_work", Within::Statement, move |connection| {
+                Box::pin(notifying::alert_work(connection, now))
+            })
+            .await
+    }
+
+    async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
+        let rules = *rules;
+        self.scheduler
+            .run("relay", Within::Transaction, move |connection| {
+                Box::pin(notifying::relay(connection, now, limit, rules))
+            })
+            .await
+    }
+
+    async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
+        let claim = claim.clone();
+        let claimed =
+            self.scheduler.run("claim_deliveries", Within::Transaction, move |connection| {
+                Box::pin(notifying::claim_deliveries(connection, claim.clone()))
+            });
+        let (sealed, undeliverable) = claimed.await?;
+        let taken = sealed.into_iter().map(|one| one.open(&self.vault)).collect();
+        Ok(ClaimedDeliveries { taken, undeliverable })
+    }
+
+    async fn release_deliveries(&self, now: Timestamp) -> Result<u64> {
+        self.scheduler
+            .run("release_deliveries", Within::Statement, move |connection| {
+                Box::pin(notifying::release_deliveries(connection, now))
+            })
+            .await
+    }
+
+    async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>> {
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ends: Arc<[TryEnd]> = ends.into();
+        self.scheduler
+            .run("complete_tries", Within::Transaction, move |connection| {
+                let ends = ends.clone();
+                Box::pin(async move { notifying::complete_tries(connection, now, &ends).await })
+            })
+            .await
+    }
+
+    async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage> {
+        let query = query.clone();
+        self.api
+            .run("deliveries", Within::Snapshot, move |connection| {
+                Box::pin(notifying::deliveries(connection, account, query.clone()))
+            })
+            .await
+    }
+
+    async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>> {
+        self.api
+            .run("delivery", Within::Snapshot, move |connection| {
+                Box::pin(notifying::delivery(connection, account, id))
+            })
+            .await
+    }
+
+    async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered> {
+        let write = *write;
+        self.api
+            .run("redeliver", Within::Transaction, move |connection| {
+                Box::pin(notifying::redeliver(connection, write, id))
+            })
+            .await
+    }
+
+    async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        self.scheduler
+            .run("prune_deliveries", Within::Transaction, move |connection| {
+                Box::pin(notifying::prune_deliveries(connection, before, limit))
+            })
+            .await
+    }
+}
