@@ -39,7 +39,8 @@ impl Rows {
             Locked::PassedOver => tokio::task::yield_now().await,
         }
         self.commits.fetch_sub(1, Ordering::SeqCst);
-        Some(Committed { fates: vec![Fate::Busy; completions.len()], tickets: Vec::new() })
+        let fates = vec![Fate::Busy; completions.len()];
+        Some(Committed { fates, ..Committed::default() })
     }
 }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual::domain::alert::grouping::GroupingRules;
 use punctual::domain::audit::Action;
 use punctual::domain::call::Once;
+use punctual::domain::channel::{Channel, ChannelConfig};
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -13,7 +15,8 @@ use punctual::domain::ticket::Ticket;
 use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{
-    AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
+    AccountId, ChannelId, DeliveryId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp,
+    UserId, VersionId,
 };
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
@@ -25,6 +28,12 @@ use punctual::store::{
     ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore,
     SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip,
     StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
+};
+use punctual::store::{
+    AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
+    ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
+    NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
+    StoredPreference, TryAllowed, TryEnd,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -220,4 +229,36 @@ gated! { LifeStore:
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased;
+}
+
+gated! { ChannelStore:
+    fn create_channel(&self, write: &Write, channel: &NewChannel, most: Option<u64>)
+        -> ChannelCreated;
+    fn channels(&self, account: AccountId) -> Vec<Channel>;
+    fn channel(&self, account: AccountId, id: ChannelId) -> Option<StoredChannel>;
+    fn change_channel(&self, write: &Write, id: ChannelId, revision: i64, change: &ChannelChange)
+        -> ChannelChanged;
+    fn delete_channel(&self, write: &Write, id: ChannelId) -> bool;
+    fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TryAllowed;
+    fn verify_channel(&self, write: &Write, id: ChannelId, revision: i64,
+        config: Option<&ChannelConfig>) -> ChannelChanged;
+    fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> bool;
+}
+
+gated! { PreferenceStore:
+    fn preference(&self, account: AccountId, schedule: ScheduleId) -> Option<StoredPreference>;
+    fn set_preference(&self, write: &Write, schedule: ScheduleId, new: &NewPreference)
+        -> PreferenceSet;
+}
+
+gated! { AlertStore:
+    fn alert_work(&self, now: Timestamp) -> AlertWork;
+    fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Relayed;
+    fn claim_deliveries(&self, claim: &DeliveryClaim) -> ClaimedDeliveries;
+    fn release_deliveries(&self, now: Timestamp) -> u64;
+    fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Vec<bool>;
+    fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> DeliveryPage;
+    fn delivery(&self, account: AccountId, id: DeliveryId) -> Option<Delivery>;
+    fn redeliver(&self, write: &Write, id: DeliveryId) -> Redelivered;
+    fn prune_deliveries(&self, before: Timestamp, limit: u32) -> u64;
 }

@@ -76,6 +76,8 @@ macro_rules! flaky {
     };
 }
 
+mod notifications;
+
 /// What a caller is told of a call that failed, or may have.
 fn injected(operation: &'static str) -> StoreError {
     StoreError::new(operation, StoreErrorKind::Unavailable, "a fault of the test")
@@ -135,6 +137,7 @@ fn committed(lost: Committed, again: Committed) -> Committed {
     Committed {
         fates: lost.fates.into_iter().zip(again.fates).map(fate).collect(),
         tickets: each_once(lost.tickets, again.tickets, |ticket| ticket.job),
+        events: lost.events + again.events,
     }
 }
 
