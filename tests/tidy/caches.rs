@@ -38,7 +38,7 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("scheduler/known", "Known", "ScheduleId", "schedules that have fired, each with its account"),
     ("scheduler/quotas", "State", "JobId", "jobs that may have been made: of which month"),
     ("scheduler/sweep", "Sweeper", "(JobId,u8)", "since when an attempt is overdue"),
-    ("schedules/field_errors", "FieldErrors", "String", "what is wrong with the fields of one call"),
+    ("domain/field_errors", "FieldErrors", "String", "what is wrong with the fields of one call"),
     ("store/postgres/definitions", "Definitions", "VersionId", "what versions say, their secrets sealed: for who has fired the schedule"),
     ("store/postgres/definitions", "Known", "VersionId", "the same, of one batch"),
     ("store/seal", "Sealer", "String", "keys of the installation, by id"),

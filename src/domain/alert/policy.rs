@@ -122,8 +122,8 @@ mod tests {
     fn told(policy: AlertPolicy, ends: &str) -> Vec<String> {
         let mut streak = Streak::default();
         let mut told = Vec::new();
-        for (minute, end) in ends.chars().enumerate() {
-            let at = Timestamp::from_millis((minute as i64 + 1) * MINUTE_MS);
+        for (minute, end) in (1..).zip(ends.chars()) {
+            let at = Timestamp::from_millis(minute * MINUTE_MS);
             let end = if end == 'F' { JobEnd::Failed } else { JobEnd::Succeeded };
             let (raised, after) = policy.judge(streak, end, at);
             streak = after;
