@@ -34,10 +34,15 @@ impl Mask {
             let values = raw.filter_map(|pair| pair.split_once('=')).map(|(_, value)| value);
             secrets.extend(values.map(str::to_owned));
         }
-        let mut secrets: Vec<_> = secrets.into_iter().filter(|s| s.len() >= SHORTEST).collect();
+        Self::default().with(secrets)
+    }
+
+    /// Masks these secrets, too.
+    pub fn with(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
+        self.0.extend(secrets.into_iter().filter(|secret| secret.len() >= SHORTEST));
         // The longest first: one may be a part of another.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(secrets)
+        self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        self
     }
 
     /// The text with its secrets masked.
