@@ -1,0 +1,132 @@
+//! Writes a mail in the form of RFC 5322.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
+use lettre::message::{Mailbox, MultiPart};
+use lettre::{Address, Message};
+
+use super::error::MailError;
+use crate::channels::text::one_line;
+use crate::domain::user::EmailAddress;
+
+/// The longest subject, in characters.
+const LONGEST_SUBJECT: usize = 200;
+
+/// A mail and its headers.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    /// The recipient.
+    pub to: EmailAddress,
+    /// The subject: any text. It is sent as one line.
+    pub subject: String,
+    /// The text.
+    pub text: String,
+    /// The same as HTML, if that is sent, too.
+    pub html: Option<String>,
+    /// The date; absent: now.
+    pub date: Option<SystemTime>,
+    /// The part of the Message-ID before the `@`; absent: a random one.
+    pub message_id: Option<String>,
+    /// Further headers, with values of printable ASCII. Others are left out.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl Letter {
+    /// A mail of plain text.
+    pub fn plain(to: EmailAddress, subject: String, text: String) -> Self {
+        let headers = Vec::new();
+        Self { to, subject, text, html: None, date: None, message_id: None, headers }
+    }
+}
+
+/// Writes a letter from `from`.
+pub fn compose(from: &EmailAddress, letter: &Letter) -> Result<Message, MailError> {
+    let unusable = |error: &dyn fmt::Display| MailError::Unusable(error.to_string());
+    let mailbox = |address: &EmailAddress| {
+        let parsed = address.as_str().parse::<Address>().map_err(|error| unusable(&error));
+        parsed.map(|address| Mailbox::new(None, address))
+    };
+    let id = letter.message_id.as_ref().map(|id| format!("<{id}@{}>", domain(from)));
+    let mut builder = Message::builder()
+        .from(mailbox(from)?)
+        .to(mailbox(&letter.to)?)
+        .subject(one_line(&letter.subject, LONGEST_SUBJECT))
+        .message_id(id);
+    if let Some(date) = letter.date {
+        builder = builder.date(date);
+    }
+    for (name, value) in &letter.headers {
+        if value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            // A URL must not be folded, so the library's encoding is not used.
+            let name = HeaderName::new_from_ascii_str(name);
+            let value = HeaderValue::dangerous_new_pre_encoded(name, value.clone(), value.clone());
+            builder = builder.raw_header(value);
+        }
+    }
+    let (text, html) = (letter.text.clone(), letter.html.clone());
+    let message = match html {
+        Some(html) => builder.multipart(MultiPart::alternative_plain_html(text, html)),
+        None => builder.header(ContentType::TEXT_PLAIN).body(text),
+    };
+    message.map_err(|error| unusable(&error))
+}
+
+/// The domain of an address.
+pub fn domain(address: &EmailAddress) -> &str {
+    address.as_str().rsplit('@').next().unwrap_or("localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(letter: &Letter) -> String {
+        let from = "punctual@example.com".parse().expect("an address");
+        let message = compose(&from, letter).expect("a message");
+        assert_eq!(message.envelope().to().len(), 1);
+        let text = String::from_utf8(message.formatted()).expect("text");
+        text.split_once("\r\n\r\n").expect("headers and a body").0.to_owned()
+    }
+
+    fn letter() -> Letter {
+        Letter::plain(
+            "ann@example.com".parse().expect("an address"),
+            "Join a\r\nBcc: x@y.example\r\n\r\nbody\u{85}\u{202e}é".to_owned(),
+            "first\r\n.\r\nsecond é\nBcc: x@y.example".to_owned(),
+        )
+    }
+
+    #[test]
+    fn foreign_text_adds_no_header() {
+        let html = Some("<p>\r\nBcc: x@y.example</p>".to_owned());
+        let ours = vec![("List-Unsubscribe", "<https://a.example/\r\nBcc: x@y>".to_owned())];
+        for letter in [letter(), Letter { html, ..letter() }, Letter { headers: ours, ..letter() }]
+        {
+            let headers = headers(&letter);
+            let names: Vec<_> = headers
+                .split("\r\n")
+                .filter(|line| !line.starts_with([' ', '\t']))
+                .filter_map(|line| line.split(':').next())
+                .collect();
+            assert!(!names.contains(&"Bcc"), "{headers}");
+            assert!(headers.contains("To: ann@example.com\r\n"), "{headers}");
+            assert!(!headers.contains("List-Unsubscribe"), "{headers}");
+        }
+    }
+
+    #[test]
+    fn a_subject_is_one_line_of_bounded_length() {
+        let headers = headers(&Letter { subject: "a".repeat(500), ..letter() });
+        let subject = headers.split("\r\n").find(|line| line.starts_with("Subject:"));
+        assert!(subject.is_some_and(|line| line.len() < 300), "{headers}");
+    }
+
+    #[test]
+    fn the_message_id_is_the_same_for_the_same_event() {
+        let with_id = Letter { message_id: Some("evt_1.ch_2".to_owned()), ..letter() };
+        let headers = headers(&with_id);
+        assert!(headers.contains("Message-ID: <evt_1.ch_2@example.com>\r\n"), "{headers}");
+    }
+}

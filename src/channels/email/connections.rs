@@ -1,0 +1,197 @@
+//! Connections to the mail server.
+//!
+//! A connection is kept after a mail and reused, because a TLS handshake and a login cost more than
+//! the mail itself. The library's own pool is not used: it takes a connection back whose mail was
+//! cancelled half-way, and the next mail then reads the replies to the one before. Here a
+//! connection is returned only after a reply, and a cancelled one is closed.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lettre::Message;
+use lettre::transport::smtp::Error;
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{
+    AsyncSmtpConnection, Certificate, CertificateStore, TlsParameters,
+};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::response::Response;
+use tokio::sync::Semaphore;
+
+use super::compose::domain;
+use super::error::MailError;
+use super::settings::{Security, Settings};
+use crate::channels::text::one_line;
+use crate::domain::alert::delivery::DeliveryError;
+
+/// The most connections at once, idle ones included: many servers refuse more from one client.
+const MOST_CONNECTIONS: usize = 8;
+/// How long an idle connection may take to answer before it counts as dead.
+const LONGEST_CHECK: Duration = Duration::from_secs(2);
+/// How long connecting to one address of the server may take. A name can have several.
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+/// The reply of a server that closes the connection; it has not accepted the mail.
+const CLOSING: u16 = 421;
+/// The longest quotation of a reply, in characters.
+const LONGEST_REPLY: usize = 500;
+
+/// A mail that the server has accepted.
+#[derive(Debug)]
+pub struct Receipt {
+    /// The reply code.
+    pub status: u16,
+    /// The reply's text.
+    pub text: String,
+}
+
+impl From<&Response> for Receipt {
+    fn from(response: &Response) -> Self {
+        let text: Vec<_> = response.message().collect();
+        Self { status: response.code().into(), text: one_line(&text.join(" "), LONGEST_REPLY) }
+    }
+}
+
+/// The connections to one mail server.
+pub struct Connections {
+    settings: Settings,
+    permits: Semaphore,
+    idle: Mutex<Vec<AsyncSmtpConnection>>,
+}
+
+impl Connections {
+    /// No connections yet.
+    pub fn new(settings: Settings) -> Self {
+        let permits = Semaphore::new(MOST_CONNECTIONS);
+        Self { settings, permits, idle: Mutex::default() }
+    }
+
+    /// The server.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Sends a mail over an idle connection, or over a new one. A caller that stops waiting closes
+    /// the connection.
+    pub async fn send(&self, message: &Message) -> Result<Receipt, MailError> {
+        let _permit = self.permits.acquire().await;
+        let (envelope, mail) = (message.envelope(), message.formatted());
+        if let Some(mut connection) = self.idle().await {
+            match connection.send(envelope, &mail).await {
+                Err(error) if error.status().is_some_and(|code| u16::from(code) == CLOSING) => {}
+                Err(error) => return Err(self.failed(&error)),
+                Ok(response) => return Ok(self.finish(connection, &response)),
+            }
+        }
+        let mut connection = self.connect().await?;
+        let sent = connection.send(envelope, &mail).await;
+        let response = sent.map_err(|error| self.failed(&error))?;
+        Ok(self.finish(connection, &response))
+    }
+
+    /// An idle connection that answers. If one does not, the others are unlikely to, and are
+    /// closed, too.
+    async fn idle(&self) -> Option<AsyncSmtpConnection> {
+        let mut connection = self.lock().pop()?;
+        let check = tokio::time::timeout(LONGEST_CHECK, connection.test_connected()).await;
+        if check == Ok(true) {
+            return Some(connection);
+        }
+        self.lock().clear();
+        None
+    }
+
+    /// Keeps a connection for the next mail.
+    fn finish(&self, connection: AsyncSmtpConnection, response: &Response) -> Receipt {
+        self.lock().push(connection);
+        response.into()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<AsyncSmtpConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {
+        let settings = &self.settings;
+        let hello = ClientId::Domain(domain(&settings.from).to_owned());
+        let from_start = match settings.security {
+            Security::Tls => Some(self.tls()?),
+            Security::StartTls | Security::Open => None,
+        };
+        let server = (settings.host.as_str(), settings.port);
+        let connecting = AsyncSmtpConnection::connect_tokio1(
+            server,
+            Some(LONGEST_CONNECT),
+            &hello,
+            from_start,
+            None,
+        );
+        let mut connection = connecting.await.map_err(|error| self.unconnected(&error))?;
+        if settings.security == Security::StartTls {
+            let secured = connection.starttls(self.tls()?, &hello).await;
+            secured.map_err(|error| self.unconnected(&error))?;
+        }
+        if let Some(user) = &settings.user {
+            let credentials = Credentials::new(user.clone(), self.password().await?);
+            let login = connection.auth(DEFAULT_MECHANISMS, &credentials).await;
+            login.map_err(|error| self.failed(&error))?;
+        }
+        Ok(connection)
+    }
+
+    async fn password(&self) -> Result<String, MailError> {
+        let Some(path) = &self.settings.password_file else {
+            return Ok(self.settings.password.clone());
+        };
+        let text = tokio::fs::read_to_string(path).await.map_err(MailError::Password)?;
+        Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    fn tls(&self) -> Result<TlsParameters, MailError> {
+        let tls = |reason: String| self.refused(DeliveryError::Tls, None, &reason);
+        let builder = TlsParameters::builder(self.settings.host.clone());
+        let builder = match &self.settings.ca_certificates {
+            None => builder.certificate_store(CertificateStore::WebpkiRoots),
+            Some(pem) => {
+                let wrong = |error| tls(format!("the certificates of mail.ca_file: {error}"));
+                let certificate = Certificate::from_pem(pem.as_bytes()).map_err(wrong)?;
+                let none = builder.certificate_store(CertificateStore::None);
+                none.add_root_certificate(certificate)
+            }
+        };
+        builder.build_rustls().map_err(|error| tls(error.to_string()))
+    }
+
+    /// The error of a step of a mail.
+    fn failed(&self, error: &Error) -> MailError {
+        let code = if error.is_timeout() { DeliveryError::Timeout } else { DeliveryError::Smtp };
+        self.refused(code, error.status().map(u16::from), &error.to_string())
+    }
+
+    /// The error of a step before the server is ready for a login or a mail.
+    fn unconnected(&self, error: &Error) -> MailError {
+        let code = match error.status() {
+            Some(_) => DeliveryError::Smtp,
+            None if error.is_timeout() => DeliveryError::Timeout,
+            None if is_tls(error) => DeliveryError::Tls,
+            None => DeliveryError::Connect,
+        };
+        self.refused(code, error.status().map(u16::from), &error.to_string())
+    }
+
+    /// The server was not reached, or has refused something.
+    pub fn refused(&self, code: DeliveryError, status: Option<u16>, reason: &str) -> MailError {
+        let reason = one_line(reason, LONGEST_REPLY);
+        MailError::Refused { host: self.settings.host.clone(), reason, code, status }
+    }
+}
+
+/// Whether TLS is the cause of an error.
+fn is_tls(error: &Error) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |cause| match cause.downcast_ref() {
+        // What an I/O error wraps is not its source.
+        Some(io) => std::io::Error::get_ref(io).map(|wrapped| wrapped as _),
+        None => cause.source(),
+    });
+    error.is_tls() || causes.any(|cause| cause.is::<rustls::Error>())
+}

@@ -1,0 +1,92 @@
+//! Sends mails, one try each.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::compose::{Letter, compose};
+use super::connections::{Connections, Receipt};
+use super::error::MailError;
+use super::settings::Settings;
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::user::EmailAddress;
+
+/// The longest time for a mail of an account, from connecting to the server's last reply.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A mail of plain text.
+#[derive(Clone, Debug)]
+pub struct Mail {
+    /// The recipient.
+    pub to: EmailAddress,
+    /// The subject. Line breaks become blanks.
+    pub subject: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Sends mails to one server. Clones share its connections.
+#[derive(Clone)]
+pub struct Mailer(Arc<Connections>);
+
+impl fmt::Debug for Mailer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailer").field("settings", self.0.settings()).finish_non_exhaustive()
+    }
+}
+
+impl Mailer {
+    /// Sends mails to this server. Connects when the first mail is sent.
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Connections::new(settings)))
+    }
+
+    /// The sender of all mails.
+    pub(super) fn from(&self) -> &EmailAddress {
+        &self.0.settings().from
+    }
+
+    /// Sends a mail.
+    ///
+    /// # Errors
+    /// If the server has not accepted it within 20 seconds.
+    pub async fn send(&self, mail: &Mail) -> Result<(), MailError> {
+        let Mail { to, subject, text } = mail.clone();
+        self.deliver(&Letter::plain(to, subject, text), PATIENCE).await.map(|_| ())
+    }
+
+    /// Sends a letter within `patience`.
+    pub(super) async fn deliver(
+        &self,
+        letter: &Letter,
+        patience: Duration,
+    ) -> Result<Receipt, MailError> {
+        let message = compose(self.from(), letter)?;
+        let sending = self.0.send(&message);
+        tokio::time::timeout(patience, sending).await.unwrap_or_else(|_| {
+            let reason = format!("no answer within {} seconds", patience.as_secs_f64());
+            Err(self.0.refused(DeliveryError::Timeout, None, &reason))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Security;
+    use super::*;
+
+    #[test]
+    fn the_password_is_not_shown() {
+        let mailer = Mailer::new(Settings {
+            host: "mail.example.com".to_owned(),
+            port: 25,
+            security: Security::Open,
+            user: Some("punctual".to_owned()),
+            password: "marker-password".to_owned(),
+            password_file: None,
+            ca_certificates: None,
+            from: "punctual@example.com".parse().expect("an address"),
+        });
+        assert!(!format!("{mailer:?}").contains("marker-password"));
+    }
+}

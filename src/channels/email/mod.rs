@@ -1,0 +1,185 @@
+//! E-mail: alerts, and the mails of accounts.
+//!
+//! All mails go through one [`Mailer`] and share its connections to the mail server. The server is
+//! the operator's, so the egress guard is not asked.
+
+mod compose;
+mod connections;
+mod error;
+mod mailer;
+mod render;
+mod settings;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use subtle::ConstantTimeEq;
+
+pub use self::error::MailError;
+pub use self::mailer::{Mail, Mailer};
+pub use self::settings::{Security, Settings};
+
+use self::compose::Letter;
+use super::contract::{Adapter, Configured, Destination, SendError, Sent};
+use super::fields::{Fields, read, write};
+use super::message::Message;
+use crate::domain::alert::Mask;
+use crate::domain::alert::content::Alert;
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::channel::ChannelConfig;
+use crate::domain::field_errors::FieldErrors;
+use crate::domain::token::Token;
+use crate::domain::user::EmailAddress;
+use crate::runtime::{Clock, Random};
+
+const WRONG_ADDRESS: &str = "Must be an e-mail address such as ann@example.com";
+
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct EmailConfig {
+    to: String,
+    unsubscribe_token: String,
+}
+
+/// Email channels.
+pub struct Email {
+    mailer: Option<Mailer>,
+    public_url: Option<String>,
+    clock: Clock,
+    random: Random,
+}
+
+impl Email {
+    /// Sends through `mailer`. The unsubscribe links lead to `public_url`.
+    pub fn new(
+        mailer: Option<Mailer>,
+        public_url: Option<String>,
+        clock: Clock,
+        random: Random,
+    ) -> Self {
+        Self { mailer, public_url, clock, random }
+    }
+
+    /// Whether `token` is the one of the unsubscribe link; see `Channels::unsubscribes`.
+    pub fn unsubscribes(&self, config: &ChannelConfig, token: &str) -> bool {
+        let Some(config) = read::<EmailConfig>(config) else { return false };
+        config.unsubscribe_token.as_bytes().ct_eq(token.as_bytes()).into()
+    }
+
+    /// The page where a click on a button unsubscribes; also the target of one-click requests.
+    fn unsubscribe_url(&self, to: &Destination, config: &EmailConfig) -> Option<String> {
+        let (public_url, token) = (self.public_url.as_deref()?, &config.unsubscribe_token);
+        Some(format!("{public_url}/unsubscribe/{}/{}/{token}", to.account, to.channel))
+    }
+
+    fn letter(
+        &self,
+        to: &Destination,
+        config: &EmailConfig,
+        from: &EmailAddress,
+        alert: &Alert,
+    ) -> Option<Letter> {
+        let unsubscribe = self.unsubscribe_url(to, config);
+        let content = render::render(&Message::new(alert), unsubscribe.as_deref());
+        let now_ms = u64::try_from(self.clock.now().as_millis()).unwrap_or(0);
+        Some(Letter {
+            to: config.to.parse().ok()?,
+            subject: content.subject,
+            text: content.text,
+            html: Some(content.html),
+            date: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(now_ms)),
+            message_id: Some(format!("{}.{}", alert.id, to.channel)),
+            headers: headers(from, unsubscribe.as_deref()),
+        })
+    }
+}
+
+/// The headers of automatic mails (RFC 3834) and of lists (RFC 2369). A one-click request needs
+/// HTTPS (RFC 8058).
+fn headers(from: &EmailAddress, unsubscribe_url: Option<&str>) -> Vec<(&'static str, String)> {
+    let unsubscribe = match unsubscribe_url {
+        Some(url) => format!("<{url}>"),
+        None => format!("<mailto:{from}?subject=unsubscribe>"),
+    };
+    let mut headers =
+        vec![("Auto-Submitted", "auto-generated".to_owned()), ("List-Unsubscribe", unsubscribe)];
+    if unsubscribe_url.is_some_and(|url| url.starts_with("https://")) {
+        let one_click = "List-Unsubscribe=One-Click".to_owned();
+        headers.push(("List-Unsubscribe-Post", one_click));
+    }
+    headers
+}
+
+#[async_trait]
+impl Adapter for Email {
+    fn configure(
+        &self,
+        given: &Map<String, Value>,
+        current: Option<&ChannelConfig>,
+    ) -> Result<Configured, FieldErrors> {
+        let mut fields = Fields::new(given);
+        let to = fields.required("to").and_then(|text| match text.parse::<EmailAddress>() {
+            Ok(address) => Some(address.to_string()),
+            Err(_) => {
+                fields.refuse("to", WRONG_ADDRESS);
+                None
+            }
+        });
+        let to = fields.finish(to)?;
+        let before: Option<EmailConfig> = current.and_then(read);
+        let unsubscribe_token = match before {
+            Some(before) => before.unsubscribe_token,
+            None => Token::new(|bytes| self.random.fill(bytes)).reveal().to_owned(),
+        };
+        let config = write(&EmailConfig { to, unsubscribe_token }, current);
+        Ok(Configured { config, secret: None })
+    }
+
+    async fn send(
+        &self,
+        to: &Destination,
+        alert: &Alert,
+        patience: Duration,
+    ) -> Result<Sent, SendError> {
+        let config: EmailConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
+        let mailer = self.mailer.as_ref().ok_or_else(not_configured)?;
+        let letter = self.letter(to, &config, mailer.from(), alert);
+        let letter = letter.ok_or_else(SendError::unreadable_config)?;
+        let mask = Mask::default().with([config.to, config.unsubscribe_token]);
+        let receipt = mailer.deliver(&letter, patience).await;
+        let receipt = receipt.map_err(|error| send_error(error, &mask))?;
+        let response = Some(mask.apply(&receipt.text)).filter(|text| !text.is_empty());
+        Ok(Sent { status: Some(receipt.status), response, config: None })
+    }
+}
+
+fn not_configured() -> SendError {
+    let message = "This installation cannot send mail. The operator has to set mail.url.";
+    SendError::new(DeliveryError::MailNotConfigured, message)
+}
+
+/// The error for users: without the server's name, which is the operator's.
+fn send_error(error: MailError, mask: &Mask) -> SendError {
+    let (code, status, reason) = match error {
+        MailError::Refused { code, status, reason, .. } => (code, status, reason),
+        MailError::Unusable(reason) => (DeliveryError::Internal, None, reason),
+        MailError::Password(_) => {
+            let message = "The password of the mail server cannot be read. The operator has to \
+                           check mail.password_file.";
+            return SendError::new(DeliveryError::Smtp, message);
+        }
+    };
+    let message = match (code, status) {
+        (DeliveryError::Timeout, _) => "The mail server has not answered in time.".to_owned(),
+        (_, Some(status)) => format!("The mail server has refused the mail (reply {status})."),
+        (DeliveryError::Internal, _) => "The mail cannot be composed.".to_owned(),
+        _ => "The mail server was not reached.".to_owned(),
+    };
+    let response = status.map(|_| mask.apply(&reason));
+    SendError { status, response, ..SendError::new(code, message) }
+}

@@ -1,0 +1,206 @@
+//! Calls to providers by HTTP, and what their answers mean.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::Value;
+
+use super::contract::{SendError, Sent};
+use super::text::{block, one_line};
+use crate::domain::AccountId;
+use crate::domain::alert::Mask;
+use crate::domain::alert::content::EXCERPT;
+use crate::domain::alert::delivery::{DeliveryError, LONGEST_RETRY_AFTER};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::outcome::{ErrorCode, Failure, Response};
+use crate::domain::retry::parse_retry_after;
+use crate::outbound::{Client, RefusedUrl, Request};
+use crate::runtime::Clock;
+
+/// The longest quotation of an answer in a message, in characters.
+const LONGEST_QUOTE: usize = 200;
+/// A part of a URL's path of this length or more is likely to be a token.
+const TOKEN_LENGTH: usize = 16;
+
+/// A provider, in the messages to users.
+#[derive(Clone, Copy, Debug)]
+pub struct Provider {
+    /// The one that answers: `Slack`.
+    pub name: &'static str,
+    /// The part of it that the channel uses: `The Slack webhook`.
+    pub destination: &'static str,
+    /// Whether status 404 means that the destination no longer exists.
+    pub gone_on_404: bool,
+    /// What to do if the destination no longer exists.
+    pub advice: &'static str,
+}
+
+/// A call to a provider: a POST of JSON.
+pub struct ProviderCall {
+    /// The account that pays for the connection.
+    pub account: AccountId,
+    /// The provider.
+    pub provider: Provider,
+    /// The URL. Secret.
+    pub url: String,
+    /// Headers besides `Content-Type`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The longest time that the call may take.
+    pub patience: Duration,
+    /// What the answer must not repeat.
+    pub mask: Mask,
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The first 64 KiB of the body.
+    pub body: Vec<u8>,
+    /// The first characters of the body, secrets masked.
+    pub excerpt: Option<String>,
+}
+
+impl From<Answer> for Sent {
+    fn from(answer: Answer) -> Self {
+        Self { status: Some(answer.status), response: answer.excerpt, config: None }
+    }
+}
+
+/// Calls providers through the egress guard.
+#[derive(Clone)]
+pub struct ProviderClient {
+    client: Client,
+    clock: Clock,
+}
+
+impl ProviderClient {
+    /// Calls through `client`.
+    pub fn new(client: Client, clock: Clock) -> Self {
+        Self { client, clock }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Judges a URL that a user gives by the egress rules.
+    pub fn check(&self, url: &str) -> Result<(), RefusedUrl> {
+        self.client.check(url).map(|_| ())
+    }
+
+    /// Makes a call.
+    pub async fn post(&self, call: ProviderCall) -> Result<Answer, SendError> {
+        let ProviderCall { account, provider, url, mut headers, body, patience, mask } = call;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let body = Some(Bytes::from(body));
+        let request = Request { method: Method::POST, url, headers, body };
+        let exchange = self.client.send(account, request, patience).await;
+        match exchange.result {
+            Ok(response) => Judge { provider, mask: &mask, clock: &self.clock }.judge(response),
+            Err(failure) => Err(unreached(provider, &failure)),
+        }
+    }
+}
+
+/// No answer came.
+fn unreached(provider: Provider, failure: &Failure) -> SendError {
+    let code = match failure.code {
+        ErrorCode::Timeout => DeliveryError::Timeout,
+        ErrorCode::Dns => DeliveryError::Dns,
+        ErrorCode::Connect => DeliveryError::Connect,
+        ErrorCode::Tls => DeliveryError::Tls,
+        ErrorCode::Network => DeliveryError::Network,
+        ErrorCode::BlockedAddress => DeliveryError::BlockedAddress,
+        _ => DeliveryError::Internal,
+    };
+    SendError::new(code, format!("{} was not reached: {}.", provider.name, failure.message))
+}
+
+/// Judges the answers of one call.
+struct Judge<'a> {
+    provider: Provider,
+    mask: &'a Mask,
+    clock: &'a Clock,
+}
+
+impl Judge<'_> {
+    fn judge(&self, response: Response) -> Result<Answer, SendError> {
+        let Response { status, headers, body, .. } = response;
+        let text = self.mask.apply(&String::from_utf8_lossy(&body));
+        let excerpt = Some(block(&text, EXCERPT)).filter(|excerpt| !excerpt.is_empty());
+        if (200..300).contains(&status) {
+            return Ok(Answer { status, body, excerpt });
+        }
+        let gone = status == 410 || (status == 404 && self.provider.gone_on_404);
+        let code = match status {
+            _ if gone => DeliveryError::ChannelGone,
+            429 => DeliveryError::RateLimited,
+            _ => DeliveryError::HttpStatus,
+        };
+        let json = serde_json::from_slice(&body).unwrap_or_default();
+        let message = self.message(status, gone, &self.words(&json, &text));
+        let retry_after = self.retry_after(&headers, &json);
+        Err(SendError { code, message, status: Some(status), response: excerpt, retry_after, gone })
+    }
+
+    fn message(&self, status: u16, gone: bool, words: &str) -> String {
+        let Provider { name, destination, advice, .. } = self.provider;
+        if gone {
+            return format!("{destination} no longer exists (status {status}). {advice}");
+        }
+        match status {
+            300..400 => format!(
+                "{name} answered with a redirect (status {status}). Redirects are not followed: \
+                 set the final URL."
+            ),
+            429 => format!("{name} asks to slow down (status 429)."),
+            _ if words.is_empty() => format!("{name} answered with status {status}."),
+            _ => format!("{name} answered with status {status}: {words}"),
+        }
+    }
+
+    /// What the provider says about the failure, on one line.
+    fn words(&self, json: &Value, text: &str) -> String {
+        let said = ["description", "message", "error"].iter().find_map(|name| json[name].as_str());
+        match said {
+            Some(said) => one_line(&self.mask.apply(said), LONGEST_QUOTE),
+            // A page of HTML says nothing to a person on one line.
+            None if text.trim_start().starts_with('<') => String::new(),
+            None => one_line(text, LONGEST_QUOTE),
+        }
+    }
+
+    /// The wait that the provider asks for: in `Retry-After`, or in the JSON of Discord and
+    /// Telegram, which may be more exact.
+    fn retry_after(&self, headers: &[(String, String)], json: &Value) -> Option<Duration> {
+        let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
+        let header = header.and_then(|(_, value)| parse_retry_after(value, self.clock.now()));
+        let seconds = [&json["retry_after"], &json["parameters"]["retry_after"]];
+        let seconds = seconds.into_iter().find_map(Value::as_f64).filter(|s| *s >= 0.0);
+        let json = seconds.and_then(|seconds| {
+            Duration::try_from_secs_f64(seconds.min(LONGEST_RETRY_AFTER.as_secs_f64())).ok()
+        });
+        header.max(json)
+    }
+}
+
+/// What an answer must not repeat of a secret URL: all of it, its path, its query, and each part
+/// that looks like a token.
+pub fn mask_of_url(url: &str) -> Mask {
+    let mut secrets = vec![url.to_owned()];
+    if let Ok(endpoint) = Endpoint::parse(url) {
+        let url = endpoint.url();
+        secrets.extend([url.to_string(), url.path().to_owned()]);
+        secrets.extend(url.query().map(|query| format!("{}?{query}", url.path())));
+        let parts = url.path().split('/').filter(|part| part.len() >= TOKEN_LENGTH);
+        secrets.extend(parts.map(str::to_owned));
+    }
+    Mask::of(url, None).with(secrets)
+}

@@ -1,0 +1,169 @@
+//! Telegram: a bot that writes into one chat.
+//!
+//! Without a `chatId`, the chat of the newest message to the bot is used. Sending finds it and
+//! returns it as a part of the configuration, so that it is asked for once.
+
+mod chat;
+mod render;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use self::chat::ChatId;
+use super::contract::{Adapter, Configured, Destination, SendError, Sent};
+use super::fields::{Fields, read, write};
+use super::message::Message;
+use super::provider::{Answer, Provider, ProviderCall, ProviderClient};
+use crate::domain::alert::Mask;
+use crate::domain::alert::content::Alert;
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::channel::ChannelConfig;
+use crate::domain::field_errors::FieldErrors;
+
+const TELEGRAM: Provider = Provider {
+    name: "Telegram",
+    destination: "The Telegram bot",
+    gone_on_404: true,
+    advice: "Ask @BotFather for the bot's token and set it.",
+};
+
+const WRONG_TOKEN: &str =
+    "Must be a bot token of Telegram such as 123456789:AAE…, as @BotFather shows it";
+const WRONG_CHAT: &str = "Must be a number or the @name of a public chat";
+
+/// The lengths of the two parts of a token.
+const LONGEST_BOT: usize = 20;
+const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 20..=100;
+
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct TelegramConfig {
+    bot_token: String,
+    /// The chat that the user has given.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    chat_id: Option<ChatId>,
+    /// The chat that was found.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    found_chat_id: Option<ChatId>,
+}
+
+/// Telegram channels.
+pub struct Telegram {
+    provider: ProviderClient,
+    url: String,
+}
+
+impl Telegram {
+    /// Calls the service at `url` through `provider`.
+    pub fn new(provider: ProviderClient, url: String) -> Self {
+        Self { provider, url }
+    }
+
+    async fn call(
+        &self,
+        to: &Destination,
+        token: &str,
+        method: &str,
+        body: &Value,
+        patience: Duration,
+    ) -> Result<Answer, SendError> {
+        let secret = token.split_once(':').map(|(_, secret)| secret.to_owned());
+        let call = ProviderCall {
+            account: to.account,
+            provider: TELEGRAM,
+            url: format!("{}/bot{token}/{method}", self.url),
+            headers: HeaderMap::new(),
+            body: body.to_string().into_bytes(),
+            patience,
+            mask: Mask::default().with(secret.into_iter().chain([token.to_owned()])),
+        };
+        self.provider.post(call).await
+    }
+
+    /// The chat of the newest message to the bot. Asks for the last update only, because all of
+    /// them may be more than is read of an answer.
+    async fn find_chat(
+        &self,
+        to: &Destination,
+        token: &str,
+        patience: Duration,
+    ) -> Result<ChatId, SendError> {
+        let body = json!({ "offset": -1, "limit": 1, "timeout": 0 });
+        let answer = self.call(to, token, "getUpdates", &body, patience).await?;
+        let updates = chat::newest(&answer.body).map_err(|message| SendError {
+            status: Some(answer.status),
+            response: answer.excerpt,
+            ..SendError::new(DeliveryError::Network, message)
+        })?;
+        updates.ok_or_else(|| {
+            let message = "Send any message to the bot, then verify the channel again.";
+            SendError::new(DeliveryError::NoChat, message)
+        })
+    }
+}
+
+#[async_trait]
+impl Adapter for Telegram {
+    fn configure(
+        &self,
+        given: &Map<String, Value>,
+        current: Option<&ChannelConfig>,
+    ) -> Result<Configured, FieldErrors> {
+        let mut fields = Fields::new(given);
+        let token = fields.required("botToken").map(str::trim);
+        if token.is_some_and(|token| !is_token(token)) {
+            fields.refuse("botToken", WRONG_TOKEN);
+        }
+        let chat_id = fields.value("chatId").map(ChatId::read);
+        if chat_id == Some(None) {
+            fields.refuse("chatId", WRONG_CHAT);
+        }
+        let (bot_token, chat_id) = (fields.finish(token)?.to_owned(), chat_id.flatten());
+        let before: Option<TelegramConfig> = current.and_then(read);
+        let same_bot = before.filter(|before| before.bot_token == bot_token && chat_id.is_none());
+        let found_chat_id = same_bot.and_then(|before| before.found_chat_id);
+        let config = write(&TelegramConfig { bot_token, chat_id, found_chat_id }, current);
+        Ok(Configured { config, secret: None })
+    }
+
+    async fn send(
+        &self,
+        to: &Destination,
+        alert: &Alert,
+        patience: Duration,
+    ) -> Result<Sent, SendError> {
+        let config: TelegramConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
+        let token = config.bot_token.clone();
+        let clock = self.provider.clock();
+        let started = clock.monotonic();
+        let known = config.chat_id.clone().or_else(|| config.found_chat_id.clone());
+        let (chat, found) = match known {
+            Some(chat) => (chat, None),
+            None => {
+                let chat = self.find_chat(to, &token, patience).await?;
+                let found_chat_id = Some(chat.clone());
+                let completed = TelegramConfig { found_chat_id, ..config };
+                (chat, Some(write(&completed, Some(&to.config))))
+            }
+        };
+        let left = patience.saturating_sub(clock.monotonic().saturating_sub(started));
+        let body = render::payload(&Message::new(alert), &chat);
+        let answer = self.call(to, &token, "sendMessage", &body, left).await?;
+        Ok(Sent { config: found, ..answer.into() })
+    }
+}
+
+/// Whether a text has the form of a token, `NUMBER:SECRET`. It becomes a part of a URL's path.
+fn is_token(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    text.split_once(':').is_some_and(|(bot, secret)| {
+        (1..=LONGEST_BOT).contains(&bot.len())
+            && bot.bytes().all(|byte| byte.is_ascii_digit())
+            && SECRET_LENGTHS.contains(&secret.len())
+            && secret.bytes().all(plain)
+    })
+}
