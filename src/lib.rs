@@ -21,6 +21,7 @@ pub mod outbound;
 pub mod channels;
 
 pub mod accounts;
+pub mod notifications;
 pub mod schedules;
 
 pub mod executor;

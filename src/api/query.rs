@@ -9,7 +9,8 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use crate::domain::Timestamp;
-use crate::schedules::{FieldErrors, HAS_NUL, NOT_AN_INSTANT, choices};
+use crate::domain::field_errors::{FieldErrors, HAS_NUL, choices};
+use crate::schedules::NOT_AN_INSTANT;
 
 /// The parameters of a request, and what is wrong with them so far.
 #[derive(Debug, Default)]

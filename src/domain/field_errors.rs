@@ -1,9 +1,24 @@
 //! What is wrong with which field.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
+
+/// The message for a field that has no default and is missing or `null`.
+pub const REQUIRED: &str = "Required";
+/// The message for a text with a NUL character: PostgreSQL cannot store one, so no store takes it.
+pub const HAS_NUL: &str = "Must not contain NUL characters";
+
+/// The message for a text that is none of the names of `all`.
+pub fn choices<T: Display>(all: &[T]) -> String {
+    let mut message = String::from("Must be one of ");
+    for (place, item) in all.iter().enumerate() {
+        let separator = if place > 0 { ", " } else { "" };
+        write!(message, "{separator}{item}").expect("writing to memory does not fail");
+    }
+    message
+}
 
 /// Messages by the name of the field they are about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +43,23 @@ impl FieldErrors {
         self.0.entry(field.into()).or_default().push(message.into());
     }
 
+    /// Adds all messages of `others`.
+    pub fn extend(&mut self, others: Self) {
+        for (field, messages) in others.0 {
+            self.0.entry(field).or_default().extend(messages);
+        }
+    }
+
+    /// Removes `prefix` from the names of fields that begin with it.
+    pub fn without_prefix(self, prefix: &str) -> Self {
+        let mut renamed = Self::new();
+        for (field, messages) in self.0 {
+            let name = field.strip_prefix(prefix).map_or(field.clone(), str::to_owned);
+            renamed.0.entry(name).or_default().extend(messages);
+        }
+        renamed
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -39,12 +71,26 @@ impl FieldErrors {
     }
 }
 
-impl fmt::Display for FieldErrors {
+impl Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (field, messages)) in self.0.iter().enumerate() {
             let separator = if place > 0 { "; " } else { "" };
             write!(f, "{separator}{field}: {}", messages.join(", "))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_merged_and_renamed() {
+        let mut errors = FieldErrors::of("a", "1");
+        errors.extend(FieldErrors::of("a", "2"));
+        errors.extend(FieldErrors::of("config.a", "3"));
+        assert_eq!(errors.to_string(), "a: 1, 2; config.a: 3");
+        assert_eq!(errors.without_prefix("config.").to_string(), "a: 1, 2, 3");
     }
 }

@@ -153,7 +153,32 @@ impl Plan {
         current: Option<u64>,
         requested: u64,
     ) -> LimitExceeded {
-        LimitExceeded { limit, max, current, requested, plan: self.name.clone(), item: None }
+        let plan = self.name.clone();
+        LimitExceeded { limit, max, current, requested, plan, choice: None, item: None }
+    }
+
+    /// Checks the type of a new or newly attached channel.
+    ///
+    /// # Errors
+    /// If the plan does not allow it.
+    pub fn check_channel_type(&self, kind: ChannelType) -> Result<(), LimitExceeded> {
+        let allowed = self.channel_types.as_ref().is_none_or(|allowed| allowed.contains(&kind));
+        allowed.then_some(()).ok_or_else(|| self.forbids("channelTypes", kind.as_str()))
+    }
+
+    /// Checks the outcomes that a preference tells of. `none` is always allowed.
+    ///
+    /// # Errors
+    /// If the plan does not allow them.
+    pub fn check_notify_on(&self, notify_on: NotifyOn) -> Result<(), LimitExceeded> {
+        let allowed = self.notify_on.as_ref().is_none_or(|allowed| allowed.contains(&notify_on));
+        let allowed = allowed || notify_on == NotifyOn::None;
+        allowed.then_some(()).ok_or_else(|| self.forbids("notifyOn", notify_on.as_str()))
+    }
+
+    /// The refusal of a choice that is not in the plan's list: 1 is requested and 0 are allowed.
+    fn forbids(&self, limit: &'static str, choice: &'static str) -> LimitExceeded {
+        LimitExceeded { choice: Some(choice), ..self.exceeded(limit, 0, None, 1) }
     }
 }
 
@@ -210,6 +235,8 @@ pub struct LimitExceeded {
     pub requested: u64,
     /// The account's plan.
     pub plan: String,
+    /// The choice that the plan does not allow, where the limit is a list of choices.
+    pub choice: Option<&'static str>,
     /// Which of several it is about, from 0 on.
     pub item: Option<usize>,
 }

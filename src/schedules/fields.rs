@@ -1,11 +1,12 @@
 //! Typed access to the fields of an object; what is wrong is noted under the field's name.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::str::FromStr;
 
 use super::FieldErrors;
 use super::json::{Json, Object};
 use crate::domain::Timestamp;
+use crate::domain::field_errors::{REQUIRED, choices};
 
 /// Which fields there must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,20 +160,10 @@ impl<'a> Fields<'a> {
             Given::Wrong | Given::Value(_) => false,
         };
         if missing {
-            self.refuse::<T>(name, "Required");
+            self.refuse::<T>(name, REQUIRED);
         }
     }
 }
 
 /// What is said of a text that is no instant.
 pub const NOT_AN_INSTANT: &str = "Must be an ISO 8601 timestamp such as 2030-01-31T09:00:00Z";
-
-/// What is said of a text that names none of `all`.
-pub fn choices<T: Display>(all: &[T]) -> String {
-    let mut message = String::from("Must be one of ");
-    for (place, item) in all.iter().enumerate() {
-        let separator = if place > 0 { ", " } else { "" };
-        write!(message, "{separator}{item}").expect("writing to memory does not fail");
-    }
-    message
-}

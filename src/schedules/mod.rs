@@ -37,10 +37,9 @@ pub use crate::domain::field_errors::FieldErrors;
 pub use create::{Batch, LARGEST_BATCH};
 pub use edits::SCHEDULE_FIELDS;
 pub use error::CommandError;
-pub use fields::{NOT_AN_INSTANT, choices};
+pub use fields::NOT_AN_INSTANT;
 pub use json::{JsonError, Object};
 pub use preview::{PREVIEW_FIELDS, Preview};
-pub use rules::HAS_NUL;
 pub use update::TOGGLE_FIELDS;
 
 use crate::domain::call::Call;

@@ -2,6 +2,7 @@
 
 use super::fields::{Fields, Given};
 use crate::domain::cron::{Cron, parse_timezone};
+use crate::domain::field_errors::HAS_NUL;
 use crate::domain::headers::parse_headers;
 use crate::domain::status_codes::ExpectedStatusCodes;
 use crate::outbound;
@@ -11,9 +12,6 @@ const LONGEST_NAME: usize = 255;
 const LONGEST_DESCRIPTION: usize = 1_000;
 /// The largest body, in bytes.
 const LARGEST_BODY: usize = 256 * 1_024;
-
-/// PostgreSQL's texts cannot hold it, so no store takes it.
-pub const HAS_NUL: &str = "Must not contain NUL characters";
 
 pub(super) fn name(fields: &mut Fields) -> Given<String> {
     fields.text("name").and_then(|text| {

@@ -1,0 +1,44 @@
+//! Reading channels.
+
+use super::{NotificationError, Notifications};
+use crate::domain::channel::Channel;
+use crate::domain::plan::ChannelType;
+use crate::domain::{AccountId, ChannelId};
+
+/// Which channels to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelFilter {
+    /// Only those of this type.
+    pub kind: Option<ChannelType>,
+    /// Only those that are verified, or are not.
+    pub verified: Option<bool>,
+}
+
+impl ChannelFilter {
+    fn matches(self, channel: &Channel) -> bool {
+        self.kind.is_none_or(|kind| channel.kind == kind)
+            && self.verified.is_none_or(|verified| channel.verified == verified)
+    }
+}
+
+impl Notifications {
+    /// The account's channels, newest first.
+    pub async fn channels(
+        &self,
+        account: AccountId,
+        filter: ChannelFilter,
+    ) -> Result<Vec<Channel>, NotificationError> {
+        let mut channels = self.0.store.channels(account).await?;
+        channels.retain(|channel| filter.matches(channel));
+        Ok(channels)
+    }
+
+    /// One channel.
+    pub async fn channel(
+        &self,
+        account: AccountId,
+        id: ChannelId,
+    ) -> Result<Channel, NotificationError> {
+        Ok(self.0.stored(account, id).await?.channel)
+    }
+}
