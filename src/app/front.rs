@@ -7,7 +7,9 @@ use tokio::sync::Notify;
 use super::listen::Bound;
 use crate::accounts::{Accounts, Authenticator, KeyUseWriter, RateLimiter, RateLimits};
 use crate::api;
+use crate::channels::Channels;
 use crate::config::Config;
+use crate::notifications::{NotificationParts, Notifications};
 use crate::operations::{self, MetricsUpkeep, Readiness};
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
@@ -44,11 +46,19 @@ fn write_key_uses(tasks: &Tasks, clock: &Clock, mut writer: KeyUseWriter) {
     });
 }
 
+/// The commands behind the public listener.
+pub(super) struct Commands {
+    pub(super) accounts: Accounts,
+    pub(super) schedules: Schedules,
+    pub(super) notifications: Notifications,
+}
+
 /// What the public listener works with.
 pub(super) struct Front {
     pub(super) store: SharedStore,
     pub(super) queue: SharedQueue,
     pub(super) client: Client,
+    pub(super) channels: Channels,
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) tasks: Tasks,
@@ -58,8 +68,8 @@ pub(super) struct Front {
 
 impl Front {
     /// Serves the public listener, if there is one; returns the commands behind it.
-    pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> (Accounts, Schedules) {
-        let Self { store, queue, client, clock, random, tasks, shards, runner } = self;
+    pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> Commands {
+        let Self { store, queue, client, channels, clock, random, tasks, shards, runner } = self;
         let limits =
             RateLimits { per_minute: config.rate.per_minute, per_hour: config.rate.per_hour };
         let limiter = RateLimiter::new(queue.clone(), limits);
@@ -67,6 +77,14 @@ impl Front {
         let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone());
         let authenticator =
             Authenticator::new(store.clone(), limiter, clock.clone(), plans.clone());
+        let notifications = Notifications::new(NotificationParts {
+            store: store.clone(),
+            channels,
+            clock: clock.clone(),
+            random: random.clone(),
+            tasks: tasks.clone(),
+            plans: plans.clone(),
+        });
         let schedules = Schedules::new(schedules::Parts {
             store,
             queue,
@@ -78,11 +96,13 @@ impl Front {
             plans,
             runner,
         });
-        let Some(listener) = listener else { return (accounts, schedules) };
+        let commands = Commands { accounts, schedules, notifications };
+        let Some(listener) = listener else { return commands };
         write_key_uses(&tasks, &clock, authenticator.use_writer());
         let router = api::router(api::Parts {
-            schedules: schedules.clone(),
-            accounts: accounts.clone(),
+            schedules: commands.schedules.clone(),
+            notifications: commands.notifications.clone(),
+            accounts: commands.accounts.clone(),
             authenticator,
             clock: clock.clone(),
             random,
@@ -91,6 +111,6 @@ impl Front {
             base_path: config.http.base_path.parse().expect("checked with the configuration"),
         });
         serve(&tasks, &clock, listener.listener, router, config.http.limits);
-        (accounts, schedules)
+        commands
     }
 }

@@ -35,16 +35,19 @@ pub use signals::Signals;
 pub use stores::OpenStore;
 
 use crate::accounts::Accounts;
+use crate::channels::Channels;
+use crate::channels::email::Mailer;
 use crate::cluster::SharedCluster;
 use crate::config::{Config, Peers};
 use crate::executor::Executor;
+use crate::notifications::Notifications;
 use crate::operations::Readiness;
 use crate::outbound::Client;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::scheduler::Context;
 use crate::schedules::Schedules;
 use crate::store::sqlite::ServerLock;
-use front::Front;
+use front::{Commands, Front};
 use listen::Listeners;
 use peers::Joined;
 use time::TimeKeeper;
@@ -76,8 +79,7 @@ pub struct App {
     /// Absent without the role `api`.
     public: Option<SocketAddr>,
     operations: SocketAddr,
-    accounts: Accounts,
-    schedules: Schedules,
+    commands: Commands,
 }
 
 /// How a service has ended.
@@ -153,6 +155,7 @@ impl App {
         let front = Front {
             store,
             queue,
+            channels: channels(config, &client, &clock, &random),
             client,
             clock: clock.clone(),
             random,
@@ -160,7 +163,7 @@ impl App {
             shards,
             runner: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
         };
-        let (accounts, schedules) = front.serve(config, listeners.public);
+        let commands = front.serve(config, listeners.public);
         peers::wait_for(config, &context, &readiness, &tasks);
         let replica = &context.replica;
         match public {
@@ -179,8 +182,7 @@ impl App {
             _lock: lock,
             public,
             operations,
-            accounts,
-            schedules,
+            commands,
         })
     }
 
@@ -196,12 +198,17 @@ impl App {
 
     /// Commands on accounts and keys.
     pub fn accounts(&self) -> &Accounts {
-        &self.accounts
+        &self.commands.accounts
     }
 
     /// Commands on schedules and jobs.
     pub fn schedules(&self) -> &Schedules {
-        &self.schedules
+        &self.commands.schedules
+    }
+
+    /// Commands on notification channels, preferences and deliveries.
+    pub fn notifications(&self) -> &Notifications {
+        &self.commands.notifications
     }
 
     /// Serves until a signal or a failure, then stops. A second signal ends the stop at once.
@@ -235,4 +242,11 @@ impl App {
             (false, false) => Ended::CutOff,
         }
     }
+}
+
+/// Notification channels as they are configured.
+fn channels(config: &Config, client: &Client, clock: &Clock, random: &Random) -> Channels {
+    let mailer = config.mail.clone().map(Mailer::new);
+    let (settings, client) = (config.channels.clone(), client.clone());
+    Channels::new(settings, client, mailer, clock.clone(), random.clone())
 }

@@ -8,6 +8,7 @@
 //! allowed. A key in the file that is not a setting is a mistake; a variable that is not one is a
 //! warning, since other programs may have put it there. Passwords and keys are never shown.
 
+mod channels;
 mod document;
 mod effective;
 mod listeners;
@@ -34,6 +35,7 @@ pub use stores::{Peers, Shared, Store};
 pub use work::Rate;
 
 use crate::accounts::UserSettings;
+use crate::channels::Settings as ChannelSettings;
 use crate::channels::email::Settings as MailSettings;
 use crate::domain::plan::Plans;
 use crate::domain::secret_key::SecretKey;
@@ -76,6 +78,8 @@ pub struct Config {
     pub users: UserSettings,
     /// The server that mails are handed to, if there is one.
     pub mail: Option<MailSettings>,
+    /// Notification channels.
+    pub channels: ChannelSettings,
     /// The keys by which secrets are encrypted, the one to write with first.
     pub secrets: Vec<SecretKey>,
     /// How long jobs and the audit log are kept.
@@ -139,6 +143,8 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
     }
     let plans = plans::read(reader);
+    let users = users::read_users(reader, &plans);
+    let channels = channels::read(reader, users.public_url.clone());
     Config {
         roles,
         data_dir,
@@ -156,9 +162,10 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         executor: work::read_executor(reader),
         outbound: work::read_outbound(reader),
         rate: work::read_rate(reader),
-        users: users::read_users(reader, &plans),
+        users,
         plans: Arc::new(plans),
         mail: users::read_mail(reader),
+        channels,
         secrets: secrets::read(reader),
         retention,
         grace,

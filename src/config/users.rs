@@ -21,7 +21,7 @@ pub(super) fn read_users(reader: &mut Reader, plans: &Plans) -> UserSettings {
         plan: reader.read("accounts.plan", |raw| one_of(plans, text(raw)?)),
         session_idle: Duration::from_secs(hours * 3_600),
         session_lifetime: Duration::from_secs(days * 86_400),
-        public_url: reader.read("http.public_url", public_url),
+        public_url: reader.read("http.public_url", base_url),
     }
 }
 
@@ -38,7 +38,8 @@ fn one_of(plans: &Plans, name: String) -> Parsed<String> {
     }
 }
 
-fn public_url(raw: &Raw) -> Parsed<Option<String>> {
+/// A URL that paths are added to, without a slash at its end; absent if the text is empty.
+pub(super) fn base_url(raw: &Raw) -> Parsed<Option<String>> {
     let text = text(raw)?;
     if text.is_empty() {
         return Ok(None);
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn public_urls() {
-        let read = |text: &str| public_url(&raw(text));
+        let read = |text: &str| base_url(&raw(text));
         assert_eq!(read(""), Ok(None));
         let url = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(read("https://a.example/"), url("https://a.example"));
