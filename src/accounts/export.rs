@@ -6,10 +6,11 @@ use super::operators::{AccountError, Accounts};
 use crate::domain::job::{Attempt, Job};
 use crate::domain::key::KeyRecord;
 use crate::domain::schedule::Schedule;
-use crate::domain::{AccountId, JobId};
+use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::{
-    Account, AuditEntry, AuditQuery, Invitation, JobQuery, KnownSecret, Member, ScheduleQuery,
-    ScheduleSort, SortField, SortValue, StoredMonth, StoredSkip, StoredVersion,
+    Account, AuditEntry, AuditQuery, Delivery, DeliveryQuery, Invitation, JobQuery, KnownSecret,
+    Member, ScheduleQuery, ScheduleSort, SortField, SortValue, StoredChannel, StoredMonth,
+    StoredPreference, StoredSkip, StoredVersion,
 };
 
 /// How many rows are read at once that are small, or that a page of texts bounds.
@@ -21,8 +22,8 @@ const PAGE_BYTES: usize = 4 << 20;
 /// How many jobs are read beside each other.
 const JOBS_AT_ONCE: usize = 8;
 
-/// One thing that an account has. There is no secret in it but what the account's own requests
-/// carry or are signed with: of keys and invitations no digest.
+/// One thing that an account has. There is no secret in it but what the account's own requests and
+/// alerts carry or are signed with: of keys and invitations no digest.
 #[derive(Clone, Debug)]
 pub enum Exported {
     /// The account itself.
@@ -35,16 +36,22 @@ pub enum Exported {
     Key(KeyRecord),
     /// A secret that requests are signed with.
     SigningSecret(KnownSecret),
+    /// A notification channel with its configuration.
+    Channel(Box<StoredChannel>),
     /// How many jobs were counted in a month.
     Month(StoredMonth),
     /// A schedule as it stands.
     Schedule(Box<Schedule>),
+    /// The notification preference of a schedule.
+    Preference(ScheduleId, Box<StoredPreference>),
     /// How a schedule was defined, for a time.
     Version(Box<StoredVersion>),
     /// A job, and its attempts.
     Job(Box<Job>, Vec<Attempt>),
     /// Ticks that became no jobs.
     Skip(StoredSkip),
+    /// The delivery of an alert, with its tries.
+    Delivery(Box<Delivery>),
     /// A change that somebody made.
     Audit(AuditEntry),
 }
@@ -73,13 +80,24 @@ impl Accounts {
         store.keys(id).await?.into_iter().map(Exported::Key).try_for_each(&mut *sink)?;
         let secrets = store.signing_secrets(id).await?;
         secrets.into_iter().map(Exported::SigningSecret).try_for_each(&mut *sink)?;
+        self.export_channels(id, sink).await?;
         store.months(id).await?.into_iter().map(Exported::Month).try_for_each(&mut *sink)?;
         self.export_schedules(id, sink).await?;
         self.export_versions(id, sink).await?;
         self.export_jobs(id, sink).await?;
         self.export_skips(id, sink).await?;
+        self.export_deliveries(id, sink).await?;
         self.export_audit_log(id, sink).await?;
         Ok(count)
+    }
+
+    async fn export_channels(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        for channel in self.store.channels(id).await? {
+            // One that is not there any more has gone meanwhile.
+            let Some(stored) = self.store.channel(id, channel.id).await? else { continue };
+            sink(Exported::Channel(Box::new(stored)))?;
+        }
+        Ok(())
     }
 
     async fn export_schedules(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
@@ -98,7 +116,13 @@ impl Accounts {
             let last = page.schedules.last();
             let last = last.map(|last| (SortValue::Time(Some(last.created_at)), last.id));
             for schedule in page.schedules {
+                let schedule_id = schedule.id;
                 sink(Exported::Schedule(Box::new(schedule)))?;
+                let preference = self.store.preference(id, schedule_id).await?;
+                let is_set = |stored: &StoredPreference| *stored != StoredPreference::default();
+                if let Some(stored) = preference.filter(is_set) {
+                    sink(Exported::Preference(schedule_id, Box::new(stored)))?;
+                }
             }
             query.after = last.filter(|_| page.has_more);
             if query.after.is_none() {
@@ -157,6 +181,20 @@ impl Accounts {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.place);
             page.into_iter().map(Exported::Skip).try_for_each(&mut *sink)?;
+        }
+    }
+
+    async fn export_deliveries(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+        let mut query = DeliveryQuery { limit: PAGE, ..DeliveryQuery::default() };
+        loop {
+            let page = self.store.deliveries(id, &query).await?;
+            query.after = page.deliveries.last().map(|last| last.id).filter(|_| page.has_more);
+            for delivery in page.deliveries {
+                sink(Exported::Delivery(Box::new(delivery)))?;
+            }
+            if query.after.is_none() {
+                return Ok(());
+            }
         }
     }
 

@@ -1,15 +1,22 @@
 //! What an account has as lines of JSON: in the form of the API's records, where it has one.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::audit_log::AuditRecord;
+use super::channels::ChannelRecord;
+use super::deliveries::DeliveryRecord;
 use super::jobs::JobWithAttempts;
 use super::schedules::{ScheduleRecord, SkipRecord};
 use crate::accounts::Exported;
+use crate::domain::channel::Channel;
 use crate::domain::key::KeyRecord;
 use crate::domain::schedule::UnreadableFields;
-use crate::domain::{ScheduleId, Timestamp, VersionId};
-use crate::store::{Account, Invitation, KnownSecret, Member, StoredMonth, StoredVersion};
+use crate::domain::{ChannelId, ScheduleId, Timestamp, VersionId};
+use crate::store::{
+    Account, AttachedChannel, Invitation, KnownSecret, Member, StoredChannel, StoredMonth,
+    StoredPreference, StoredVersion,
+};
 
 /// A line: what it is about, and that.
 #[derive(Serialize)]
@@ -33,6 +40,15 @@ pub fn line(exported: Exported) -> String {
             let lost = secret.secret.is_none().then_some("secret");
             partly("signing_secret", lost.into_iter().collect(), SecretLine::from(secret))
         }
+        Exported::Channel(stored) => {
+            let channel = ChannelLine::from(*stored);
+            let lost = channel.config.is_none().then_some("config");
+            partly("channel", lost.into_iter().collect(), channel)
+        }
+        Exported::Preference(schedule, stored) => {
+            text("preference", PreferenceLine::new(schedule, *stored))
+        }
+        Exported::Delivery(delivery) => text("delivery", DeliveryRecord::from(*delivery)),
         Exported::Month(month) => text("month", MonthLine::from(month)),
         Exported::Schedule(schedule) => {
             partly("schedule", fields(schedule.unreadable), ScheduleRecord::from(*schedule))
@@ -156,6 +172,68 @@ impl From<KnownSecret> for SecretLine {
         let KnownSecret { id, secret, created_at, expires_at } = known;
         let secret = secret.map(|secret| secret.reveal().to_string());
         Self { id: id.to_string(), secret, created_at, expires_at }
+    }
+}
+
+#[derive(Serialize)]
+struct ChannelLine {
+    #[serde(flatten)]
+    channel: ChannelRecord,
+    config: Option<Value>,
+}
+
+impl From<StoredChannel> for ChannelLine {
+    fn from(stored: StoredChannel) -> Self {
+        let config = stored.config.and_then(|config| serde_json::from_str(config.reveal()).ok());
+        Self { channel: stored.channel.into(), config }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PreferenceLine {
+    schedule_id: ScheduleId,
+    notify_on: &'static str,
+    /// Those too that are not verified any more.
+    channels: Vec<AttachedLine>,
+    /// The label of a channel that was deleted since the preference was set.
+    detached: Option<String>,
+    failure_threshold: u32,
+    notify_on_recovery: bool,
+    repeat_every_minutes: Option<u32>,
+}
+
+impl PreferenceLine {
+    fn new(schedule_id: ScheduleId, stored: StoredPreference) -> Self {
+        let StoredPreference { policy, channels, detached } = stored;
+        Self {
+            schedule_id,
+            notify_on: policy.notify_on.as_str(),
+            channels: channels.into_iter().map(AttachedLine::from).collect(),
+            detached,
+            failure_threshold: policy.failure_threshold,
+            notify_on_recovery: policy.notify_on_recovery,
+            repeat_every_minutes: policy.repeat_every_minutes,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AttachedLine {
+    channel_id: ChannelId,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    label: String,
+    verified: bool,
+    trouble: Option<String>,
+}
+
+impl From<AttachedChannel> for AttachedLine {
+    fn from(attached: AttachedChannel) -> Self {
+        let AttachedChannel { channel, trouble } = attached;
+        let Channel { id, kind, label, verified, .. } = channel;
+        Self { channel_id: id, kind: kind.as_str(), label, verified, trouble }
     }
 }
 
