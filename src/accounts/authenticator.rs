@@ -178,6 +178,11 @@ impl Authenticator {
         }
     }
 
+    /// Counts a call that needs no key for its client address.
+    pub async fn admit_without_key(&self, address: IpAddr) -> Admission {
+        self.limiter.count_subject(&subject(address), self.clock.now()).await
+    }
+
     /// A key that has worked here before: asks again if what is known of it is too old.
     async fn renewed(
         &self,

@@ -5,13 +5,14 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 
 use super::query::Query;
 use crate::domain::schedule::Schedule;
-use crate::domain::{AuditId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AuditId, DeliveryId, JobId, ScheduleId, Timestamp};
 use crate::store::{ScheduleSort, SortField, SortValue};
 
 const OF_SCHEDULES: u8 = 1;
 const OF_JOBS: u8 = 2;
 const OF_SKIPS: u8 = 3;
 const OF_AUDIT_ENTRIES: u8 = 4;
+const OF_DELIVERIES: u8 = 5;
 
 /// The cursor after a job.
 pub(super) fn after_job(id: JobId) -> String {
@@ -45,6 +46,16 @@ pub(super) fn after_audit_entry(id: AuditId) -> String {
 /// The entry of the audit log that the query's cursor stands after.
 pub(super) fn audit_entry(query: &mut Query) -> Option<AuditId> {
     read(query, OF_AUDIT_ENTRIES, |position| Some(AuditId::from_bytes(position.try_into().ok()?)))
+}
+
+/// The cursor after a delivery.
+pub(super) fn after_delivery(id: DeliveryId) -> String {
+    encode(OF_DELIVERIES, &[&id.to_bytes()])
+}
+
+/// The delivery that the query's cursor stands after.
+pub(super) fn delivery(query: &mut Query) -> Option<DeliveryId> {
+    read(query, OF_DELIVERIES, |position| Some(DeliveryId::from_bytes(position.try_into().ok()?)))
 }
 
 /// The cursor after a schedule in an order.
@@ -125,6 +136,9 @@ mod tests {
         let entry = AuditId::new(Timestamp::from_millis(7), 9);
         assert_eq!(audit_entry(&mut query(&after_audit_entry(entry))), Some(entry));
         assert_eq!(audit_entry(&mut query(&after_job(id))), None, "another kind");
+        let sent = DeliveryId::new(Timestamp::from_millis(7), 9);
+        assert_eq!(delivery(&mut query(&after_delivery(sent))), Some(sent));
+        assert_eq!(delivery(&mut query(&after_job(id))), None, "another kind");
         let at = (Timestamp::from_millis(1_700_000_000_000), -3);
         assert_eq!(skip(&mut query(&after_skip(at))), Some(at));
     }

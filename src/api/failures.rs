@@ -3,13 +3,16 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::ApiError;
 use super::guard::account_gone;
-use super::id::{no_such_job, no_such_schedule};
+use super::id::{no_such_channel, no_such_delivery, no_such_job, no_such_schedule};
+use super::{ApiError, limits};
 use crate::accounts::AccountError;
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::field_errors::FieldErrors;
 use crate::domain::plan::LimitExceeded;
-use crate::schedules::{CommandError, FieldErrors, JsonError};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::notifications::NotificationError;
+use crate::schedules::{CommandError, JsonError};
+use crate::store::{StoreError, StoreErrorKind, TESTS_PER_HOUR};
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
@@ -42,11 +45,7 @@ impl From<CommandError> for ApiError {
             CommandError::NoSuchSchedule => no_such_schedule(),
             CommandError::NoSuchJob => no_such_job(),
             CommandError::LimitExceeded(exceeded) => exceeded.into(),
-            CommandError::Suspended => Self::new(
-                StatusCode::FORBIDDEN,
-                "FORBIDDEN",
-                "The account is suspended: its schedules do not run, and it can only be read",
-            ),
+            CommandError::Suspended => suspended(),
             CommandError::NoSuchAccount => account_gone(),
             CommandError::Contended => {
                 conflict("CONFLICT", "The schedule is being changed by others, try again")
@@ -64,9 +63,50 @@ impl From<CommandError> for ApiError {
     }
 }
 
+impl From<NotificationError> for ApiError {
+    fn from(error: NotificationError) -> Self {
+        match error {
+            NotificationError::Invalid(errors) => errors.into(),
+            NotificationError::NoSuchSchedule => no_such_schedule(),
+            NotificationError::NoSuchChannel => no_such_channel(),
+            NotificationError::NoSuchDelivery => no_such_delivery(),
+            NotificationError::NoSuchAccount => account_gone(),
+            NotificationError::Suspended => suspended(),
+            NotificationError::LimitExceeded(exceeded) => exceeded.into(),
+            NotificationError::VerificationFailed { code, message, status } => {
+                verification_failed(code, message, status)
+            }
+            NotificationError::TooManyTests { reset_at, wait } => {
+                limits::too_many(TESTS_PER_HOUR, limits::HOUR, reset_at, wait)
+            }
+            NotificationError::Conflict(message) => Self::conflict("CONFLICT", message),
+            NotificationError::Contended => {
+                Self::conflict("CONFLICT", "The channel is being changed by others, try again")
+            }
+            NotificationError::Store(error) => error.into(),
+            NotificationError::Stopping => Self::unavailable(error.to_string()),
+            NotificationError::Panicked => Self::internal(error.to_string()),
+        }
+    }
+}
+
+fn suspended() -> ApiError {
+    let message = "The account is suspended: its schedules do not run, and it can only be read";
+    ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)
+}
+
+fn verification_failed(code: DeliveryError, message: String, status: Option<u16>) -> ApiError {
+    let mut details = json!({ "reason": code.as_str() });
+    if let Some(status) = status {
+        details["providerStatus"] = status.into();
+    }
+    let failed = StatusCode::UNPROCESSABLE_ENTITY;
+    ApiError::new(failed, "CHANNEL_VERIFICATION_FAILED", message).with_details(details)
+}
+
 impl From<LimitExceeded> for ApiError {
     fn from(exceeded: LimitExceeded) -> Self {
-        let LimitExceeded { limit, max, current, requested, plan, item } = exceeded;
+        let LimitExceeded { limit, max, current, requested, plan, choice, item } = exceeded;
         let message = match limit {
             "schedules" => format!("The plan {plan} allows {max} schedules"),
             "shortestIntervalSeconds" => {
@@ -76,6 +116,19 @@ impl From<LimitExceeded> for ApiError {
             "jobsPerMonth" if max == 0 => format!("The plan {plan} allows no jobs"),
             "jobsPerMonth" => {
                 format!("The plan {plan} allows {max} jobs a month, which are used up")
+            }
+            "channels" => format!("The plan {plan} allows {max} notification channels"),
+            "channelTypes" => {
+                let kind = choice.unwrap_or("this type");
+                format!("The plan {plan} does not allow channels of type {kind}")
+            }
+            "notifyOn" => {
+                let outcomes = if choice == Some("both") {
+                    "failure and success"
+                } else {
+                    choice.unwrap_or("this")
+                };
+                format!("The plan {plan} does not allow alerts on {outcomes}")
             }
             other => format!("The plan {plan} allows {max} at most ({other})"),
         };

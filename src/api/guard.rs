@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
 use super::address::ClientAddress;
-use super::{Api, ApiError, limits};
+use super::{Api, ApiError, SharedApi, limits};
 use crate::accounts::{Caller, Presented, Refusal};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
@@ -111,6 +111,24 @@ impl<S: Sync> FromRequestParts<S> for Writer {
                 Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message))
             }
         }
+    }
+}
+
+/// That a call without a key comes from a client address that has not made too many.
+pub(super) struct Visitor;
+
+impl FromRequestParts<SharedApi> for Visitor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &SharedApi) -> Result<Self, ApiError> {
+        let (extensions, trusted) = (&parts.extensions, &api.trusted_proxies);
+        let address = ClientAddress::of(extensions, &parts.headers, trusted);
+        let admission = api.authenticator.admit_without_key(address.0).await;
+        if admission.allowed {
+            return Ok(Self);
+        }
+        RATE_LIMITED.add(1);
+        Err(limits::exceeded(admission.standing, api.clock.now()))
     }
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{Api, ApiError, body, jobs, schedules};
+use super::{Api, ApiError, body, channels, deliveries, jobs, schedules};
 use crate::accounts::Caller;
 use crate::domain::AccountId;
 use crate::domain::audit::Action;
@@ -179,6 +179,10 @@ async fn rebuilt(
         (Action::ScheduleTriggered, _) => schedules::triggered(one()),
         (Action::JobRetried, _) => jobs::retried(one()),
         (Action::JobCancelled, _) => jobs::cancelled(api, account, one()).await,
+        (Action::ChannelCreated, _) => channels::created(api, account, one()).await,
+        (Action::ChannelVerified, _) => channels::verified(api, account, one()).await,
+        (Action::AlertRedelivered, _) => deliveries::redelivered(api, account, one()).await,
+        // A secret that was generated is nowhere but in the answer that was lost.
         _ => Err(ApiError::answer_lost()),
     }
 }

@@ -25,20 +25,27 @@ pub(super) fn tell(headers: &mut HeaderMap, standing: &Standing) {
     }
 }
 
+/// The name of the longer window in details.
+pub(super) const HOUR: &str = "hour";
+
 /// The refusal of a caller who has made too many calls.
 pub(super) fn exceeded(standing: Option<Standing>, now: Timestamp) -> ApiError {
+    let Some(Standing { window, resets_at, .. }) = standing else { return refusal() };
+    too_many(window.limit, name(window.span), resets_at, resets_at.since(now))
+}
+
+/// The refusal of a call beyond `limit` in a window, which is over at `resets_at`, after `wait`.
+pub(super) fn too_many(limit: u32, window: &str, resets_at: Timestamp, wait: Duration) -> ApiError {
+    let wait = wait.as_millis().div_ceil(1_000).max(1);
+    let details = json!({ "limit": limit, "window": window, "resetAt": resets_at });
+    refusal().with_details(details).with_retry_after(u64::try_from(wait).unwrap_or(u64::MAX))
+}
+
+fn refusal() -> ApiError {
     let status = StatusCode::TOO_MANY_REQUESTS;
-    let error = ApiError::new(status, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded");
-    let Some(standing) = standing else { return error };
-    let wait = standing.resets_at.since(now).as_millis().div_ceil(1_000).max(1);
-    let details = json!({
-        "limit": standing.window.limit,
-        "window": name(standing.window.span),
-        "resetAt": standing.resets_at,
-    });
-    error.with_details(details).with_retry_after(u64::try_from(wait).unwrap_or(u64::MAX))
+    ApiError::new(status, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded")
 }
 
 fn name(span: Duration) -> &'static str {
-    if span > Duration::from_secs(60) { "hour" } else { "minute" }
+    if span > Duration::from_secs(60) { HOUR } else { "minute" }
 }

@@ -7,8 +7,8 @@
 //! of the document, and a test says how to refresh it.
 //!
 //! Invariants:
-//! - Every answer is JSON in the envelope, errors and panics included; only the documentation
-//!   pages are not.
+//! - Every answer is JSON in the envelope, errors and panics included; only the pages of the
+//!   documentation and for unsubscribing are not.
 //! - Every answer under `/v1` carries the rate-limit headers, if limits are switched on.
 //! - What does not exist and what is another account's are answered with the same bytes.
 //! - What a call has begun to change is finished even if the client goes away.
@@ -22,7 +22,9 @@ mod address;
 mod audit_log;
 mod base_path;
 mod body;
+mod channels;
 mod cursor;
+mod deliveries;
 mod error;
 mod export;
 mod failures;
@@ -34,12 +36,14 @@ mod jobs;
 mod limits;
 mod openapi;
 mod paging;
+mod preferences;
 mod query;
 mod reference;
 mod reply;
 mod request_id;
 mod schedules;
 mod schemas;
+mod unsubscribe;
 
 use std::sync::Arc;
 
@@ -55,6 +59,7 @@ pub use error::ApiError;
 pub use export::line;
 
 use crate::accounts::{Accounts, Authenticator};
+use crate::notifications::Notifications;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
 
@@ -65,6 +70,8 @@ const PAGE_BYTES: usize = 8 << 20;
 pub struct Parts {
     /// Commands and queries on schedules and jobs.
     pub schedules: Schedules,
+    /// Commands and queries on notification channels, preferences and deliveries.
+    pub notifications: Notifications,
     /// Commands and queries on accounts.
     pub accounts: Accounts,
     /// Judges keys, and counts calls.
@@ -84,6 +91,7 @@ pub struct Parts {
 /// What the handlers share.
 struct Api {
     schedules: Schedules,
+    notifications: Notifications,
     accounts: Accounts,
     authenticator: Authenticator,
     clock: Clock,
@@ -107,6 +115,7 @@ pub fn router(parts: Parts) -> Router {
         preview_path: format!("{base}/v1/schedules/preview"),
         document: document.into(),
         schedules: parts.schedules,
+        notifications: parts.notifications,
         accounts: parts.accounts,
         authenticator: parts.authenticator,
         clock: parts.clock,
@@ -135,6 +144,10 @@ fn served() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .merge(schedules::routes())
         .merge(jobs::routes())
+        .merge(channels::routes())
+        .merge(preferences::routes())
+        .merge(deliveries::routes())
+        .merge(unsubscribe::routes())
         .routes(routes!(account::get_account))
         .routes(routes!(audit_log::list_audit_log))
         .merge(reference::routes())

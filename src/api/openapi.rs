@@ -20,10 +20,10 @@ type Responses = BTreeMap<String, RefOr<Response>>;
 
 const SCHEME: &str = "apiKey";
 /// In the order in which the reference shows them.
-const TAGS: [&str; 4] = ["Schedules", "Jobs", "Account", "Reference"];
+const TAGS: [&str; 5] = ["Schedules", "Jobs", "Notifications", "Account", "Reference"];
 
 /// Every refusal that the document names: its name, status and meaning.
-const REFUSALS: [(&str, &str, &str); 13] = [
+const REFUSALS: [(&str, &str, &str); 16] = [
     ("BadQuery", "400", "A parameter is not valid; `details.fieldErrors` says why"),
     ("BadBody", "400", "The body is not valid; `details.fieldErrors` says why"),
     ("Unauthorized", "401", "The API key is missing, unknown, revoked or expired"),
@@ -34,10 +34,18 @@ const REFUSALS: [(&str, &str, &str); 13] = [
     ),
     ("NoSuchSchedule", "404", "The account has no such schedule"),
     ("NoSuchJob", "404", "The account has no such job, or its schedule is gone"),
+    ("NoSuchChannel", "404", "The account has no such notification channel"),
+    ("NoSuchDelivery", "404", "The account has no such delivery"),
     ("NoSuchFile", "404", "There is no such file"),
     ("Conflict", "409", "The state of the object does not allow it"),
     ("TooLarge", "413", "The body is too large"),
     ("NotJson", "415", "The body is not JSON by its headers"),
+    (
+        "NotVerified",
+        "422",
+        "The test notification failed; `details.reason` says why, `details.providerStatus` is the \
+         status of the provider's answer, if there was one",
+    ),
     ("TooMany", "429", "The rate limit is exceeded; `Retry-After` says for how long"),
     ("Fault", "500", "A fault of the service; `details.requestId` names the request"),
     ("Unavailable", "503", "The service cannot do it just now; try again after `Retry-After`"),
@@ -71,12 +79,22 @@ refusals! {
     NoSuchSchedule = "NoSuchSchedule";
     /// What a call that names a job can be answered with.
     NoSuchJob = "NoSuchJob";
+    /// What a call that names a notification channel can be answered with.
+    NoSuchChannel = "NoSuchChannel";
+    /// What a call that names a delivery can be answered with.
+    NoSuchDelivery = "NoSuchDelivery";
+    /// What a call that verifies a channel can be answered with.
+    NotVerified = "NotVerified";
+    /// What a page without a key can be answered with.
+    OpenPage = "TooMany", "Fault", "Unavailable";
     /// What a call that names a file can be answered with.
     NoSuchFile = "NoSuchFile";
     /// What a call that depends on an object's state can be answered with.
     Conflict = "Conflict";
     /// What a call that changes a schedule can be answered with.
     Unchanged = "BadBody", "NotJson", "Forbidden", "NoSuchSchedule", "Conflict";
+    /// What a call that changes a notification channel can be answered with.
+    ChannelUnchanged = "BadBody", "NotJson", "Forbidden", "NoSuchChannel", "Conflict";
 }
 
 fn refusal(name: &'static str) -> (String, RefOr<Response>) {

@@ -4,9 +4,12 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaTy
 use utoipa::openapi::{Object, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::domain::alert::AlertKind;
+use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::ErrorCode;
+use crate::domain::plan::{ChannelType, NotifyOn};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
 
 pub(super) fn http_method() -> Object {
@@ -52,6 +55,30 @@ pub(super) fn trigger() -> Object {
 
 pub(super) fn error_code_or_null() -> Object {
     names(ErrorCode::ALL.iter().map(|item| item.as_str()), true)
+}
+
+pub(super) fn channel_type() -> Object {
+    names(ChannelType::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn channel_type_or_null() -> Object {
+    names(ChannelType::ALL.iter().map(|item| item.as_str()), true)
+}
+
+pub(super) fn notify_on() -> Object {
+    names(NotifyOn::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn alert_kind() -> Object {
+    names(AlertKind::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn delivery_status() -> Object {
+    names(DeliveryStatus::ALL.iter().map(|item| item.as_str()), false)
+}
+
+pub(super) fn delivery_error_or_null() -> Object {
+    names(DeliveryError::ALL.iter().map(|item| item.as_str()), true)
 }
 
 pub(super) fn instant() -> Object {
@@ -103,6 +130,10 @@ parameters! {
     JobStatusName = job_status();
     /// What made a job, in a query.
     TriggerName = trigger();
+    /// A type of channels, in a query.
+    ChannelTypeName = channel_type();
+    /// A delivery's status, in a query.
+    DeliveryStatusName = delivery_status();
     /// What was done, in a query.
     ActionName = action();
     /// An order of schedules, in a query.

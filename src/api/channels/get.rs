@@ -1,0 +1,30 @@
+//! `GET /v1/notification-channels/{id}`
+
+use axum::extract::State;
+
+use super::record::ChannelRecord;
+use crate::api::guard::Reader;
+use crate::api::id::ChannelInPath;
+use crate::api::openapi::{NoSuchChannel, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Get a notification channel
+#[utoipa::path(
+    get,
+    path = "/v1/notification-channels/{id}",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The channel's id")),
+    responses(
+        (status = 200, description = "The channel", body = Data<ChannelRecord>),
+        NoSuchChannel,
+        Usual,
+    ),
+)]
+pub(super) async fn get_channel(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    ChannelInPath(id): ChannelInPath,
+) -> Result<Data<ChannelRecord>, ApiError> {
+    Ok(Data::of(api.notifications.channel(account, id).await?.into()))
+}

@@ -1,0 +1,66 @@
+//! The endpoints of notification channels.
+
+mod create;
+mod get;
+mod list;
+mod record;
+mod remove;
+mod rotate_secret;
+mod update;
+mod verify;
+
+pub(in crate::api) use record::ChannelRecord;
+
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::reply::Data;
+use super::{Api, ApiError, SharedApi};
+use crate::domain::AccountId;
+use crate::domain::channel::Channel;
+use crate::domain::plan::ChannelType;
+use crate::notifications::{ChannelWithSecret, NotificationError};
+
+/// Their routes.
+pub(super) fn routes() -> OpenApiRouter<SharedApi> {
+    OpenApiRouter::default()
+        .routes(routes!(list::list_channels, create::create_channel))
+        .routes(routes!(
+            get::get_channel,
+            update::put_channel,
+            update::patch_channel,
+            remove::delete_channel
+        ))
+        .routes(routes!(verify::verify_channel))
+        .routes(routes!(rotate_secret::rotate_secret))
+}
+
+/// The answer to the creation of a channel, from its id. That of a webhook is lost: the secret that
+/// was generated for it is in no other place, and an answer without it would look complete.
+pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<Response, ApiError> {
+    let channel = known(api, account, id).await?;
+    if channel.kind == ChannelType::Webhook {
+        return Err(ApiError::answer_lost());
+    }
+    Ok(create::answer(api, ChannelWithSecret { channel, secret: None }))
+}
+
+/// The answer to a verification, from the channel's id.
+pub(super) async fn verified(
+    api: &Api,
+    account: AccountId,
+    id: &str,
+) -> Result<Response, ApiError> {
+    let channel = known(api, account, id).await?;
+    Ok(Data::of(ChannelRecord::from(channel)).into_response())
+}
+
+/// A channel that a call took effect on. If it was deleted since, the answer is lost.
+async fn known(api: &Api, account: AccountId, id: &str) -> Result<Channel, ApiError> {
+    let id = id.parse().map_err(|_| ApiError::answer_lost())?;
+    match api.notifications.channel(account, id).await {
+        Err(NotificationError::NoSuchChannel) => Err(ApiError::answer_lost()),
+        found => Ok(found?),
+    }
+}

@@ -1,0 +1,43 @@
+//! `DELETE /v1/notification-channels/{id}`
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::guard::Writer;
+use crate::api::id::ChannelInPath;
+use crate::api::openapi::{Forbidden, NoSuchChannel, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::domain::ChannelId;
+
+/// What was deleted.
+#[derive(Serialize, ToSchema)]
+pub(super) struct DeletedChannel {
+    #[schema(value_type = String)]
+    id: ChannelId,
+}
+
+/// Delete a notification channel
+///
+/// It is detached from all schedules, and alerts that wait for it fail.
+#[utoipa::path(
+    delete,
+    path = "/v1/notification-channels/{id}",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The channel's id")),
+    responses(
+        (status = 200, description = "What was deleted", body = Data<DeletedChannel>),
+        Forbidden,
+        NoSuchChannel,
+        Usual,
+    ),
+)]
+pub(super) async fn delete_channel(
+    State(api): State<SharedApi>,
+    Writer(account, call): Writer,
+    ChannelInPath(id): ChannelInPath,
+) -> Result<Data<DeletedChannel>, ApiError> {
+    api.notifications.delete_channel(account, call, id).await?;
+    Ok(Data::of(DeletedChannel { id }))
+}

@@ -1,0 +1,39 @@
+//! `POST /v1/notification-channels/{id}/rotate-secret`
+
+use axum::extract::State;
+
+use super::record::SecretRecord;
+use crate::api::body::{JsonBody, object};
+use crate::api::guard::Writer;
+use crate::api::id::ChannelInPath;
+use crate::api::openapi::{ChannelUnchanged, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::notifications::SecretRotation;
+
+/// Replace the signing secret of a webhook channel
+///
+/// The old secret signs beside the new one until the overlap ends, so that the receiver has time to
+/// switch. The channel stays verified. Other types of channels have no secret: a conflict.
+#[utoipa::path(
+    post,
+    path = "/v1/notification-channels/{id}/rotate-secret",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The channel's id")),
+    request_body(content = Option<SecretRotation>),
+    responses(
+        (status = 200, description = "The channel, with the secret if it was generated", body = Data<SecretRecord>),
+        ChannelUnchanged,
+        Usual,
+    ),
+)]
+pub(super) async fn rotate_secret(
+    State(api): State<SharedApi>,
+    Writer(account, call): Writer,
+    ChannelInPath(id): ChannelInPath,
+    JsonBody(body): JsonBody,
+) -> Result<Data<SecretRecord>, ApiError> {
+    let request = if body.is_empty() { SecretRotation::default() } else { object(&body)? };
+    let rotated = api.notifications.rotate_secret(account, call, id, request).await?;
+    Ok(Data::of(rotated.into()))
+}

@@ -1,0 +1,63 @@
+//! `PUT` and `PATCH /v1/notification-channels/{id}`: the same, by two names.
+
+use axum::extract::State;
+
+use super::record::SecretRecord;
+use crate::api::body::{JsonBody, object};
+use crate::api::guard::Writer;
+use crate::api::id::ChannelInPath;
+use crate::api::openapi::{ChannelUnchanged, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::notifications::ChannelUpdate;
+
+/// Change a notification channel
+///
+/// Only the fields that are given change. A configuration that differs from the present one unsets
+/// `verified`, and alerts that wait for the channel fail.
+#[utoipa::path(
+    put,
+    path = "/v1/notification-channels/{id}",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The channel's id")),
+    request_body = ChannelUpdate,
+    responses(
+        (status = 200, description = "The channel", body = Data<SecretRecord>),
+        ChannelUnchanged,
+        Usual,
+    ),
+)]
+pub(super) async fn put_channel(
+    state: State<SharedApi>,
+    writer: Writer,
+    id: ChannelInPath,
+    body: JsonBody,
+) -> Result<Data<SecretRecord>, ApiError> {
+    patch_channel(state, writer, id, body).await
+}
+
+/// Change a notification channel
+///
+/// The same as PUT: only the fields that are given change.
+#[utoipa::path(
+    patch,
+    path = "/v1/notification-channels/{id}",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The channel's id")),
+    request_body = ChannelUpdate,
+    responses(
+        (status = 200, description = "The channel", body = Data<SecretRecord>),
+        ChannelUnchanged,
+        Usual,
+    ),
+)]
+pub(super) async fn patch_channel(
+    State(api): State<SharedApi>,
+    Writer(account, call): Writer,
+    ChannelInPath(id): ChannelInPath,
+    JsonBody(body): JsonBody,
+) -> Result<Data<SecretRecord>, ApiError> {
+    let request: ChannelUpdate = object(&body)?;
+    let changed = api.notifications.update_channel(account, call, id, request).await?;
+    Ok(Data::of(changed.into()))
+}

@@ -1,0 +1,36 @@
+//! `POST /v1/notification-channels/{id}/verify`
+
+use axum::extract::State;
+
+use super::record::ChannelRecord;
+use crate::api::guard::Writer;
+use crate::api::id::ChannelInPath;
+use crate::api::openapi::{Conflict, Forbidden, NoSuchChannel, NotVerified, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Verify a notification channel
+///
+/// Sends one test notification, within 10 s. If it fails, `verified` stays as it is. A channel is
+/// sent at most 5 in an hour.
+#[utoipa::path(
+    post,
+    path = "/v1/notification-channels/{id}/verify",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The channel's id")),
+    responses(
+        (status = 200, description = "The channel, verified", body = Data<ChannelRecord>),
+        Forbidden,
+        NoSuchChannel,
+        Conflict,
+        NotVerified,
+        Usual,
+    ),
+)]
+pub(super) async fn verify_channel(
+    State(api): State<SharedApi>,
+    Writer(account, call): Writer,
+    ChannelInPath(id): ChannelInPath,
+) -> Result<Data<ChannelRecord>, ApiError> {
+    Ok(Data::of(api.notifications.verify_channel(account, call, id).await?.into()))
+}

@@ -1,0 +1,30 @@
+//! `GET /v1/notification-deliveries/{id}`
+
+use axum::extract::State;
+
+use super::record::DeliveryRecord;
+use crate::api::guard::Reader;
+use crate::api::id::DeliveryInPath;
+use crate::api::openapi::{NoSuchDelivery, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Get a delivery with its tries
+#[utoipa::path(
+    get,
+    path = "/v1/notification-deliveries/{id}",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The delivery's id")),
+    responses(
+        (status = 200, description = "The delivery", body = Data<DeliveryRecord>),
+        NoSuchDelivery,
+        Usual,
+    ),
+)]
+pub(super) async fn get_delivery(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    DeliveryInPath(id): DeliveryInPath,
+) -> Result<Data<DeliveryRecord>, ApiError> {
+    Ok(Data::of(api.notifications.delivery(account, id).await?.into()))
+}

@@ -1,0 +1,96 @@
+//! `GET /v1/notification-deliveries`
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::record::DeliveryRecord;
+use crate::api::guard::Reader;
+use crate::api::openapi::{BadQuery, Usual};
+use crate::api::paging::Paging;
+use crate::api::query::Query;
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi, cursor, schemas};
+use crate::domain::alert::delivery::DeliveryStatus;
+use crate::domain::field_errors::FieldErrors;
+use crate::store::{DeliveryPage, DeliveryQuery};
+
+const USUAL_PAGE: u32 = 10;
+const LARGEST_PAGE: u32 = 100;
+
+/// A page of deliveries.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Deliveries {
+    /// Newest first.
+    deliveries: Vec<DeliveryRecord>,
+    page: u32,
+    page_size: u32,
+    /// The number of deliveries that match the filters; exact to 10,000 and not above.
+    total: u64,
+    total_pages: u64,
+    /// Where the next page begins, if there is one.
+    #[schema(required)]
+    next_cursor: Option<String>,
+}
+
+/// List deliveries of alerts
+///
+/// Final ones are kept for 30 days.
+#[utoipa::path(
+    get,
+    path = "/v1/notification-deliveries",
+    tag = "Notifications",
+    params(
+        ("channelId" = Option<String>, Query, description = "Only to this channel"),
+        ("scheduleId" = Option<String>, Query, description = "Only of this schedule"),
+        ("status" = inline(Option<schemas::DeliveryStatusName>), Query, description = "Only in this status"),
+        ("page" = Option<u32>, Query, description = "Counted from 1", minimum = 1),
+        ("pageSize" = Option<u32>, Query, description = "10 unless given", minimum = 1, maximum = 100),
+        ("limit" = Option<u32>, Query, description = "The same as `pageSize`", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before; `page` is ignored then"),
+    ),
+    responses(
+        (status = 200, description = "The page", body = Data<Deliveries>),
+        BadQuery,
+        Usual,
+    ),
+)]
+pub(super) async fn list_deliveries(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    query: Query,
+) -> Result<Data<Deliveries>, ApiError> {
+    let (query, paging) = read(query)?;
+    let page = match query {
+        Some(query) => api.notifications.deliveries(account, &query).await?,
+        None => DeliveryPage::default(),
+    };
+    let last = page.deliveries.last().filter(|_| page.has_more);
+    Ok(Data::of(Deliveries {
+        next_cursor: last.map(|last| cursor::after_delivery(last.id)),
+        deliveries: page.deliveries.into_iter().map(DeliveryRecord::from).collect(),
+        page: paging.page,
+        page_size: paging.size,
+        total: page.total,
+        total_pages: paging.pages(page.total),
+    }))
+}
+
+/// The query is absent if no delivery matches: `channelId` or `scheduleId` has not the form of an
+/// id, so it names something that does not exist.
+fn read(mut query: Query) -> Result<(Option<DeliveryQuery>, Paging), FieldErrors> {
+    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
+    let channel = query.id("channelId").map(|text| text.parse()).transpose();
+    let schedule = query.id("scheduleId").map(|text| text.parse()).transpose();
+    let status = query.one_of("status", DeliveryStatus::ALL);
+    let after = cursor::delivery(&mut query);
+    let offset = if after.is_some() { 0 } else { paging.offset() };
+    let asked = match (channel, schedule) {
+        (Ok(channel), Ok(schedule)) => {
+            Some(DeliveryQuery { channel, schedule, status, after, offset, limit: paging.size })
+        }
+        _ => None,
+    };
+    query.finish((asked, paging))
+}

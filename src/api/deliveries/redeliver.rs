@@ -1,0 +1,35 @@
+//! `POST /v1/notification-deliveries/{id}/redeliver`
+
+use axum::extract::State;
+
+use super::record::DeliveryRecord;
+use crate::api::guard::Writer;
+use crate::api::id::DeliveryInPath;
+use crate::api::openapi::{Conflict, Forbidden, NoSuchDelivery, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Send a failed alert again
+///
+/// The delivery is tried at once and up to five times. It is a conflict if it has not failed, or if
+/// its channel was deleted or is not verified.
+#[utoipa::path(
+    post,
+    path = "/v1/notification-deliveries/{id}/redeliver",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The delivery's id")),
+    responses(
+        (status = 200, description = "The delivery as it is now", body = Data<DeliveryRecord>),
+        Forbidden,
+        NoSuchDelivery,
+        Conflict,
+        Usual,
+    ),
+)]
+pub(super) async fn redeliver(
+    State(api): State<SharedApi>,
+    Writer(account, call): Writer,
+    DeliveryInPath(id): DeliveryInPath,
+) -> Result<Data<DeliveryRecord>, ApiError> {
+    Ok(Data::of(api.notifications.redeliver(account, call, id).await?.into()))
+}

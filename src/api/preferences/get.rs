@@ -1,0 +1,32 @@
+//! `GET /v1/schedules/{id}/notifications`
+
+use axum::extract::State;
+
+use super::record::PreferenceRecord;
+use crate::api::guard::Reader;
+use crate::api::id::ScheduleInPath;
+use crate::api::openapi::{NoSuchSchedule, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+
+/// Get the notification preference of a schedule
+///
+/// `none` without channels, if none was set.
+#[utoipa::path(
+    get,
+    path = "/v1/schedules/{id}/notifications",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The schedule's id")),
+    responses(
+        (status = 200, description = "The preference", body = Data<PreferenceRecord>),
+        NoSuchSchedule,
+        Usual,
+    ),
+)]
+pub(super) async fn get_preference(
+    State(api): State<SharedApi>,
+    Reader(account): Reader,
+    ScheduleInPath(id): ScheduleInPath,
+) -> Result<Data<PreferenceRecord>, ApiError> {
+    Ok(Data::of(api.notifications.preference(account, id).await?.into()))
+}

@@ -1,0 +1,37 @@
+//! `PUT /v1/schedules/{id}/notifications`
+
+use axum::extract::State;
+
+use super::record::PreferenceRecord;
+use crate::api::body::{JsonBody, object};
+use crate::api::guard::Writer;
+use crate::api::id::ScheduleInPath;
+use crate::api::openapi::{Unchanged, Usual};
+use crate::api::reply::Data;
+use crate::api::{ApiError, SharedApi};
+use crate::notifications::PreferenceUpdate;
+
+/// Set the notification preference of a schedule
+///
+/// It replaces the present one as a whole. Only verified channels can be attached.
+#[utoipa::path(
+    put,
+    path = "/v1/schedules/{id}/notifications",
+    tag = "Notifications",
+    params(("id" = String, Path, description = "The schedule's id")),
+    request_body = PreferenceUpdate,
+    responses(
+        (status = 200, description = "The preference", body = Data<PreferenceRecord>),
+        Unchanged,
+        Usual,
+    ),
+)]
+pub(super) async fn set_preference(
+    State(api): State<SharedApi>,
+    Writer(account, call): Writer,
+    ScheduleInPath(id): ScheduleInPath,
+    JsonBody(body): JsonBody,
+) -> Result<Data<PreferenceRecord>, ApiError> {
+    let request: PreferenceUpdate = object(&body)?;
+    Ok(Data::of(api.notifications.set_preference(account, call, id, request).await?.into()))
+}
