@@ -25,6 +25,7 @@ pub mod notifications;
 pub mod schedules;
 
 pub mod executor;
+pub mod notify;
 pub mod scheduler;
 
 pub mod api;

@@ -27,6 +27,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
 pub use keys::new_key;
@@ -145,17 +147,25 @@ impl App {
         if config.roles.scheduler || config.roles.executor {
             stages::sweep(config, &context, tasks, &random, alone).await?;
         }
-        let start = || stages::start_executor(config, &mut context, tasks, &client, &random);
+        let alerts = Arc::<Notify>::default();
+        let start = || {
+            let alerts = alerts.clone();
+            stages::start_executor(config, &mut context, tasks, &client, &random, alerts)
+        };
         let executor = config.roles.executor.then(start);
         if config.roles.scheduler {
             stages::start_scheduler(config, &context, tasks, &random);
+        }
+        let channels = channels(config, &client, &clock, &random);
+        if config.roles.notifier {
+            stages::start_notifier(config, &context, tasks, &channels, &random, alerts);
         }
 
         let tasks = tasks.clone();
         let front = Front {
             store,
             queue,
-            channels: channels(config, &client, &clock, &random),
+            channels,
             client,
             clock: clock.clone(),
             random,

@@ -6,8 +6,10 @@ use tokio::sync::Notify;
 
 use super::StartError;
 use super::time::TimeKeeper;
-use crate::config::Config;
+use crate::channels::Channels;
+use crate::config::{Config, Peers};
 use crate::executor::{self, Executor};
+use crate::notify;
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
 use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
@@ -43,6 +45,7 @@ pub(super) fn start_executor(
     tasks: &Tasks,
     client: &Client,
     random: &Random,
+    alerts: Arc<Notify>,
 ) -> Executor {
     let parts = executor::Parts {
         store: context.store.clone(),
@@ -53,10 +56,32 @@ pub(super) fn start_executor(
         client: client.clone(),
         clock: context.clock.clone(),
         random: random.clone(),
+        alerts,
     };
     let executor = Executor::start(config.executor.clone(), parts, tasks);
     context.starter = Some(Arc::new(executor.starter()));
     executor
+}
+
+/// Starts telling people how jobs ended.
+pub(super) fn start_notifier(
+    config: &Config,
+    context: &Context,
+    tasks: &Tasks,
+    channels: &Channels,
+    random: &Random,
+    alerts: Arc<Notify>,
+) {
+    let parts = notify::Parts {
+        store: context.store.clone(),
+        channels: channels.clone(),
+        clock: context.clock.clone(),
+        random: random.clone(),
+        public_url: config.users.public_url.clone(),
+        hint: alerts,
+    };
+    let alone = matches!(config.peers, Peers::Alone);
+    notify::start(config.notify.clone(), parts, alone, tasks);
 }
 
 /// Starts firing ticks, pruning history and removing what deleted accounts had.

@@ -13,6 +13,7 @@ mod document;
 mod effective;
 mod listeners;
 mod mistakes;
+mod notify;
 mod plans;
 mod reader;
 mod secrets;
@@ -40,6 +41,7 @@ use crate::channels::email::Settings as MailSettings;
 use crate::domain::plan::Plans;
 use crate::domain::secret_key::SecretKey;
 use crate::executor::Settings as ExecutorSettings;
+use crate::notify::Settings as NotifySettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::scheduler::PrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
@@ -80,6 +82,8 @@ pub struct Config {
     pub mail: Option<MailSettings>,
     /// Notification channels.
     pub channels: ChannelSettings,
+    /// How alerts are delivered.
+    pub notify: NotifySettings,
     /// The keys by which secrets are encrypted, the one to write with first.
     pub secrets: Vec<SecretKey>,
     /// How long jobs and the audit log are kept.
@@ -166,6 +170,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         plans: Arc::new(plans),
         mail: users::read_mail(reader),
         channels,
+        notify: notify::read_notify(reader),
         secrets: secrets::read(reader),
         retention,
         grace,

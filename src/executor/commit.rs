@@ -10,7 +10,8 @@ use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::faults::Point;
 use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::{
-    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, FinalStatus, JOBS_FINISHED, RETRIES,
+    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, EVENTS_RAISED, FinalStatus,
+    JOBS_FINISHED, RETRIES,
 };
 
 /// The most outcomes committed at once.
@@ -95,6 +96,10 @@ impl Commit {
         }
         RETRIES.add(count(Fate::Applied(JobStatus::Pending)) as u64);
         CLAIMS_LOST.add(count(Fate::Lost) as u64);
+        if committed.events > 0 {
+            EVENTS_RAISED.add(committed.events);
+            self.0.alerts.notify_one();
+        }
         if committed.tickets.is_empty() {
             return;
         }

@@ -34,7 +34,7 @@ mod starter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::SharedCluster;
@@ -97,6 +97,7 @@ struct Shared {
     slots: Arc<Slots>,
     shares: Shares,
     running: Arc<Running>,
+    alerts: Arc<Notify>,
 }
 
 impl Shared {
@@ -128,6 +129,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Where ids come from.
     pub random: Random,
+    /// Rung when a commit has raised events for the notifier.
+    pub alerts: Arc<Notify>,
 }
 
 /// A running executor.
@@ -145,7 +148,7 @@ const WAITING_OUTCOMES: usize = 4_096;
 impl Executor {
     /// Starts the executor's tasks.
     pub fn start(settings: Settings, parts: Parts, tasks: &Tasks) -> Self {
-        let Parts { store, queue, cluster, replica, plans, client, clock, random } = parts;
+        let Parts { store, queue, cluster, replica, plans, client, clock, random, alerts } = parts;
         EXECUTOR_SLOTS.set(settings.slots);
         let slots = Arc::new(Slots::new(&settings, queue.ticket_hint()));
         let shared = Arc::new(Shared {
@@ -159,6 +162,7 @@ impl Executor {
             slots,
             shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
+            alerts,
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
         let (handed, waiting_jobs) = mpsc::channel(handover::MOST);

@@ -4,12 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use zeroize::Zeroizing;
 
 use super::{
     ChannelCreation, ChannelUpdate, NotificationError, NotificationParts, Notifications,
     SecretRotation,
 };
+use crate::channels::GeneratedSecret;
 use crate::domain::call::Call;
 use crate::domain::channel::{Channel, ChannelConfig, LONGEST_LABEL};
 use crate::domain::field_errors::{FieldErrors, HAS_NUL, choices};
@@ -30,7 +30,7 @@ pub struct ChannelWithSecret {
     /// The channel.
     pub channel: Channel,
     /// The generated secret. The caller sees it once.
-    pub secret: Option<Zeroizing<String>>,
+    pub secret: Option<GeneratedSecret>,
 }
 
 impl fmt::Debug for ChannelWithSecret {
@@ -40,7 +40,7 @@ impl fmt::Debug for ChannelWithSecret {
 }
 
 /// A change and the secret that was generated for it. Absent: nothing changes.
-type Worked = Option<(ChannelChange, Option<Zeroizing<String>>)>;
+type Worked = Option<(ChannelChange, Option<GeneratedSecret>)>;
 
 impl Notifications {
     /// Creates a channel. It is not verified.
@@ -161,11 +161,11 @@ struct Draft {
     kind: ChannelType,
     label: String,
     config: ChannelConfig,
-    secret: Option<Zeroizing<String>>,
+    secret: Option<GeneratedSecret>,
 }
 
 /// A checked configuration and the secret that was generated for it.
-type Configuration = (ChannelConfig, Option<Zeroizing<String>>);
+type Configuration = (ChannelConfig, Option<GeneratedSecret>);
 
 impl NotificationParts {
     fn draft(&self, request: ChannelCreation) -> Result<Draft, FieldErrors> {

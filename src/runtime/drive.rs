@@ -101,6 +101,7 @@ impl From<TaskKind> for Loop {
             TaskKind::Executor => Self::Executor,
             TaskKind::Committer => Self::Committer,
             TaskKind::Renewer => Self::Renewer,
+            TaskKind::Notifier => Self::Notifier,
             TaskKind::Upkeep => Self::Upkeep,
             TaskKind::Listener
             | TaskKind::Connection
@@ -108,6 +109,8 @@ impl From<TaskKind> for Loop {
             | TaskKind::Writer
             | TaskKind::Claim
             | TaskKind::Attempt
+            | TaskKind::Delivery
+            | TaskKind::Recorder
             | TaskKind::Hints
             | TaskKind::Member => Self::Other,
         }

@@ -30,6 +30,10 @@ pub enum Point {
     AfterSend,
     /// Outcomes have been committed; the tickets of what follows are not pushed.
     AfterCommit,
+    /// Deliveries have been claimed; no alert has been sent.
+    AfterDeliveryClaim,
+    /// An alert has been sent; how that ended is not recorded.
+    AfterAlert,
 }
 
 /// Something that is wrong on purpose.

@@ -81,6 +81,12 @@ task_kinds! {
     Committer = "committer", Hard, StopProcess;
     /// Renews claims and watches for cancellations while attempts run.
     Renewer = "renewer", Hard, StopProcess;
+    /// Relays events and claims deliveries.
+    Notifier = "notifier", Soft, StopProcess;
+    /// Sends one alert.
+    Delivery = "delivery", Hard, Contain;
+    /// Records how tries of alerts ended; ends when there can be none any more.
+    Recorder = "recorder", Hard, StopProcess;
     /// Passes on hints of other replicas.
     Hints = "hints", Soft, StopProcess;
     /// Keeps this replica a member of the cluster.

@@ -10,7 +10,7 @@ use super::pace::rest;
 use crate::domain::plan::{Plan, Plans};
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
-use crate::store::{self, ANSWERS_KEPT, StoreError, Upkeep};
+use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, StoreError, Upkeep};
 
 /// How often it looks for history that is over.
 const EVERY: Duration = Duration::from_secs(600);
@@ -91,6 +91,7 @@ impl Pruner {
         let answers = round.add(store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await);
         let keys = round.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
         let secrets = round.add(store.prune_signing_secrets(now, BATCH).await);
+        let alerts = round.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), BATCH).await);
         if round.most > 0 {
             tracing::debug!(
                 jobs,
@@ -100,6 +101,7 @@ impl Pruner {
                 answers,
                 keys,
                 secrets,
+                alerts,
                 "pruned history"
             );
         }

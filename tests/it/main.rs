@@ -7,6 +7,7 @@
 )]
 
 mod accounts;
+mod alerts;
 mod api;
 mod cli;
 mod cluster;

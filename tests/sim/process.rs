@@ -86,6 +86,7 @@ impl Process {
         let executor = Executor::start(
             Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
             executor::Parts {
+                alerts: Arc::default(),
                 store: store.clone(),
                 queue: queue.clone(),
                 cluster: context.cluster.clone(),

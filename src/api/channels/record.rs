@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
-use zeroize::Zeroizing;
 
 use crate::api::schemas;
+use crate::channels::GeneratedSecret;
 use crate::domain::channel::Channel;
 use crate::domain::{ChannelId, Timestamp};
 use crate::notifications::ChannelWithSecret;
@@ -51,11 +51,11 @@ pub(super) struct SecretRecord {
 }
 
 /// A secret that is overwritten in memory when the answer is written.
-struct SecretText(Zeroizing<String>);
+struct SecretText(GeneratedSecret);
 
 impl Serialize for SecretText {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.0.reveal())
     }
 }
 

@@ -61,6 +61,8 @@ names! {
         NoChannel = "NO_CHANNEL",
         /// The channel's configuration cannot be decrypted or read.
         ConfigUnreadable = "CONFIG_UNREADABLE",
+        /// The job that it tells of is not kept any more.
+        JobPruned = "JOB_PRUNED",
         /// The notifier was lost during the try: nobody knows whether the channel has taken it.
         NotifierLost = "NOTIFIER_LOST",
         /// A fault of the service itself.

@@ -1,6 +1,7 @@
 //! Labels: closed enumerations, so that the number of series is known beforehand.
 
 use crate::domain::outcome::Outcome;
+use crate::domain::plan::ChannelType;
 use crate::domain::schedule::SkipReason;
 
 /// One label with all its values.
@@ -104,6 +105,43 @@ impl Label for SkipReason {
     }
 }
 
+impl Label for ChannelType {
+    const NAME: &'static str = "type";
+    const COUNT: usize = Self::ALL.len();
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn text(place: usize) -> &'static str {
+        Self::ALL[place].as_str()
+    }
+}
+
+label! {
+    /// What became of an alert when it was planned.
+    AlertResult, "result" {
+        /// It is to be delivered.
+        Planned = "planned",
+        /// Another alert tells of it: a digest or that of an incident.
+        Merged = "merged",
+        /// No channel can take it.
+        Undeliverable = "undeliverable",
+    }
+}
+
+label! {
+    /// How a try of a delivery ended.
+    TryResult, "result" {
+        /// The channel has taken the alert.
+        Delivered = "delivered",
+        /// It has not, and is tried again.
+        Retried = "retried",
+        /// It has not, and is not tried again.
+        Failed = "failed",
+    }
+}
+
 label! {
     /// What an attempt's exchange meant.
     AttemptOutcome, "outcome" {
@@ -191,6 +229,8 @@ label! {
         Committer = "committer",
         /// Renews claims.
         Renewer = "renewer",
+        /// Relays events and claims deliveries.
+        Notifier = "notifier",
         /// Prunes and keeps things tidy.
         Upkeep = "upkeep",
         /// Any other.

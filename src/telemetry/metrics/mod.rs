@@ -13,10 +13,11 @@ mod process;
 pub use exporter::{Exporter, install};
 pub use handles::{Counter, Definition, Gauge, Histogram};
 pub use labels::{
-    AttemptOutcome, CallState, FinalStatus, Label, LabelSet, Loop, Pool, RequestMethod,
-    StatusClass, StoreFault, Version,
+    AlertResult, AttemptOutcome, CallState, FinalStatus, Label, LabelSet, Loop, Pool,
+    RequestMethod, StatusClass, StoreFault, TryResult, Version,
 };
 
+use crate::domain::plan::ChannelType;
 use crate::domain::schedule::SkipReason;
 
 /// Spans from one millisecond to the longest a request may take.
@@ -63,6 +64,15 @@ table! {
     WORKERS_LOST: Counter = "punctual_workers_lost_total", "Attempts closed because their claim expired.";
     COMMIT_BATCH_SIZE: Histogram[COUNTS] = "punctual_commit_batch_size", "Outcomes committed by one transaction.";
     COMMIT_BATCH_SECONDS: Histogram[SECONDS] = "punctual_commit_batch_seconds", "Time one commit of outcomes took.";
+
+    EVENTS_RAISED: Counter = "punctual_events_raised_total", "Events that ends of jobs raised for notification preferences.";
+    EVENTS_RELAYED: Counter = "punctual_events_relayed_total", "Events that were turned into alerts.";
+    ALERTS: Counter<AlertResult> = "punctual_alerts_total", "Alerts, one for each event and channel, by what became of them when they were planned.";
+    INCIDENTS_OPENED: Counter = "punctual_incidents_opened_total", "Hosts that so many schedules failed against that one alert tells of them.";
+    DELIVERY_TRIES: Counter<(ChannelType, TryResult)> = "punctual_delivery_tries_total", "Tries to deliver an alert, by type of channel and result.";
+    DELIVERY_LAG_SECONDS: Histogram[SECONDS] = "punctual_delivery_lag_seconds", "From an event to the end of the try that delivered it.";
+    DELIVERIES_WAITING: Gauge = "punctual_deliveries_waiting", "Deliveries that wait for a try or are being tried, in the whole store.";
+    OLDEST_ALERT_SECONDS: Gauge = "punctual_oldest_alert_seconds", "Age of the oldest event or delivery that is due, in the whole store.";
 
     FENCED_WRITES: Counter = "punctual_fenced_writes_total", "Writes refused because a newer leader exists.";
     STORE_ERRORS: Counter<StoreFault> = "punctual_store_errors_total", "Store operations that failed, by kind.";

@@ -12,10 +12,12 @@ use http_body_util::BodyExt;
 use ipnet::IpNet;
 use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
 use punctual::api;
+use punctual::channels::Channels;
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::{ScheduleId, Timestamp};
+use punctual::notifications::{NotificationParts, Notifications};
 use punctual::outbound;
 use punctual::queue::SharedQueue;
 use punctual::queue::memory::MemoryQueue;
@@ -106,11 +108,22 @@ impl Service {
             None => store.clone(),
         };
         let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
+        let client = client.expect("a client");
+        let settings = punctual::channels::Settings::default();
+        let channels = Channels::new(settings, client.clone(), None, clock.clone(), random.clone());
         let router = api::router(api::Parts {
+            notifications: Notifications::new(NotificationParts {
+                store: own.clone(),
+                channels,
+                clock: clock.clone(),
+                random: random.clone(),
+                tasks: tasks.clone(),
+                plans: plans.clone(),
+            }),
             schedules: Schedules::new(schedules::Parts {
                 store: own.clone(),
                 queue: shared.clone(),
-                outbound: client.expect("a client"),
+                outbound: client,
                 clock: clock.clone(),
                 random: random.clone(),
                 tasks: tasks.clone(),

@@ -97,6 +97,7 @@ impl Core {
 
     pub fn executor(&self, settings: executor::Settings) -> Executor {
         let parts = executor::Parts {
+            alerts: Arc::default(),
             store: self.store.clone(),
             queue: self.queue.clone(),
             cluster: Arc::new(SingleNode::new("test", self.shards)),

@@ -10,6 +10,7 @@ pub mod line;
 pub mod link;
 pub mod postgres;
 pub mod process;
+pub mod provider;
 pub mod recorder;
 pub mod redis_cluster;
 pub mod servers;

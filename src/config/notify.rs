@@ -1,0 +1,40 @@
+//! How alerts are delivered.
+
+use std::time::Duration;
+
+use super::reader::{Reader, list, number};
+use crate::domain::alert::delivery::{TRIES, TrySchedule};
+use crate::domain::alert::grouping::GroupingRules;
+use crate::notify::Settings as NotifySettings;
+
+pub(super) fn read_notify(reader: &mut Reader) -> NotifySettings {
+    let rules = GroupingRules {
+        per_minute: reader.read("notify.channel_per_minute", number(0..=100_000)),
+        incident_schedules: reader.read("notify.incident_schedules", number(0..=100_000)),
+        ..GroupingRules::default()
+    };
+    NotifySettings {
+        slots: reader.read("notify.slots", number(1..=10_000)),
+        per_channel: reader.read("notify.per_channel", number(1..=1_000)),
+        tries: TrySchedule { offsets: read_offsets(reader) },
+        rules,
+        ..NotifySettings::default()
+    }
+}
+
+/// When further tries are due: growing, one for each try but the first.
+fn read_offsets(reader: &mut Reader) -> [Duration; TRIES as usize - 1] {
+    let seconds: Vec<u64> = reader.read("notify.retry_seconds", list(number(1..=86_400)));
+    let offsets: Vec<Duration> = seconds.iter().map(|s| Duration::from_secs(*s)).collect();
+    let grows = offsets.is_sorted_by(|a, b| a < b);
+    match offsets.try_into() {
+        Ok(offsets) if grows => offsets,
+        _ => {
+            reader.mistake(
+                "notify.retry_seconds",
+                "must be four numbers, each greater than the last",
+            );
+            TrySchedule::default().offsets
+        }
+    }
+}

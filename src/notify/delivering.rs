@@ -1,0 +1,133 @@
+//! One try of a delivery.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Shared;
+use super::flights::Flight;
+use super::message::alert;
+use crate::channels::{Destination, SendError, Sent};
+use crate::domain::Timestamp;
+use crate::domain::alert::delivery::{DeliveryError, LONGEST_RETRY_AFTER};
+use crate::runtime::faults::Point;
+use crate::store::{ClaimedDelivery, TryEnd, TryOutcome};
+use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult};
+
+/// A claimed delivery that holds its place.
+pub(super) struct Delivering {
+    pub(super) shared: Arc<Shared>,
+    pub(super) claimed: ClaimedDelivery,
+    /// When the claim was asked for, on the monotonic clock.
+    pub(super) asked: Duration,
+    pub(super) flight: Flight,
+}
+
+impl Delivering {
+    /// Sends the alert and hands in what came of it.
+    pub(super) async fn run(self, ends: mpsc::Sender<TryEnd>) {
+        let started_at = self.shared.clock.now();
+        let sent = self.send().await;
+        Point::AfterAlert.reach();
+        let end = self.end(started_at, sent);
+        let Self { shared, flight, .. } = self;
+        drop(flight);
+        shared.hint.notify_one();
+        // The recorder outlives the tries; if it is gone all the same, the claim expires.
+        let _ = ends.send(end).await;
+    }
+
+    async fn send(&self) -> Result<Sent, SendError> {
+        let Self { shared, claimed, .. } = self;
+        let age = shared.clock.monotonic().saturating_sub(self.asked);
+        if age + shared.settings.patience > shared.settings.claim_time {
+            let message = "the notifier was too slow to send it within its claim";
+            return Err(unsent(DeliveryError::NotifierLost, message));
+        }
+        let Some(config) = claimed.config.clone() else {
+            let message = "the configuration of the channel cannot be decrypted: save it again";
+            return Err(unsent(DeliveryError::ConfigUnreadable, message));
+        };
+        let Some(alert) = alert(claimed, shared.public_url.as_deref()) else {
+            let message = "the job that it tells of is not kept any more";
+            return Err(unsent(DeliveryError::JobPruned, message));
+        };
+        let to = Destination {
+            account: claimed.account,
+            channel: claimed.channel,
+            kind: claimed.channel_type,
+            config,
+        };
+        shared.channels.send(&to, &alert, shared.settings.patience).await
+    }
+
+    fn end(&self, started_at: Timestamp, sent: Result<Sent, SendError>) -> TryEnd {
+        let Self { shared, claimed, .. } = self;
+        let completed_at = shared.clock.now();
+        let (status_code, response, outcome) = match sent {
+            Ok(Sent { status, response, .. }) => {
+                let lag = completed_at.since(claimed.at);
+                DELIVERY_LAG_SECONDS.record_span(lag);
+                (status, response, TryOutcome::Delivered)
+            }
+            Err(error) => {
+                let outcome = self.failed(&error, completed_at);
+                (error.status, error.response, outcome)
+            }
+        };
+        DELIVERY_TRIES.with((claimed.channel_type, result(&outcome))).add(1);
+        TryEnd {
+            delivery: claimed.id,
+            account: claimed.account,
+            channel: claimed.channel,
+            attempt: claimed.attempt,
+            notifier: shared.id,
+            started_at,
+            completed_at,
+            status_code,
+            response,
+            outcome,
+        }
+    }
+
+    fn failed(&self, error: &SendError, now: Timestamp) -> TryOutcome {
+        let Self { shared, claimed, .. } = self;
+        let hopeless = error.gone
+            || matches!(error.code, DeliveryError::ConfigUnreadable | DeliveryError::JobPruned);
+        let next = || {
+            let jitter = shared.random.unit();
+            let tries = &shared.settings.tries;
+            let asked = error.retry_after;
+            tries.next(claimed.attempt_of_round, claimed.round_began, now, jitter, asked)
+        };
+        let asked = error.retry_after.filter(|_| error.code == DeliveryError::RateLimited);
+        TryOutcome::Failed {
+            code: error.code,
+            message: error.message.clone(),
+            retry_at: if hopeless { None } else { next() },
+            paused_until: asked.map(|asked| now.plus(asked.min(LONGEST_RETRY_AFTER))),
+            gone: error.gone,
+        }
+    }
+}
+
+/// How a try ended, for the metric.
+fn result(outcome: &TryOutcome) -> TryResult {
+    match outcome {
+        TryOutcome::Delivered => TryResult::Delivered,
+        TryOutcome::Failed { retry_at: Some(_), .. } => TryResult::Retried,
+        TryOutcome::Failed { .. } => TryResult::Failed,
+    }
+}
+
+fn unsent(code: DeliveryError, message: &str) -> SendError {
+    SendError {
+        code,
+        message: message.to_owned(),
+        status: None,
+        response: None,
+        retry_after: None,
+        gone: false,
+    }
+}

@@ -1,0 +1,86 @@
+//! Records how tries ended, in batches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Shared;
+use crate::store::{TryEnd, TryOutcome};
+
+/// The most ends recorded at once.
+const BATCH: usize = 256;
+/// How long ends are gathered.
+const GATHER: Duration = Duration::from_millis(10);
+/// How soon what could not be recorded is tried again.
+const FASTEST_RETRY: Duration = Duration::from_millis(50);
+/// The longest pause between two tries, of which each is twice as long as the one before.
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+
+/// Records ends of tries until there can be none any more.
+pub(super) struct Recorder {
+    shared: Arc<Shared>,
+    waiting: mpsc::Receiver<TryEnd>,
+}
+
+impl Recorder {
+    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<TryEnd>) -> Self {
+        Self { shared, waiting }
+    }
+
+    /// Ends when the loop and the last try have, and all is recorded.
+    pub(super) async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while self.waiting.recv_many(&mut batch, BATCH).await > 0 {
+            self.shared.clock.sleep(GATHER).await;
+            while batch.len() < BATCH
+                && let Ok(end) = self.waiting.try_recv()
+            {
+                batch.push(end);
+            }
+            self.record(std::mem::take(&mut batch)).await;
+        }
+    }
+
+    /// Records a batch, again and again until the claims of all of it have expired. Whoever claims them
+    /// then sends once more.
+    async fn record(&self, ends: Vec<TryEnd>) {
+        let Shared { store, clock, settings, .. } = &*self.shared;
+        let began = clock.monotonic();
+        let mut pause = FASTEST_RETRY;
+        loop {
+            match store.complete_tries(clock.now(), &ends).await {
+                Ok(applied) => return log(&ends, &applied),
+                Err(error) if clock.monotonic().saturating_sub(began) > settings.claim_time => {
+                    tracing::error!(%error, tries = ends.len(), "ends of tries were not recorded: these alerts are sent again");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, tries = ends.len(), "ends of tries not recorded, trying again");
+                    clock.sleep(pause).await;
+                    pause = (pause * 2).min(SLOWEST_RETRY);
+                }
+            }
+        }
+    }
+}
+
+fn log(ends: &[TryEnd], applied: &[bool]) {
+    for (end, applied) in ends.iter().zip(applied) {
+        let (delivery, attempt, channel) = (&end.delivery, end.attempt, &end.channel);
+        match &end.outcome {
+            _ if !applied => {
+                tracing::debug!(%delivery, attempt, "try ended after its claim was lost");
+            }
+            TryOutcome::Delivered => {
+                tracing::debug!(%delivery, attempt, %channel, "alert delivered");
+            }
+            TryOutcome::Failed { code, retry_at: Some(at), .. } => {
+                tracing::info!(%delivery, attempt, %channel, %code, retry_at = %at, "alert not delivered, trying again");
+            }
+            TryOutcome::Failed { code, gone, .. } => {
+                tracing::warn!(%delivery, attempt, %channel, %code, gone, "alert not delivered");
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The notifier's loop: relays events and claims deliveries that are due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::Shared;
+use super::delivering::Delivering;
+use super::flights::Room;
+use crate::domain::Timestamp;
+use crate::runtime::faults::Point;
+use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
+use crate::store::{AlertWork, DeliveryClaim, Relayed, TryEnd};
+use crate::telemetry::metrics::{
+    ALERTS, AlertResult, DELIVERIES_WAITING, EVENTS_RELAYED, INCIDENTS_OPENED, OLDEST_ALERT_SECONDS,
+};
+
+/// Events relayed at once.
+const EVENTS: u32 = 500;
+/// Deliveries claimed at once.
+const DELIVERIES: usize = 128;
+/// How long the loop rests without a hint: events of other replicas are noticed as late.
+const LONGEST_REST: Duration = Duration::from_millis(250);
+
+/// Relays events and starts deliveries.
+pub(super) struct Relaying {
+    shared: Arc<Shared>,
+    ends: mpsc::Sender<TryEnd>,
+    tasks: Tasks,
+    /// Set until the claims of an earlier process on this store have been released.
+    alone: bool,
+}
+
+impl Relaying {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        ends: mpsc::Sender<TryEnd>,
+        tasks: Tasks,
+        alone: bool,
+    ) -> Self {
+        Self { shared, ends, tasks, alone }
+    }
+
+    /// Relays a batch of events; says whether there is more to do at once.
+    async fn relay(&self, now: Timestamp) -> Result<bool, RunError> {
+        let Shared { store, settings, .. } = &*self.shared;
+        let Relayed { events, planned, merged, undeliverable, opened, closed } =
+            store.relay(now, EVENTS, &settings.rules).await?;
+        EVENTS_RELAYED.add(events);
+        INCIDENTS_OPENED.add(opened);
+        ALERTS.with(AlertResult::Planned).add(planned);
+        ALERTS.with(AlertResult::Merged).add(merged);
+        ALERTS.with(AlertResult::Undeliverable).add(undeliverable);
+        if opened + closed > 0 {
+            tracing::info!(opened, closed, "incidents opened and closed");
+        }
+        tracing::debug!(events, planned, merged, undeliverable, "events relayed");
+        Ok(events + planned + merged + undeliverable > 0)
+    }
+
+    /// Claims deliveries that are due and starts them; says whether there may be more.
+    async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
+        let Shared { id, settings, store, clock, flights, .. } = &*self.shared;
+        let Room { total, per_channel, busy } = flights.room();
+        let limit = total.min(DELIVERIES);
+        if limit == 0 {
+            return Ok(false);
+        }
+        let asked = clock.monotonic();
+        let claim = DeliveryClaim {
+            notifier: *id,
+            now,
+            until: now.plus(settings.claim_time),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            per_channel: u32::try_from(per_channel).unwrap_or(u32::MAX),
+            busy,
+        };
+        let claimed = store.claim_deliveries(&claim).await?;
+        ALERTS.with(AlertResult::Undeliverable).add(claimed.undeliverable);
+        let any = !claimed.taken.is_empty();
+        if any {
+            Point::AfterDeliveryClaim.reach();
+        }
+        for claimed in claimed.taken {
+            let flight = flights.begin(claimed.channel);
+            let delivering = Delivering { shared: self.shared.clone(), claimed, asked, flight };
+            self.tasks.spawn(TaskKind::Delivery, delivering.run(self.ends.clone()));
+        }
+        Ok(any)
+    }
+}
+
+fn show(work: &AlertWork, now: Timestamp) {
+    DELIVERIES_WAITING.set(usize::try_from(work.waiting).unwrap_or(usize::MAX));
+    let age = work.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
+    OLDEST_ALERT_SECONDS.set(usize::try_from(age.as_secs()).unwrap_or(usize::MAX));
+}
+
+#[async_trait]
+impl Worker for Relaying {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        if !self.shared.clock.is_believed() {
+            return Ok(Pause::For(LONGEST_REST));
+        }
+        if self.alone {
+            let released = self.shared.store.release_deliveries(now).await?;
+            tracing::debug!(released, "released the deliveries of an earlier process");
+            self.alone = false;
+        }
+        let work = self.shared.store.alert_work(now).await?;
+        show(&work, now);
+        let relayed = work.relay && self.relay(now).await?;
+        let delivered = (work.deliver || relayed) && self.deliver(now).await?;
+        if relayed || delivered {
+            return Ok(Pause::None);
+        }
+        let rest = now.plus(LONGEST_REST);
+        // What is due and cannot be begun waits for a try to end, which rings.
+        let next = work.next.filter(|next| *next > now);
+        Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))))
+    }
+}

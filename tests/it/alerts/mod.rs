@@ -1,0 +1,108 @@
+//! Alerts from the job that fails to the channel that is told, in this process.
+
+mod broken;
+mod grouping;
+mod told;
+
+use serde_json::{Value, json};
+
+use crate::harness::app::Service;
+use crate::harness::client::ApiClient;
+use crate::harness::provider::Provider;
+use crate::harness::wait::until;
+
+/// Look-alikes of providers may be called, tries follow each other by seconds.
+const SETTINGS: &[(&str, &str)] =
+    &[("chat.hosts", "127.0.0.1"), ("notify.retry_seconds", "1,2,3,4")];
+
+/// A service, and a receiver of its alerts.
+struct Told {
+    service: Service,
+    provider: Provider,
+}
+
+impl Told {
+    async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    async fn with(settings: &[(&'static str, &str)]) -> Self {
+        let settings: Vec<_> = SETTINGS.iter().chain(settings).copied().collect();
+        let service = Service::with(&settings).await;
+        Self { service, provider: Provider::start().await }
+    }
+
+    fn api(&self) -> &ApiClient {
+        &self.service.api
+    }
+
+    /// A verified webhook to the receiver, at a path of its own; its id and secret.
+    async fn webhook(&self, path: &str) -> (String, String) {
+        let made = channel(self.api(), "webhook", json!({ "url": self.provider.url(path) })).await;
+        verify(self.api(), id(&made)).await;
+        (id(&made).to_owned(), made["secret"].as_str().expect("a secret").to_owned())
+    }
+
+    /// A schedule that calls the path of the target, and tells these channels of failures.
+    async fn schedule(&self, path: &str, channels: &[&str], preference: Value) -> String {
+        let endpoint = self.service.target.url(path);
+        self.schedule_at(&endpoint, channels, preference).await
+    }
+
+    async fn schedule_at(&self, endpoint: &str, channels: &[&str], preference: Value) -> String {
+        let fields = json!({ "name": "Nightly report", "maxRetries": 1 });
+        let schedule = self.api().create(endpoint, fields).await;
+        prefer(self.api(), &schedule, channels, preference).await;
+        schedule
+    }
+
+    /// Runs a schedule once, to its end.
+    async fn run(&self, schedule: &str) -> String {
+        let job = self.api().trigger(schedule).await;
+        self.api().finished(&job).await;
+        job
+    }
+}
+
+/// Creates a channel; its record.
+async fn channel(api: &ApiClient, kind: &str, config: Value) -> Value {
+    let body = json!({ "type": kind, "label": format!("the {kind}"), "config": config });
+    let reply = api.post("/v1/notification-channels", &body).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    reply.data().clone()
+}
+
+fn id(record: &Value) -> &str {
+    record["id"].as_str().expect("an id")
+}
+
+async fn verify(api: &ApiClient, channel: &str) {
+    let path = format!("/v1/notification-channels/{channel}/verify");
+    let reply = api.post(&path, &Value::Null).await;
+    assert_eq!(reply.data()["verified"], true, "{reply:?}");
+}
+
+/// Sets the preference of a schedule: failures, unless told otherwise.
+async fn prefer(api: &ApiClient, schedule: &str, channels: &[&str], fields: Value) {
+    let mut body = json!({ "notifyOn": "failure", "channelIds": channels });
+    body.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
+    let path = format!("/v1/schedules/{schedule}/notifications");
+    let reply = api.call("PUT", &path, Some(&body)).await.expect("an answer");
+    assert_eq!(reply.status, 200, "{reply:?}");
+}
+
+/// The deliveries that a query finds, newest first.
+async fn deliveries(api: &ApiClient, query: &str) -> Vec<Value> {
+    let path = format!("/v1/notification-deliveries?pageSize=100&{query}");
+    api.get(&path).await.data()["deliveries"].as_array().expect("deliveries").clone()
+}
+
+/// The deliveries of a schedule, as soon as so many are final.
+async fn settled(api: &ApiClient, query: &str, count: usize) -> Vec<Value> {
+    until(&format!("{count} deliveries of {query} are final"), async || {
+        let all = deliveries(api, query).await;
+        let open = all.iter().filter(|one| one["status"] == "PENDING").count();
+        (all.len() >= count && open == 0).then_some(all)
+    })
+    .await
+}

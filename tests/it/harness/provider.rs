@@ -1,0 +1,201 @@
+//! A receiver of alerts that behaves as a test says: as a chat provider, a webhook, or badly.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::wait::until;
+
+/// What it does with a request.
+#[derive(Clone, Debug)]
+pub enum Behaviour {
+    /// Answers with this status and body.
+    Answer(u16, &'static str),
+    /// Answers 429 with `Retry-After`, in seconds.
+    SlowDown(u32),
+    /// Answers when the test releases it.
+    Hang,
+    /// Answers 200 after this time.
+    After(Duration),
+    /// Breaks the connection.
+    Break,
+}
+
+/// An alert that came.
+#[derive(Clone, Debug)]
+pub struct Received {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// When its last byte had come.
+    pub at: Instant,
+}
+
+impl Received {
+    /// The body, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("JSON")
+    }
+
+    /// The type of the event that a webhook tells.
+    #[track_caller]
+    pub fn kind(&self) -> String {
+        self.json()["type"].as_str().expect("a type").to_owned()
+    }
+
+    /// The id of the event that a webhook tells.
+    #[track_caller]
+    pub fn event(&self) -> String {
+        self.json()["id"].as_str().expect("an id").to_owned()
+    }
+}
+
+type Script = dyn Fn(usize, &Received) -> Behaviour + Send + Sync;
+
+/// A receiver, and what it was told.
+pub struct Provider {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    serving: JoinHandle<()>,
+}
+
+struct Shared {
+    received: Mutex<Vec<Received>>,
+    released: watch::Sender<bool>,
+    script: Mutex<Arc<Script>>,
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Provider {
+    /// One that answers 200.
+    pub async fn start() -> Self {
+        Self::acting(|_, _| Behaviour::Answer(200, "ok")).await
+    }
+
+    /// One that does what `script` says; it is told how many requests came before.
+    pub async fn acting(
+        script: impl Fn(usize, &Received) -> Behaviour + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let shared = Arc::new(Shared {
+            received: Mutex::default(),
+            released: watch::Sender::new(false),
+            script: Mutex::new(Arc::new(script)),
+        });
+        let serving = tokio::spawn(serve(listener, shared.clone()));
+        Self { address, shared, serving }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Does something else from now on.
+    pub fn act(&self, script: impl Fn(usize, &Received) -> Behaviour + Send + Sync + 'static) {
+        *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
+    }
+
+    /// Answers those that hang, and from now on hangs no more.
+    pub fn release(&self) {
+        self.shared.released.send_replace(true);
+    }
+
+    /// What came, in its order; tests of channels left out.
+    pub fn alerts(&self) -> Vec<Received> {
+        let is_test = |one: &Received| {
+            String::from_utf8_lossy(&one.body).contains("channel.test")
+                || String::from_utf8_lossy(&one.body).contains("Test notification")
+        };
+        self.shared.received().iter().filter(|one| !is_test(one)).cloned().collect()
+    }
+
+    /// Everything that came.
+    pub fn all(&self) -> Vec<Received> {
+        self.shared.received().clone()
+    }
+
+    /// The alerts, as soon as there are so many.
+    pub async fn alerted(&self, count: usize) -> Vec<Received> {
+        until("the alerts arrive", async || {
+            let alerts = self.alerts();
+            (alerts.len() >= count).then_some(alerts)
+        })
+        .await
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        connections.spawn(async move {
+            let service = service_fn(|request| shared.take(request));
+            let http = hyper::server::conn::http1::Builder::new();
+            // It ends by an error when a client leaves, or is not answered, as asked for.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+impl Shared {
+    fn received(&self) -> MutexGuard<'_, Vec<Received>> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn take(&self, request: hyper::Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let path = head.uri.path().to_owned();
+        let one = Received { path, headers: head.headers, body, at: Instant::now() };
+        let before = {
+            let mut received = self.received();
+            received.push(one.clone());
+            received.len() - 1
+        };
+        let script = self.script.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match script(before, &one) {
+            Behaviour::Answer(status, body) => Ok(plain(status, body)),
+            Behaviour::SlowDown(seconds) => {
+                let mut response = plain(429, "slow down");
+                response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
+                Ok(response)
+            }
+            Behaviour::Hang => {
+                let mut released = self.released.subscribe();
+                let _ = released.wait_for(|released| *released).await;
+                Ok(plain(200, "released"))
+            }
+            Behaviour::After(span) => {
+                tokio::time::sleep(span).await;
+                Ok(plain(200, "late"))
+            }
+            Behaviour::Break => Err(io::ErrorKind::ConnectionReset.into()),
+        }
+    }
+}
+
+fn plain(status: u16, body: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+    *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    response
+}
