@@ -9,7 +9,7 @@ use super::time::TimeKeeper;
 use crate::channels::Channels;
 use crate::config::{Config, Peers};
 use crate::executor::{self, Executor};
-use crate::notify;
+use crate::notify::{self, Notifier};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
 use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
@@ -81,7 +81,7 @@ pub(super) fn start_notifier(
         hint: alerts,
     };
     let alone = matches!(config.peers, Peers::Alone);
-    notify::start(config.notify.clone(), parts, alone, tasks);
+    Notifier::new(config.notify.clone(), parts, alone, tasks).start(tasks);
 }
 
 /// Starts firing ticks, pruning history and removing what deleted accounts had.

@@ -24,18 +24,21 @@ pub(super) struct Delivering {
     pub(super) flight: Flight,
 }
 
+/// A try that has ended and is not recorded yet; it keeps its place.
+pub(super) struct Ended {
+    pub(super) end: TryEnd,
+    pub(super) flight: Flight,
+}
+
 impl Delivering {
     /// Sends the alert and hands in what came of it.
-    pub(super) async fn run(self, ends: mpsc::Sender<TryEnd>) {
+    pub(super) async fn run(self, ends: mpsc::Sender<Ended>) {
         let started_at = self.shared.clock.now();
         let sent = self.send().await;
         Point::AfterAlert.reach();
         let end = self.end(started_at, sent);
-        let Self { shared, flight, .. } = self;
-        drop(flight);
-        shared.hint.notify_one();
         // The recorder outlives the tries; if it is gone all the same, the claim expires.
-        let _ = ends.send(end).await;
+        let _ = ends.send(Ended { end, flight: self.flight }).await;
     }
 
     async fn send(&self) -> Result<Sent, SendError> {

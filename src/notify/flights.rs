@@ -1,4 +1,4 @@
-//! Tries under way, in all and by channel.
+//! Tries under way, in all and by channel: from the claim until their end is recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +56,11 @@ impl Flights {
             per_channel: step,
             busy: under_way.channels.iter().filter(full).map(|(channel, _)| *channel).collect(),
         }
+    }
+
+    /// How many there are.
+    pub(super) fn under_way(&self) -> usize {
+        self.0.lock().total
     }
 
     /// Begins a try.

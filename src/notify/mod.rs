@@ -27,12 +27,14 @@ mod relaying;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::{Notify, mpsc};
 
 use crate::channels::Channels;
+use crate::domain::Timestamp;
 use crate::domain::alert::delivery::TrySchedule;
 use crate::domain::alert::grouping::GroupingRules;
-use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
+use crate::runtime::{Clock, Pause, Random, RunError, TaskKind, Tasks, Worker, drive};
 use crate::store::{ExecutorId, SharedStore};
 
 use flights::Flights;
@@ -102,29 +104,54 @@ struct Shared {
 /// Ends of tries that wait to be recorded; when there are as many, tries wait to hand in theirs.
 const WAITING_ENDS: usize = 1_024;
 
-/// Starts the notifier. If the process is `alone` with its store, whoever held a claim before is gone:
-/// its deliveries are claimed again at once.
-pub fn start(settings: Settings, parts: Parts, alone: bool, tasks: &Tasks) {
-    let Parts { store, channels, clock, random, public_url, hint } = parts;
-    let flights = Flights::new(settings.slots, settings.per_channel);
-    let shared = Arc::new(Shared {
-        id: ExecutorId(random.bits()),
-        settings,
-        store,
-        channels,
-        clock,
-        random,
-        public_url,
-        hint,
-        flights,
-    });
-    let (ends, waiting) = mpsc::channel(WAITING_ENDS);
-    let recorder = Recorder::new(shared.clone(), waiting);
-    tasks.spawn(TaskKind::Recorder, recorder.run());
-    let mut relaying = Relaying::new(shared.clone(), ends, tasks.clone(), alone);
-    let driven = tasks.clone();
-    tasks.spawn(TaskKind::Notifier, async move {
-        let Shared { clock, hint, .. } = &*shared;
-        drive(&driven, TaskKind::Notifier, clock, hint, &mut relaying).await;
-    });
+/// Relays events and delivers alerts; one run is one pass of its loop.
+pub struct Notifier {
+    shared: Arc<Shared>,
+    relaying: Relaying,
+}
+
+impl Notifier {
+    /// A notifier; what it begins runs among `tasks`. If the process is `alone` with its store, whoever
+    /// held a claim before is gone: its deliveries are claimed again at once.
+    pub fn new(settings: Settings, parts: Parts, alone: bool, tasks: &Tasks) -> Self {
+        let Parts { store, channels, clock, random, public_url, hint } = parts;
+        let flights = Flights::new(settings.slots, settings.per_channel);
+        let shared = Arc::new(Shared {
+            id: ExecutorId(random.bits()),
+            settings,
+            store,
+            channels,
+            clock,
+            random,
+            public_url,
+            hint,
+            flights,
+        });
+        let (ends, waiting) = mpsc::channel(WAITING_ENDS);
+        let recorder = Recorder::new(shared.clone(), waiting);
+        tasks.spawn(TaskKind::Recorder, recorder.run());
+        let relaying = Relaying::new(shared.clone(), ends, tasks.clone(), alone);
+        Self { shared, relaying }
+    }
+
+    /// Tries whose end is not recorded yet.
+    pub fn under_way(&self) -> usize {
+        self.shared.flights.under_way()
+    }
+
+    /// Runs its loop until the stop.
+    pub fn start(mut self, tasks: &Tasks) {
+        let driven = tasks.clone();
+        tasks.spawn(TaskKind::Notifier, async move {
+            let (clock, hint) = (self.shared.clock.clone(), self.shared.hint.clone());
+            drive(&driven, TaskKind::Notifier, &clock, &hint, &mut self).await;
+        });
+    }
+}
+
+#[async_trait]
+impl Worker for Notifier {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        self.relaying.run_once(now).await
+    }
 }

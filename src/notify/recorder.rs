@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Shared;
+use super::delivering::Ended;
 use crate::store::{TryEnd, TryOutcome};
 
 /// The most ends recorded at once.
@@ -20,11 +21,11 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 /// Records ends of tries until there can be none any more.
 pub(super) struct Recorder {
     shared: Arc<Shared>,
-    waiting: mpsc::Receiver<TryEnd>,
+    waiting: mpsc::Receiver<Ended>,
 }
 
 impl Recorder {
-    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<TryEnd>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<Ended>) -> Self {
         Self { shared, waiting }
     }
 
@@ -38,7 +39,11 @@ impl Recorder {
             {
                 batch.push(end);
             }
-            self.record(std::mem::take(&mut batch)).await;
+            let (ends, flights): (Vec<_>, Vec<_>) =
+                batch.drain(..).map(|Ended { end, flight }| (end, flight)).unzip();
+            self.record(ends).await;
+            drop(flights);
+            self.shared.hint.notify_one();
         }
     }
 

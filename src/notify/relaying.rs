@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::delivering::Delivering;
+use super::delivering::{Delivering, Ended};
 use super::flights::Room;
 use crate::domain::Timestamp;
 use crate::runtime::faults::Point;
-use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
-use crate::store::{AlertWork, DeliveryClaim, Relayed, TryEnd};
+use crate::runtime::{Pause, RunError, TaskKind, Tasks};
+use crate::store::{AlertWork, DeliveryClaim, Relayed};
 use crate::telemetry::metrics::{
     ALERTS, AlertResult, DELIVERIES_WAITING, EVENTS_RELAYED, INCIDENTS_OPENED, OLDEST_ALERT_SECONDS,
 };
@@ -27,7 +26,7 @@ const LONGEST_REST: Duration = Duration::from_millis(250);
 /// Relays events and starts deliveries.
 pub(super) struct Relaying {
     shared: Arc<Shared>,
-    ends: mpsc::Sender<TryEnd>,
+    ends: mpsc::Sender<Ended>,
     tasks: Tasks,
     /// Set until the claims of an earlier process on this store have been released.
     alone: bool,
@@ -36,7 +35,7 @@ pub(super) struct Relaying {
 impl Relaying {
     pub(super) fn new(
         shared: Arc<Shared>,
-        ends: mpsc::Sender<TryEnd>,
+        ends: mpsc::Sender<Ended>,
         tasks: Tasks,
         alone: bool,
     ) -> Self {
@@ -98,9 +97,8 @@ fn show(work: &AlertWork, now: Timestamp) {
     OLDEST_ALERT_SECONDS.set(usize::try_from(age.as_secs()).unwrap_or(usize::MAX));
 }
 
-#[async_trait]
-impl Worker for Relaying {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+impl Relaying {
+    pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         if !self.shared.clock.is_believed() {
             return Ok(Pause::For(LONGEST_REST));
         }

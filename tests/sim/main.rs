@@ -6,8 +6,8 @@
 //! between any two of them. Then everything heals, and a judge (`oracle`) works out from what
 //! users did alone what the store and the target must show, by the names of the invariants.
 //!
-//! Real are the SQLite store, the queue, leader, sweep, executor, HTTP client and the commands of
-//! users. The simulation owns the clock, the dice, the loops' turns and the target. Attempts run
+//! Real are the SQLite store, the queue, leader, sweep, executor, notifier, HTTP client and the commands
+//! of users. The simulation owns the clock, the dice, the loops' turns and the target. Attempts run
 //! on real sockets beside each other, so two runs of one seed draw the same steps but may differ
 //! in the order in which answers come; what must hold, holds in any order.
 //!
@@ -23,6 +23,7 @@
     reason = "the simulation stands outside of the service: its own tasks, real time, a report"
 )]
 
+mod alerts;
 mod calendar;
 mod dice;
 mod elections;

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::channels::{self, Channels};
 use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
 use punctual::domain::plan::Plans;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
 use punctual::executor::{self, Executor, Settings};
+use punctual::notify::{self, Notifier};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Context, Leader, Sweeper};
@@ -38,6 +40,8 @@ pub struct Process {
     pub executor: Executor,
     pub schedules: Schedules,
     pub sweeper: Sweeper,
+    pub channels: Channels,
+    pub notifier: Notifier,
     /// Away only while it races with users.
     pub leader: Option<Leader>,
     /// Whether that leader has taken its shards over.
@@ -100,6 +104,22 @@ impl Process {
         );
         context.starter = Some(Arc::new(executor.starter()));
         let runner = Some(Arc::new(executor.starter()) as _);
+        let channels = Channels::new(
+            channels::Settings::default(),
+            client.clone(),
+            None,
+            clock.clone(),
+            random.clone(),
+        );
+        let parts = notify::Parts {
+            store: store.clone(),
+            channels: channels.clone(),
+            clock: clock.clone(),
+            random: random.clone(),
+            public_url: None,
+            hint: Arc::default(),
+        };
+        let notifier = Notifier::new(notify::Settings::default(), parts, true, &tasks);
         let (commands, clock) = (tasks.clone(), clock.clone());
         let schedules = Schedules::new(schedules::Parts {
             store,
@@ -120,6 +140,8 @@ impl Process {
             executor,
             schedules,
             sweeper,
+            channels,
+            notifier,
             leader: Some(Leader::new(context.clone(), Arc::default(), random.clone())),
             has_led: false,
             zombies: Vec::new(),

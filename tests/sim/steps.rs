@@ -23,6 +23,7 @@ pub enum Step {
     Cancel,
     Lead,
     Sweep,
+    Notify,
     Moment,
     Minute,
     Outage,
@@ -47,6 +48,7 @@ const STEPS: &[(u64, Step)] = &[
     (5, Step::Cancel),
     (14, Step::Lead),
     (8, Step::Sweep),
+    (14, Step::Notify),
     (10, Step::Moment),
     (28, Step::Minute),
     (3, Step::Outage),
@@ -75,6 +77,7 @@ impl World {
             Step::Cancel => self.cancel().await,
             Step::Lead => self.lead().await,
             Step::Sweep => self.sweep().await,
+            Step::Notify => self.notify().await,
             Step::Moment => self.advance(Duration::from_millis(self.dice.between(1, 5_000))),
             Step::Minute => self.minute().await,
             Step::Outage => self.outage().await,
@@ -207,7 +210,7 @@ impl World {
             self.lead().await;
             self.settle().await;
             if self.process().sqlite.unfinished(1).await.expect("read") == 0 {
-                return;
+                return self.tell_all().await;
             }
             self.advance(Duration::from_secs(11));
         }
@@ -215,6 +218,21 @@ impl World {
         let jobs = self.jobs().await;
         let left: Vec<_> = jobs.iter().filter(|job| unfinished(job.status)).take(3).collect();
         self.breaks(format_args!("JOB-3: jobs never finish, such as {left:?}"));
+    }
+}
+
+impl World {
+    /// Goes on until everything is told.
+    async fn tell_all(&mut self) {
+        for _ in 0..2_000 {
+            self.notify().await;
+            self.settle().await;
+            if self.all_told().await {
+                return;
+            }
+            self.advance(Duration::from_secs(11));
+        }
+        self.breaks("ALERT-1: alerts are never told");
     }
 }
 

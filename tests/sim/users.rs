@@ -144,6 +144,7 @@ impl World {
         }
         self.note(format_args!("created {id} {wish:?}"));
         self.history.schedules.insert(id, Known::new(wish, now));
+        self.prefer(id).await;
     }
 
     async fn named(&mut self, name: &str) -> Option<ScheduleId> {

@@ -1,20 +1,21 @@
 //! Everything a run consists of: the service, the file it leaves behind when it dies, the target,
 //! the users, and time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use punctual::domain::audit::Author;
 use punctual::domain::job::{Attempt, Job, JobStatus};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::{Skip, SkipReason};
-use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
+use punctual::domain::{AccountId, AuditId, ChannelId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
     AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery, Write,
 };
 use tempfile::TempDir;
 
+use crate::alerts::Receiver;
 use crate::dice::Dice;
 use crate::history::History;
 use crate::process::{Process, run};
@@ -32,6 +33,11 @@ pub struct World {
     pub dice: Dice,
     pub clock: Clock,
     pub target: Target,
+    pub receiver: Receiver,
+    /// The channel that all schedules tell.
+    pub channel: Option<ChannelId>,
+    /// The schedules that do.
+    pub telling: HashSet<ScheduleId>,
     pub account: AccountId,
     pub history: History,
     /// What happened, for people.
@@ -58,6 +64,9 @@ impl World {
             seed,
             dice,
             target,
+            receiver: Receiver::start(seed).await,
+            channel: None,
+            telling: HashSet::new(),
             account: AccountId::new(clock.now(), 1),
             history: History::default(),
             trace: Vec::new(),
@@ -73,6 +82,7 @@ impl World {
         let write = world.write();
         let made = world.process().sqlite.create_account(&write, "sim", UNLIMITED).await;
         assert!(made.expect("created"));
+        world.make_channel().await;
         world
     }
 
@@ -170,9 +180,10 @@ impl World {
             let (now, open) = (self.clock.now(), self.target.open());
             let process = self.process();
             let running = process.executor.running();
-            let rests = process.queue.is_idle(now) && running == open;
+            let telling = process.notifier.under_way();
+            let rests = process.queue.is_idle(now) && running == open && telling == 0;
             let claims = process.sqlite.expired(forever(), 10_000).await.expect("read").len();
-            let seen = (running, claims);
+            let seen = (running, claims + telling);
             calm = if rests && seen == last { calm + 1 } else { 0 };
             stuck = if seen == last { stuck + 1 } else { 0 };
             last = seen;

@@ -11,6 +11,7 @@ use punctual::domain::job::{Attempt, Job, Trigger};
 use punctual::domain::schedule::Skip;
 use punctual::domain::{ScheduleId, Timestamp};
 
+use crate::alerts;
 use crate::history::Known;
 use crate::target::Hit;
 use crate::world::World;
@@ -75,6 +76,8 @@ pub async fn judge(world: &mut World) -> usize {
         broken.extend(ticks::judge(&case));
         broken.extend(overlap::judge(&case));
     }
+    let jobs: Vec<Job> = seen.iter().map(|seen| seen.job.clone()).collect();
+    broken.extend(alerts::judge(world, &jobs).await);
     for what in broken {
         world.breaks(what);
     }
