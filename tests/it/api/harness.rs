@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use ipnet::IpNet;
 use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
 use punctual::api;
-use punctual::channels::Channels;
+use punctual::channels::{self, Channels};
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
@@ -34,6 +34,7 @@ use super::away_queue::AwayQueue;
 use crate::conformance::faults::Faults;
 use crate::conformance::store::flaky::FlakyStore;
 use crate::harness::keys::sealer;
+use crate::harness::target::Target;
 
 /// When every test begins: 2030-01-01T00:00:30Z.
 pub const START: Timestamp = Timestamp::from_millis(1_893_456_030_000);
@@ -108,22 +109,20 @@ impl Service {
             None => store.clone(),
         };
         let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
-        let client = client.expect("a client");
-        let settings = punctual::channels::Settings::default();
-        let channels = Channels::new(settings, client.clone(), None, clock.clone(), random.clone());
+        let notifications = Notifications::new(NotificationParts {
+            store: own.clone(),
+            channels: local_channels(&clock, &random, &tasks),
+            clock: clock.clone(),
+            random: random.clone(),
+            tasks: tasks.clone(),
+            plans: plans.clone(),
+        });
         let router = api::router(api::Parts {
-            notifications: Notifications::new(NotificationParts {
-                store: own.clone(),
-                channels,
-                clock: clock.clone(),
-                random: random.clone(),
-                tasks: tasks.clone(),
-                plans: plans.clone(),
-            }),
+            notifications,
             schedules: Schedules::new(schedules::Parts {
                 store: own.clone(),
                 queue: shared.clone(),
-                outbound: client,
+                outbound: client.expect("a client"),
                 clock: clock.clone(),
                 random: random.clone(),
                 tasks: tasks.clone(),
@@ -206,6 +205,24 @@ impl Service {
         (schedule, answer.ok().as_str().expect("an id").to_owned())
     }
 
+    /// Creates a webhook channel that leads to `target`; its id.
+    pub async fn webhook(&self, target: &Target) -> String {
+        let config = json!({ "url": target.url("/hook") });
+        let new = json!({ "type": "webhook", "label": "Hook", "config": config });
+        let answer = self.post("/v1/notification-channels", &new).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        id(&answer.body["data"])
+    }
+
+    /// The same, verified.
+    pub async fn verified(&self, target: &Target) -> String {
+        let channel = self.webhook(target).await;
+        let path = format!("/v1/notification-channels/{channel}/verify");
+        let answer = self.call("POST", &path).send().await;
+        assert_eq!(answer.ok()["verified"], true, "{}", answer.text);
+        channel
+    }
+
     /// Works on the store beside the service.
     pub async fn beside(&self) -> SqliteConnection {
         let file = self.folder.path().join("punctual.db");
@@ -215,6 +232,30 @@ impl Service {
     pub fn advance(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
+}
+
+/// Channels that may lead to this machine; there is no mail server.
+fn local_channels(clock: &Clock, random: &Random, tasks: &Tasks) -> Channels {
+    let allow = vec!["127.0.0.0/8".parse().expect("a network")];
+    let outbound = outbound::Settings { allow, ..outbound::Settings::default() };
+    let client = outbound::Client::new(outbound, clock.clone(), tasks).expect("a client");
+    let settings = channels::Settings {
+        chat_hosts: vec!["127.0.0.1".to_owned()],
+        telegram_url: "http://127.0.0.1:1".to_owned(),
+        public_url: Some("https://punctual.example".to_owned()),
+    };
+    Channels::new(settings, client, None, clock.clone(), random.clone())
+}
+
+/// A target that accepts every notification.
+pub async fn accepting() -> Target {
+    Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await
+}
+
+/// A target that answers every notification with a fault.
+pub async fn faulty() -> Target {
+    let answer = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 2\r\n\r\nno";
+    Target::answering("127.0.0.1:0", answer).await
 }
 
 async fn new_key(

@@ -14,9 +14,9 @@ const IN_PROGRESS: (&str, &str) =
 const REUSED: (&str, &str) =
     ("IDEMPOTENCY_KEY_REUSED", "The idempotency key was used for another request");
 
-const LOST: &str = "The call took effect, but its answer was lost and cannot be given again";
+pub const LOST: &str = "The call took effect, but its answer was lost and cannot be given again";
 
-async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
+pub async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
     service.call("POST", path).header("idempotency-key", key).json(body).send().await
 }
 
@@ -26,7 +26,7 @@ async fn schedules(service: &Service) -> u64 {
 }
 
 #[track_caller]
-fn same(first: &Answer, again: &Answer) {
+pub fn same(first: &Answer, again: &Answer) {
     assert_eq!((first.status, &first.text), (again.status, &again.text));
     for header in ["location", "content-type", "allow"] {
         assert_eq!(first.header(header), again.header(header), "{header}");

@@ -16,7 +16,7 @@ use super::harness::{START, Service, at, id};
 const EXECUTOR: ExecutorId = ExecutorId(7);
 
 /// Begins the next attempt of a job.
-async fn begin(service: &Service, job: &str) {
+pub async fn begin(service: &Service, job: &str) {
     let now = service.clock.now();
     let claim = Claim { executor: EXECUTOR, now, until: now.plus(Duration::from_secs(60)) };
     let claimed = service.store.claim(&claim, &[job.parse().expect("an id")]).await;
@@ -24,7 +24,7 @@ async fn begin(service: &Service, job: &str) {
 }
 
 /// Ends the attempt under way.
-async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str) {
+pub async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str) {
     let response = Response {
         status: if end == End::Succeeded { 200 } else { 500 },
         headers: vec![("content-type".into(), "text/plain".into())],
@@ -49,7 +49,7 @@ async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str) {
         .expect("committed");
 }
 
-fn failure() -> Failure {
+pub fn failure() -> Failure {
     let message = "the endpoint answered with status 500".to_owned();
     Failure { code: ErrorCode::HttpStatus, message, retryable: true }
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{START, Service, unknown_schedule};
-use punctual::domain::JobId;
+use super::deliveries::failed_delivery;
+use super::harness::{START, Service, accepting, unknown_schedule};
+use punctual::domain::{ChannelId, DeliveryId, JobId};
 
 /// The answer of a route to an id, without what differs between any two answers.
 async fn answer(service: &Service, key: &str, method: &str, path: &str, body: &Value) -> String {
@@ -25,18 +26,32 @@ async fn the_ids_of_another_account_are_answered_like_random_ones() {
     let stranger = service.stranger().await;
     let (schedule, job) = service.job().await;
     let (no_schedule, no_job) = (unknown_schedule(), JobId::new(START, 3).to_string());
+    let target = accepting().await;
+    let (delivery, channel) = failed_delivery(&service, &target).await;
+    let no_channel = ChannelId::new(START, 3).to_string();
+    let no_delivery = DeliveryId::new(START, 3).to_string();
     let document = punctual::api::document("").to_json().expect("written");
     let document: Value = serde_json::from_str(&document).expect("JSON");
     let mut tried = 0;
     for (path, item) in document["paths"].as_object().expect("an object") {
-        let (own, random) =
-            if path.starts_with("/v1/jobs") { (&job, &no_job) } else { (&schedule, &no_schedule) };
+        let (own, random) = match path.split('/').nth(2) {
+            Some("jobs") => (&job, &no_job),
+            Some("notification-channels") => (&channel, &no_channel),
+            Some("notification-deliveries") => (&delivery, &no_delivery),
+            _ => (&schedule, &no_schedule),
+        };
         if !path.starts_with("/v1/") || !path.contains("{id}") {
             continue;
         }
         for method in item.as_object().expect("an object").keys() {
             let method = method.to_uppercase();
-            for body in [json!({}), json!({ "name": "x", "enabled": true }), json!({ "name": 1 })] {
+            let notifications = json!({ "label": "x", "notifyOn": "none", "overlapSeconds": "1" });
+            for body in [
+                json!({}),
+                json!({ "name": "x", "enabled": true }),
+                json!({ "name": 1 }),
+                notifications,
+            ] {
                 let [foreign, unknown] = [own, random].map(|id| path.replace("{id}", id));
                 let foreign = answer(&service, &stranger, &method, &foreign, &body).await;
                 let unknown = answer(&service, &stranger, &method, &unknown, &body).await;
@@ -46,13 +61,18 @@ async fn the_ids_of_another_account_are_answered_like_random_ones() {
             }
         }
     }
-    assert!(tried >= 30, "{tried}");
+    assert!(tried >= 80, "{tried}");
     let untouched = service.get(&format!("/v1/schedules/{schedule}")).await;
     assert_eq!(
         (&untouched.ok()["name"], &untouched.ok()["isEnabled"]),
         (&json!("Nightly"), &json!(true))
     );
     assert_eq!(service.get(&format!("/v1/jobs/{job}")).await.ok()["status"], "PENDING");
+    let untouched = service.get(&format!("/v1/notification-channels/{channel}")).await;
+    let untouched = (&untouched.ok()["label"], &untouched.ok()["verified"]);
+    assert_eq!(untouched, (&json!("Hook"), &json!(true)));
+    let untouched = service.get(&format!("/v1/notification-deliveries/{delivery}")).await;
+    assert_eq!(untouched.ok()["status"], "FAILED");
 }
 
 #[tokio::test]
@@ -69,6 +89,16 @@ async fn lists_and_counts_show_nothing_of_another_account() {
     for path in ["/v1/jobs", &format!("/v1/jobs?scheduleId={schedule}")] {
         let jobs = get(path).await;
         assert_eq!((&jobs.ok()["jobs"], &jobs.ok()["total"]), (&json!([]), &json!(0)), "{path}");
+    }
+    let (delivery, channel) = failed_delivery(&service, &accepting().await).await;
+    assert_eq!(get("/v1/notification-channels").await.ok(), &json!([]));
+    let paths = [String::new(), format!("?channelId={channel}"), "?status=FAILED".to_owned()];
+    for path in paths.map(|query| format!("/v1/notification-deliveries{query}")) {
+        let theirs = get(&path).await;
+        let listed = (&theirs.ok()["deliveries"], &theirs.ok()["total"]);
+        assert_eq!(listed, (&json!([]), &json!(0)), "{path}");
+        let own = service.get(&path).await;
+        assert_eq!(own.ok()["deliveries"][0]["id"], json!(delivery), "{path}");
     }
     let usage = get("/v1/account").await.ok()["usage"].clone();
     assert_eq!(
