@@ -115,7 +115,7 @@ async fn an_address_follows_only_so_many_links() {
     }
     let refused = visit(1).await;
     refused.refused(429, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded");
-    assert_eq!(refused.header("retry-after"), "30");
+    assert_eq!(refused.header("retry-after"), "60");
     assert_eq!(visit(2).await.status, 200, "another address");
     service.advance(60);
     assert_eq!(visit(1).await.status, 200);
