@@ -93,6 +93,7 @@ fn names<T: ToString>(items: &[T]) -> Vec<String> {
 pub(super) struct UsageRecord {
     schedules: u64,
     api_keys: u64,
+    channels: u64,
     /// Since the start of the calendar month, in UTC. Where the plan limits them, those that are
     /// about to be made are counted too.
     jobs_this_month: u64,
@@ -114,6 +115,7 @@ impl AccountRecord {
             usage: UsageRecord {
                 schedules: usage.schedules,
                 api_keys: usage.keys,
+                channels: usage.channels,
                 jobs_this_month,
                 quota_exhausted_at,
             },

@@ -156,7 +156,7 @@ async fn the_account_shows_its_plan_and_usage() {
             "requestsPerMinute": 100_000,
             "requestsPerHour": 1_000_000,
         },
-        "usage": { "schedules": 1, "apiKeys": 1, "jobsThisMonth": 1, "quotaExhaustedAt": null },
+        "usage": { "schedules": 1, "apiKeys": 1, "channels": 0, "jobsThisMonth": 1, "quotaExhaustedAt": null },
     });
     assert_eq!(answer.body, json!({ "data": expected, "success": true }));
 }

@@ -123,7 +123,7 @@ async fn the_account_tells_its_limits_and_usage() {
         "requestsPerHour": null,
     });
     let usage = json!({
-        "schedules": 1, "apiKeys": 1, "jobsThisMonth": 1, "quotaExhaustedAt": null,
+        "schedules": 1, "apiKeys": 1, "channels": 0, "jobsThisMonth": 1, "quotaExhaustedAt": null,
     });
     assert_eq!((&account["limits"], &account["usage"]), (&limits, &usage));
     assert_eq!((&account["plan"], &account["suspendedAt"]), (&json!("free"), &Value::Null));

@@ -103,7 +103,7 @@ async fn lists_and_counts_show_nothing_of_another_account() {
     let usage = get("/v1/account").await.ok()["usage"].clone();
     assert_eq!(
         usage,
-        json!({ "schedules": 0, "apiKeys": 1, "jobsThisMonth": 0, "quotaExhaustedAt": null })
+        json!({ "schedules": 0, "apiKeys": 1, "channels": 0, "jobsThisMonth": 0, "quotaExhaustedAt": null })
     );
 }
 
