@@ -20,7 +20,6 @@ mod support;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures_util::stream::{self, StreamExt};
 use punctual::runtime::Clock;
 use support::cluster;
 use support::load;
@@ -32,7 +31,6 @@ use support::target::Target;
 
 const ROUNDS: usize = 5;
 const ROUNDS_OF_OTHERS: usize = 3;
-const BARE_REQUESTS: usize = 100_000;
 const IN_FLIGHT: &str = "1024";
 const PATIENCE: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -42,7 +40,7 @@ const LEAVING: &str = "leaving";
 fn main() {
     let schedules = if cluster::is_there() { 50_000 } else { 20_000 };
     let target = Target::start();
-    let bare = [64, 128, 256].map(|in_flight| (bare_loop(&target, in_flight), in_flight));
+    let bare = [64, 128, 256].map(|in_flight| (load::bare_loop_of(&target, in_flight), in_flight));
     println!("bare reqwest loop: {bare:.0?} requests a second with so many in flight");
     let fastest = bare.into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
     let in_flight = fastest.expect("three of them").1;
@@ -83,10 +81,10 @@ impl Bench {
     /// in between.
     fn run(&self, round: usize, begin: impl FnOnce()) -> f64 {
         wait_for_second(48..52);
-        let before = bare_loop(&self.target, self.in_flight);
+        let before = load::bare_loop_of(&self.target, self.in_flight);
         begin();
         let rate = self.rate(round);
-        let after = bare_loop(&self.target, self.in_flight);
+        let after = load::bare_loop_of(&self.target, self.in_flight);
         let ratio = rate / f64::midpoint(before, after);
         println!("         / {before:.0} and {after:.0} bare requests a second = {ratio:.3}");
         ratio
@@ -120,25 +118,9 @@ fn compare(target: &Target, count: usize, in_flight: usize) {
     let graphile = || peers.graphile(&target.url(), count);
     let others: [(_, &dyn Fn() -> f64); 2] = [("BullMQ", &bullmq), ("graphile-worker", &graphile)];
     for (name, measure) in others.into_iter().cycle().take(2 * ROUNDS_OF_OTHERS) {
-        let before = bare_loop(target, in_flight);
+        let before = load::bare_loop_of(target, in_flight);
         let rate = measure();
-        let bare = f64::midpoint(before, bare_loop(target, in_flight));
+        let bare = f64::midpoint(before, load::bare_loop_of(target, in_flight));
         println!("{name}: {rate:.0} jobs / {bare:.0} requests = {:.3}", rate / bare);
     }
-}
-
-/// Requests a second of reqwest on this thread.
-fn bare_loop(target: &Target, in_flight: usize) -> f64 {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    load::runtime().block_on(async {
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let url = target.url();
-        let start = Instant::now();
-        let requests = stream::iter(0..BARE_REQUESTS).map(|_| async {
-            let answer = client.get(&url).send().await.expect("an answer");
-            answer.bytes().await.expect("a body")
-        });
-        let answers = requests.buffer_unordered(in_flight).count().await;
-        answers as f64 / start.elapsed().as_secs_f64()
-    })
 }

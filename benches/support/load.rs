@@ -3,12 +3,40 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{self, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::target::Target;
 
 /// A runtime of one thread.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+const BARE_REQUESTS: usize = 100_000;
+/// As many as a bare loop is fast with.
+const IN_FLIGHT: usize = 128;
+
+/// Requests a second of reqwest on this thread.
+pub fn bare_loop(target: &Target) -> f64 {
+    bare_loop_of(target, IN_FLIGHT)
+}
+
+/// The same with so many requests in flight.
+pub fn bare_loop_of(target: &Target, in_flight: usize) -> f64 {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    runtime().block_on(async {
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let url = target.url();
+        let start = Instant::now();
+        let requests = stream::iter(0..BARE_REQUESTS).map(|_| async {
+            let answer = client.get(&url).send().await.expect("an answer");
+            answer.bytes().await.expect("a body")
+        });
+        let answers = requests.buffer_unordered(in_flight).count().await;
+        answers as f64 / start.elapsed().as_secs_f64()
+    })
 }
 
 /// Answers a second to `request`, sent on `connections` for `span`. All must be 200.

@@ -8,5 +8,6 @@ pub mod load;
 pub mod minute;
 pub mod numbers;
 pub mod peers;
+pub mod receiver;
 pub mod service;
 pub mod target;

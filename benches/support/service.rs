@@ -110,11 +110,31 @@ impl Service {
 
     /// Makes `count` schedules with bulk calls. Returns the ids and the time each call took.
     pub fn create(&self, count: usize, cron: &str, endpoint: &str) -> (Vec<String>, Vec<Duration>) {
+        self.create_with(count, cron, endpoint, "")
+    }
+
+    /// The same, with one attempt for each job.
+    pub fn create_failing(
+        &self,
+        count: usize,
+        cron: &str,
+        endpoint: &str,
+    ) -> (Vec<String>, Vec<Duration>) {
+        self.create_with(count, cron, endpoint, r#", "maxRetries": 1"#)
+    }
+
+    fn create_with(
+        &self,
+        count: usize,
+        cron: &str,
+        endpoint: &str,
+        more: &str,
+    ) -> (Vec<String>, Vec<Duration>) {
         let (mut ids, mut times) = (Vec::new(), Vec::new());
         while ids.len() < count {
             let schedule = format!(
                 r#"{{"name": "bench", "cronExpression": "{cron}", "timezone": "UTC",
-                    "endpoint": "{endpoint}", "httpMethod": "GET"}}"#
+                    "endpoint": "{endpoint}", "httpMethod": "GET"{more}}}"#
             );
             let body = format!("[{}]", vec![schedule; BULK.min(count - ids.len())].join(","));
             let start = Instant::now();

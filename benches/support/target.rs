@@ -1,5 +1,7 @@
-//! The target: answers every request at once, on a thread of its own, and notes when it came.
+//! The target: answers every request at once, on a thread of its own, and notes when it came. It answers
+//! `/fail` with 500, and notes which job that has failed.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +17,9 @@ use super::load;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok";
 
+const FAILURE: &[u8] =
+    b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno";
+
 /// A running target.
 #[derive(Clone)]
 pub struct Target {
@@ -26,6 +31,8 @@ struct Seen {
     count: AtomicUsize,
     /// Per request: from the instant it was scheduled for to its arrival.
     lags: Mutex<Vec<Duration>>,
+    /// When jobs were failed.
+    failures: Mutex<HashMap<String, Instant>>,
     clock: Clock,
 }
 
@@ -34,11 +41,16 @@ impl Target {
     pub fn start() -> Self {
         let (tell, address) = std::sync::mpsc::channel();
         let clock = Clock::system();
-        let seen = Arc::new(Seen { count: AtomicUsize::new(0), lags: Mutex::default(), clock });
+        let seen = Arc::new(Seen {
+            count: AtomicUsize::new(0),
+            lags: Mutex::default(),
+            failures: Mutex::default(),
+            clock,
+        });
         let inner = seen.clone();
         thread::spawn(move || {
             load::runtime().block_on(async move {
-                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+                let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await;
                 let listener = listener.expect("a free port");
                 tell.send(listener.local_addr().expect("bound")).expect("somebody waits");
                 while let Ok((stream, _)) = listener.accept().await {
@@ -46,7 +58,8 @@ impl Target {
                 }
             });
         });
-        Self { address: address.recv().expect("the thread runs"), seen }
+        let bound: SocketAddr = address.recv().expect("the thread runs");
+        Self { address: (Ipv4Addr::LOCALHOST, bound.port()).into(), seen }
     }
 
     /// The URL that schedules call.
@@ -69,6 +82,11 @@ impl Target {
         }
     }
 
+    /// The jobs that were failed, and when; noted anew from here.
+    pub fn take_failures(&self) -> HashMap<String, Instant> {
+        std::mem::take(&mut self.seen.failures.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The lags noted so far; counts anew from here.
     pub fn take_lags(&self) -> Vec<Duration> {
         let mut lags = self.seen.lags.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,22 +102,30 @@ async fn serve(mut stream: TcpStream, seen: Arc<Seen>) {
     while let Ok(read @ 1..) = stream.read(&mut buffer[length..]).await {
         length += read;
         if buffer[..length].ends_with(b"\r\n\r\n") {
-            note(&seen, &buffer[..length]);
+            let answer = note(&seen, &buffer[..length]);
             length = 0;
-            if stream.write_all(ANSWER).await.is_err() {
+            if stream.write_all(answer).await.is_err() {
                 return;
             }
         }
     }
 }
 
-fn note(seen: &Seen, head: &[u8]) {
+/// Notes a request; what it is answered with.
+fn note(seen: &Seen, head: &[u8]) -> &'static [u8] {
     let now = seen.clock.now();
     let head = String::from_utf8_lossy(head);
-    let header = "punctual-scheduled-at: ";
-    let scheduled = head.split_once(header).and_then(|(_, rest)| rest.lines().next());
+    let header = |name| head.split_once(name).and_then(|(_, rest)| rest.lines().next());
+    let scheduled = header("punctual-scheduled-at: ");
     if let Some(Ok(scheduled)) = scheduled.map(str::parse::<Timestamp>) {
         seen.lags.lock().unwrap_or_else(PoisonError::into_inner).push(now.since(scheduled));
     }
     seen.count.fetch_add(1, Ordering::Release);
+    if !head.starts_with("GET /fail ") {
+        return ANSWER;
+    }
+    let job = header("punctual-job-id: ").unwrap_or_default().to_owned();
+    let mut failures = seen.failures.lock().unwrap_or_else(PoisonError::into_inner);
+    failures.insert(job, Instant::now());
+    FAILURE
 }

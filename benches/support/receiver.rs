@@ -1,0 +1,98 @@
+//! The receiver of alerts: takes every one at once, on a thread of its own, and notes when it came.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::load;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// Which jobs were told, and when.
+type Told = Vec<(String, Instant)>;
+
+/// A running receiver.
+pub struct Receiver {
+    address: SocketAddr,
+    told: Arc<Mutex<Told>>,
+}
+
+impl Receiver {
+    /// Starts one.
+    pub fn start() -> Self {
+        let (tell, address) = std::sync::mpsc::channel();
+        let told: Arc<Mutex<Told>> = Arc::default();
+        let inner = told.clone();
+        thread::spawn(move || {
+            load::runtime().block_on(async move {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+                let listener = listener.expect("a free port");
+                tell.send(listener.local_addr().expect("bound")).expect("somebody waits");
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, inner.clone()));
+                }
+            });
+        });
+        Self { address: address.recv().expect("the thread runs"), told }
+    }
+
+    /// The URL of the webhook.
+    pub fn url(&self) -> String {
+        format!("http://{}/alerts", self.address)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What came since the last time.
+    pub fn take(&self) -> Told {
+        std::mem::take(&mut self.told())
+    }
+
+    /// When the first and the last came.
+    pub fn span(&self) -> (Instant, Instant) {
+        let told = self.told();
+        let times = || told.iter().map(|(_, at)| *at);
+        (times().min().expect("some came"), times().max().expect("some came"))
+    }
+
+    /// Waits until `count` have come; fails after `patience`.
+    pub fn wait_for(&self, count: usize, patience: Duration) {
+        let start = Instant::now();
+        while self.told().len() < count {
+            let seen = self.told().len();
+            assert!(start.elapsed() < patience, "{seen} of {count} alerts in {patience:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Takes the alerts of a connection, which come one after the other.
+async fn serve(mut stream: TcpStream, told: Arc<Mutex<Told>>) {
+    let mut bytes = Vec::with_capacity(16 * 1024);
+    let _ = stream.set_nodelay(true);
+    while let Ok(1..) = stream.read_buf(&mut bytes).await {
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+        let length: usize = length.and_then(|length| length.parse().ok()).expect("a length");
+        if body.len() < length {
+            continue;
+        }
+        // A test notification tells of no job.
+        if let Some((_, job)) = body.split_once(r#""job":{"id":""#) {
+            let job = job.split('"').next().unwrap_or_default().to_owned();
+            told.lock().unwrap_or_else(PoisonError::into_inner).push((job, Instant::now()));
+        }
+        bytes.clear();
+        if stream.write_all(ANSWER).await.is_err() {
+            return;
+        }
+    }
+}
