@@ -5,6 +5,8 @@
 //! saw) and those of the service (`tick`, `created` and so on), which a time-lapse may make run
 //! faster.
 
+use std::collections::BTreeSet;
+
 use super::lapse::Lapse;
 
 /// A run.
@@ -28,6 +30,13 @@ pub struct History {
     pub uses: Vec<Use>,
     /// What a stranger was told.
     pub probes: Vec<Probe>,
+    /// The schedules that tell how their jobs end, and since when.
+    pub telling: Vec<String>,
+    pub telling_since: i64,
+    /// What they tell.
+    pub alerts: Vec<Alert>,
+    /// The events that have come to the receiver.
+    pub received: BTreeSet<String>,
     /// The tick up to which everything must have come to its end.
     pub cut: i64,
     /// When the end was read, by the service's clock.
@@ -40,6 +49,16 @@ pub struct History {
     pub calm: bool,
     /// Whether nothing happened at all: then jobs start at once.
     pub prompt: bool,
+}
+
+/// What is told of a job's end, as it is stored.
+#[derive(Clone, Debug, Default)]
+pub struct Alert {
+    pub job: String,
+    pub event: String,
+    pub kind: String,
+    pub status: i16,
+    pub is_merged: bool,
 }
 
 /// A call of the API.

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use punctual::domain::JobId;
+use punctual::domain::{EventId, JobId};
 use sqlx::Connection;
+use sqlx::types::Uuid;
 
-use super::history::{History, Hit, Use};
+use super::history::{Alert, History, Hit, Use};
 use super::lapse::machine;
 use super::oracles::{Violation, judge, told};
 use super::replica::Replica;
 use super::world::World;
 use super::{audit, oracles, read};
 use crate::harness::client::ApiClient;
+use crate::harness::provider::Received;
 use crate::harness::recorder;
 use crate::harness::wait::live_for;
 
@@ -105,7 +107,11 @@ impl World {
         let left: i64 = sqlx::query_scalar(
             "SELECT (SELECT count(*) FROM schedule_state WHERE next_tick <= $1)
                   + (SELECT count(*) FROM jobs WHERE status < 2
-                     AND ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint <= $1)",
+                     AND ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint <= $1)
+                  + (SELECT count(*) FROM notification_events
+                     WHERE ('x' || left(replace(job_id::text, '-', ''), 12))::bit(48)::bigint <= $1)
+                  + (SELECT count(*) FROM notification_deliveries WHERE status < 3
+                     AND ('x' || left(replace(job_id::text, '-', ''), 12))::bit(48)::bigint <= $1)",
         )
         .bind(cut)
         .fetch_one(&mut store)
@@ -148,6 +154,10 @@ impl World {
             troubles: self.troubles.clone(),
             uses: self.uses().await,
             probes: tape.probes,
+            telling: self.telling.clone(),
+            telling_since: self.telling_since,
+            alerts: self.alerts().await,
+            received: self.told.alerts().iter().map(Received::event).collect(),
             cut,
             read: read_at,
             latest_ms: self.latest_ms,
@@ -155,6 +165,28 @@ impl World {
             calm: self.calm,
             prompt: self.prompt,
         }
+    }
+
+    /// What is told of ends of jobs.
+    async fn alerts(&self) -> Vec<Alert> {
+        type Row = (Uuid, Uuid, String, i16, bool);
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT d.job_id, d.event_id, d.type, d.status, m.id IS NOT NULL
+             FROM notification_deliveries AS d
+             LEFT JOIN notification_deliveries AS m ON m.id = d.merged_into
+             WHERE d.type IN ('job.failed', 'job.succeeded')",
+        )
+        .fetch_all(&mut self.stores.store.beside().await)
+        .await
+        .expect("read");
+        let read = |(job, event, kind, status, is_merged): Row| Alert {
+            job: JobId::from_bytes(job.into_bytes()).to_string(),
+            event: EventId::from_bytes(event.into_bytes()).to_string(),
+            kind,
+            status,
+            is_merged,
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// What replicas use that have lived all the time, and what is left open in the store.

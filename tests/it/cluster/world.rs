@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::runtime::Random;
 use punctual::runtime::faults::Defect;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::audit;
@@ -14,7 +15,9 @@ use super::load::{Users, kinds};
 use super::replica::{Doors, Replica};
 use super::settle::Usage;
 use super::stores::{LEASE, Stores};
+use crate::harness::client::ApiClient;
 use crate::harness::process::Installation;
+use crate::harness::provider::Provider;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, within};
 
@@ -81,6 +84,11 @@ pub struct World {
     pub replicas: Vec<Replica>,
     pub stores: Stores,
     pub target: Recorder,
+    /// What is told how jobs ended.
+    pub told: Provider,
+    /// The schedules that tell, and since when.
+    pub telling: Vec<String>,
+    pub telling_since: i64,
     pub users: Users,
     /// Those that tick, of the first account.
     pub schedules: Arc<Vec<String>>,
@@ -139,6 +147,9 @@ impl World {
             replicas,
             stores,
             target: Recorder::start().await,
+            told: Provider::start().await,
+            telling: Vec::new(),
+            telling_since: 0,
             users,
             schedules: Arc::default(),
             installation,
@@ -184,6 +195,8 @@ impl World {
         let users = &self.users;
         let batch = kinds(users, &url, self.plan.schedules * 5 / 6, 1);
         self.schedules = users.create(0, 1, batch).await.into();
+        self.tell().await;
+        let users = &self.users;
         users.create(1, 1, kinds(users, &url, self.plan.schedules / 6, 1)).await;
         users.create(0, 2, kinds(users, &url, 5, 2)).await;
         for _ in 0..self.plan.users {
@@ -195,6 +208,25 @@ impl World {
         })
         .await;
         self.usage = Usage::of(&self.replicas);
+    }
+
+    /// Lets every third schedule of the first account tell how its jobs end, by a webhook.
+    async fn tell(&mut self) {
+        let door = self.users.door().expect("a replica");
+        let api = ApiClient::new(door, &self.users.keys[0]);
+        let config = json!({ "url": self.told.url("/alerts") });
+        let channel = json!({ "type": "webhook", "label": "told", "config": config });
+        let made = api.post("/v1/notification-channels", &channel).await;
+        let channel = made.data()["id"].as_str().expect("an id").to_owned();
+        let path = format!("/v1/notification-channels/{channel}/verify");
+        api.post(&path, &Value::Null).await.data();
+        self.telling = self.schedules.iter().step_by(3).cloned().collect();
+        for schedule in &self.telling {
+            let path = format!("/v1/schedules/{schedule}/notifications");
+            let wanted = json!({ "notifyOn": "both", "channelIds": [channel] });
+            api.call("PUT", &path, Some(&wanted)).await.expect("an answer").data();
+        }
+        self.telling_since = self.lapse.now();
     }
 
     /// Lets so many minutes of the calendar pass.

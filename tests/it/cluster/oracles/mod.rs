@@ -2,8 +2,9 @@
 //!
 //! I1 no tick lost; I2 none doubled; I3 attempts; I4 no job stuck; I5 ends are final; I6 store and
 //! target agree; I7 what was answered stays; I8 never early; I9 accounts do not see each other; I10
-//! one leader a shard; I11 the next tick lies ahead; I12 nothing leaks.
+//! one leader a shard; I11 the next tick lies ahead; I12 nothing leaks; I13 each end is told.
 
+mod alerts;
 mod attempts;
 mod leaders;
 mod promises;
@@ -53,6 +54,7 @@ pub fn judge(history: &History) -> Vec<Violation> {
         promises::accounts_do_not_see_each_other,
         leaders::each_write_is_by_the_newest_leader,
         upkeep::nothing_leaks,
+        alerts::each_end_is_told,
     ];
     oracles.iter().flat_map(|oracle| oracle(history)).collect()
 }

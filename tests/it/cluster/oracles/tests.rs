@@ -333,3 +333,44 @@ fn what_stands_still_or_grows_is_found() {
     found(&["I11"], |history| history.schedules[0].next = None);
     found(&["I12"], |history| history.uses[0].after = 10);
 }
+
+#[test]
+fn ends_that_are_not_told_or_told_twice_are_found() {
+    let told = |job: &Job, status: i16| Alert {
+        job: job.id.clone(),
+        event: format!("evt_{}", job.id),
+        kind: "job.succeeded".to_owned(),
+        status,
+        is_merged: status == 5,
+    };
+    let telling = |history: &mut History, change: &dyn Fn(&mut History)| {
+        history.telling = vec![ID.to_owned()];
+        history.alerts = history.jobs.iter().map(|job| told(job, 3)).collect();
+        history.received = history.alerts.iter().map(|alert| alert.event.clone()).collect();
+        change(history);
+    };
+    let right: [&dyn Fn(&mut History); 3] = [
+        &|_| (),
+        &|history| history.alerts[0] = told(&history.jobs[0], 5),
+        // What ended before anybody wanted to be told is not told.
+        &|history| {
+            history.telling_since = 10 * MINUTE;
+            history.alerts.clear();
+        },
+    ];
+    let wrong: [&dyn Fn(&mut History); 7] = [
+        &|history| drop(history.alerts.remove(1)),
+        &|history| history.alerts.push(told(&history.jobs[1], 5)),
+        &|history| history.alerts[1].status = 1,
+        &|history| history.alerts[1].status = 4,
+        &|history| history.alerts[1] = Alert { is_merged: false, ..told(&history.jobs[1], 5) },
+        &|history| history.alerts[1].kind = "job.failed".to_owned(),
+        &|history| drop(history.received.pop_first()),
+    ];
+    for change in right {
+        found(&[], |history| telling(history, change));
+    }
+    for change in wrong {
+        found(&["I13"], |history| telling(history, change));
+    }
+}

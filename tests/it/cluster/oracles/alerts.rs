@@ -1,0 +1,52 @@
+//! What people are told of jobs that ended: ALERT-1.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::history::{Alert, History, Job};
+use super::{Violation, violation};
+
+/// The statuses of deliveries as they are stored.
+const DELIVERED: i16 = 3;
+const FAILED: i16 = 4;
+const MERGED: i16 = 5;
+
+/// I13: each job that ended by itself is told by one delivery, which has come to its end; what was
+/// delivered has come.
+pub fn each_end_is_told(history: &History) -> Vec<Violation> {
+    let mut of_jobs: BTreeMap<&str, Vec<&Alert>> = BTreeMap::new();
+    for alert in &history.alerts {
+        of_jobs.entry(&alert.job).or_default().push(alert);
+    }
+    let alive: BTreeSet<&str> = history.schedules.iter().map(|one| one.id.as_str()).collect();
+    let told = history.jobs.iter().filter(|job| history.telling.contains(&job.schedule));
+    let mut violations = Vec::new();
+    for job in told {
+        let alerts = of_jobs.remove(job.id.as_str()).unwrap_or_default();
+        if let Some(what) = wrong(history, job, &alerts, alive.contains(job.schedule.as_str())) {
+            violations.push(violation("I13", format!("{what}: {} {alerts:?}", job.id)));
+        }
+    }
+    violations
+}
+
+fn wrong(history: &History, job: &Job, alerts: &[&Alert], is_alive: bool) -> Option<&'static str> {
+    let is_cancelled = job.error.as_deref() == Some("CANCELLED");
+    let is_certain = job.completed.is_some_and(|at| at > history.telling_since) && is_alive;
+    let kind = if job.status == "SUCCESS" { "job.succeeded" } else { "job.failed" };
+    match alerts {
+        [] if !is_cancelled && is_certain && job.is_final() => Some("an end that is not told"),
+        [] => None,
+        [_, _, ..] => Some("an end that is told twice"),
+        [_] if is_cancelled => Some("a cancelled job that is told"),
+        [one] if one.kind != kind => Some("another end is told"),
+        [one] => match one.status {
+            DELIVERED if !history.received.contains(&one.event) => {
+                Some("delivered, and it never came")
+            }
+            MERGED if !one.is_merged => Some("merged into nothing"),
+            FAILED if is_alive => Some("undeliverable, though the channel takes all"),
+            DELIVERED | MERGED | FAILED => None,
+            _ => Some("an alert that never comes to its end"),
+        },
+    }
+}
