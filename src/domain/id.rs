@@ -184,11 +184,25 @@ fn fixed(parts: &[&[u8]]) -> u128 {
     u128::from_be_bytes(random)
 }
 
+/// The id, with its place among those of the same instant in front of the random part.
+fn placed(id: Ulid, place: usize) -> Ulid {
+    const PLACE_AT: u32 = 64;
+    let place = u16::try_from(place).unwrap_or(u16::MAX);
+    let random = id.random() & ((1 << PLACE_AT) - 1);
+    Ulid::from_parts(id.timestamp_ms(), u128::from(place) << PLACE_AT | random)
+}
+
 impl EventId {
     /// The id of an event about `object` (a job, an incident, a channel's minute) that happened at `at`.
     /// It follows from these, so an event has one id, however often its transaction is tried.
     pub fn of(object: [u8; 16], kind: &str, at: Timestamp) -> Self {
         Self::new(at, fixed(&[b"event", &object, kind.as_bytes()]))
+    }
+
+    /// The id of the event that comes at this place among those of one transaction: ids sort as the
+    /// events happened.
+    pub fn at_place(self, place: usize) -> Self {
+        Self(placed(self.0, place))
     }
 }
 
@@ -198,6 +212,12 @@ impl DeliveryId {
     pub fn of(event: EventId, channel: Option<ChannelId>, at: Timestamp) -> Self {
         let channel = channel.map_or([0; 16], ChannelId::to_bytes);
         Self::new(at, fixed(&[b"delivery", &event.to_bytes(), &channel]))
+    }
+
+    /// The id of the delivery that comes at this place among those planned together: ids sort as
+    /// deliveries are sent.
+    pub fn at_place(self, place: usize) -> Self {
+        Self(placed(self.0, place))
     }
 }
 

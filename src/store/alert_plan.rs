@@ -120,6 +120,8 @@ pub(in crate::store) struct AlertPlan {
     pub(in crate::store) ended: BTreeSet<IncidentId>,
     pub(in crate::store) opened: u64,
     pub(in crate::store) closed: u64,
+    /// Held deliveries of before that were merged.
+    pub(in crate::store) merged_held: u64,
 }
 
 impl AlertPlan {
@@ -140,6 +142,7 @@ impl AlertPlan {
             ended: BTreeSet::new(),
             opened: 0,
             closed: 0,
+            merged_held: 0,
         }
     }
 
@@ -241,11 +244,11 @@ impl AlertPlan {
         match incident.state.judge(now, &rules) {
             Judgement::Goes => {}
             Judgement::Open => {
-                let id = self.tell(key, AlertKind::IncidentOpened);
-                if let Some(incident) = self.incidents.get_mut(&key) {
-                    incident.opening = Some(id);
-                    self.merged.push((incident.id, id));
+                let (incident, opening) = (incident.id, self.tell(key, AlertKind::IncidentOpened));
+                if let Some(known) = self.incidents.get_mut(&key) {
+                    known.opening = Some(opening);
                 }
+                self.merge(incident, opening);
                 self.opened += 1;
                 // All of it may be over already.
                 self.judge(key);
@@ -261,6 +264,16 @@ impl AlertPlan {
                 self.end(key);
             }
             Judgement::Forget => self.end(key),
+        }
+    }
+
+    /// Lets an incident's alert tell of everything that it holds.
+    fn merge(&mut self, incident: IncidentId, opening: DeliveryId) {
+        self.merged_held += self.held.remove(&incident).map_or(0, |held| held.len() as u64);
+        self.merged.push((incident, opening));
+        let held = |one: &&mut PlannedDelivery| one.standing == Standing::Held(incident);
+        for planned in self.deliveries.iter_mut().filter(held) {
+            planned.standing = Standing::Merged(opening);
         }
     }
 
@@ -295,8 +308,8 @@ impl AlertPlan {
         let since = since.as_millis();
         let content = IncidentContent { schedules, failing, failures, names, since, until };
         let event = EventId::of(id.to_bytes(), kind.as_str(), now);
-        let delivery = DeliveryId::of(event, Some(channel), now);
-        let standing = self.flow_of((channel, account), delivery.to_bytes());
+        let standing = self.flow_of((channel, account), event.to_bytes());
+        let delivery = self.next_id(event, Some(channel));
         self.deliveries.push(PlannedDelivery {
             id: delivery,
             account,
@@ -344,7 +357,7 @@ impl AlertPlan {
         due: Timestamp,
     ) -> Standing {
         let event = EventId::of(object, AlertKind::Digest.as_str(), self.now);
-        let digest = DeliveryId::of(event, Some(channel), self.now);
+        let digest = self.next_id(event, Some(channel));
         let mut paused_until = due;
         if let Some(known) = self.channels.get_mut(&channel) {
             known.digest = Some(digest);
@@ -368,9 +381,14 @@ impl AlertPlan {
         Standing::Merged(digest)
     }
 
+    /// The id of the delivery that is planned next: they are sent in this order.
+    fn next_id(&self, event: EventId, channel: Option<ChannelId>) -> DeliveryId {
+        DeliveryId::of(event, channel, self.now).at_place(self.deliveries.len())
+    }
+
     fn add(&mut self, event: &Event, channel: Option<ChannelId>, standing: Standing) {
         self.deliveries.push(PlannedDelivery {
-            id: DeliveryId::of(event.id, channel, self.now),
+            id: self.next_id(event.id, channel),
             account: event.account,
             channel,
             event: event.id,

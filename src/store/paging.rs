@@ -1,5 +1,7 @@
 //! What fits on a page of a list.
 
+use super::SkipPage;
+use super::rows::ListedSkip;
 use crate::domain::job::Job;
 use crate::domain::schedule::Schedule;
 
@@ -38,4 +40,14 @@ pub(in crate::store) fn schedule_bytes(schedule: &Schedule) -> usize {
         + definition.timezone.len()
         + definition.endpoint.len()
         + optional.into_iter().flatten().map(String::len).sum::<usize>()
+}
+
+/// The first `limit` of these skips, of which one more was read if there is one.
+pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> SkipPage {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let placed: Vec<_> = rows.into_iter().map(ListedSkip::placed).collect();
+    let next = placed.last().filter(|_| has_more).map(|(place, _)| *place);
+    SkipPage { skips: placed.into_iter().map(|(_, skip)| skip).collect(), next }
 }

@@ -7,7 +7,7 @@ use super::damage::Kept;
 use super::idempotency::StoredKey;
 use super::signing::SealedSecret;
 use super::stored::timings_of;
-use super::{Account, AuditEntry, KnownKey, Receipt, SkipPage};
+use super::{Account, AuditEntry, KnownKey, Receipt};
 use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
@@ -389,13 +389,4 @@ impl ListedSkip {
     pub(in crate::store) fn placed(self) -> ((Timestamp, i64), Skip) {
         ((self.skip.first, self.id), self.skip)
     }
-}
-
-/// The first `limit` of these skips, of which one more was read if there is one.
-pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> SkipPage {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = rows.len() > limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| has_more).map(|row| (row.skip.first, row.id));
-    SkipPage { skips: rows.into_iter().map(|row| row.skip).collect(), next }
 }

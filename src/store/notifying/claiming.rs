@@ -15,50 +15,83 @@ use crate::domain::{ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
 use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
 use crate::store::batch_rows::{Of, json, json_ids};
+use crate::store::damage::{Damage, Kept};
 use crate::store::hex::Hex;
 
 /// How many due deliveries are looked at to find some of each channel.
 const LOOKED_AT: i64 = 2_000;
+/// How often that is done for one claim, each time past the channels that were found before.
+const LOOKS: usize = 5;
 
 /// Claims deliveries. What is returned is encrypted still.
 pub(in super::super) async fn claim_deliveries(
     connection: &mut Connection,
     claim: DeliveryClaim,
+    damage: &Damage,
 ) -> Outcome<(Vec<SealedDelivery>, u64)> {
     let picked = pick(connection, &claim).await?;
     if picked.is_empty() {
         return Ok((Vec::new(), 0));
     }
     close_digests(connection, &picked).await?;
-    let due = lock(connection, &claim, &picked).await?;
+    let due = damage.leave_out("delivery", lock(connection, &claim, &picked).await?);
     note_lost(connection, &due, claim.now).await?;
     let (failed, taken): (Vec<_>, Vec<_>) =
         due.into_iter().partition(|delivery| delivery.hopeless().is_some());
     fail(connection, &failed, claim.now).await?;
     take(connection, &taken, &claim).await?;
-    Ok((contents(connection, taken, claim.now).await?, failed.len() as u64))
+    Ok((contents(connection, taken, claim.now, damage).await?, failed.len() as u64))
 }
 
-/// A few due deliveries of each channel that has not enough under way, without a lock.
+/// A few due deliveries of each channel that has not enough under way, without a lock. A channel that
+/// very much waits for hides no other.
 async fn pick(connection: &mut Connection, claim: &DeliveryClaim) -> Outcome<Vec<DeliveryId>> {
-    let query = format!(
-        "SELECT id FROM
-             (SELECT id, wake_at,
+    let (mut picked, mut busy) = (Vec::new(), claim.busy.clone());
+    let mut left = claim.limit;
+    for _ in 0..LOOKS {
+        let found: Vec<(DeliveryId, ChannelId, i64)> = sqlx::query_as(AssertSqlSafe(due()))
+            .bind(claim.now)
+            .bind(LOOKED_AT)
+            .bind(i64::from(claim.per_channel))
+            .bind(i64::from(left))
+            .bind(json_ids(busy.iter().map(|id| id.to_bytes())))
+            .fetch_all(&mut *connection)
+            .await?;
+        let there_is_more = found.first().is_some_and(|(.., looked)| *looked >= LOOKED_AT);
+        left = left.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        for (delivery, channel, _) in found {
+            picked.push(delivery);
+            busy.push(channel);
+        }
+        if left == 0 || !there_is_more {
+            break;
+        }
+    }
+    Ok(picked)
+}
+
+/// The first due deliveries of each channel, and how many were looked at. Two arms: together they would
+/// be sorted.
+pub(in super::super) fn due() -> String {
+    let due = |status| {
+        format!(
+            "SELECT * FROM
+                 (SELECT id, channel_id, wake_at FROM notification_deliveries
+                  WHERE status < 3 AND status = {status} AND wake_at <= $1 AND NOT ({})
+                    AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+                  ORDER BY wake_at LIMIT $2) AS status_{status}",
+            among("channel_id", Of::Id, "$5")
+        )
+    };
+    format!(
+        "SELECT id, channel_id, looked FROM
+             (SELECT id, channel_id, wake_at, count(*) OVER () AS looked,
                      row_number() OVER (PARTITION BY channel_id ORDER BY wake_at, id) AS place
-              FROM (SELECT id, channel_id, wake_at FROM notification_deliveries
-                    WHERE status < 3 AND status IN (1, 2) AND wake_at <= $1 AND NOT ({})
-                      AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
-                    ORDER BY wake_at LIMIT $2) AS due) AS placed
+              FROM ({} UNION ALL {}) AS due) AS placed
          WHERE place <= $3 ORDER BY wake_at, id LIMIT $4",
-        among("channel_id", Of::Id, "$5")
-    );
-    let query = sqlx::query_scalar(AssertSqlSafe(query))
-        .bind(claim.now)
-        .bind(LOOKED_AT)
-        .bind(i64::from(claim.per_channel))
-        .bind(i64::from(claim.limit))
-        .bind(json_ids(claim.busy.iter().map(|id| id.to_bytes())));
-    Ok(query.fetch_all(connection).await?)
+        due(1),
+        due(2)
+    )
 }
 
 /// Lets nothing more be merged into digests that are about to be sent. Whoever merges holds the channel.
@@ -91,7 +124,7 @@ async fn lock(
     connection: &mut Connection,
     claim: &DeliveryClaim,
     picked: &[DeliveryId],
-) -> Outcome<Vec<DueDelivery>> {
+) -> Outcome<Vec<Kept<DeliveryId, DueDelivery>>> {
     let locked = format!(
         "SELECT id FROM notification_deliveries
          WHERE {} AND status IN (1, 2) AND wake_at <= $2 ORDER BY id {PASSING}",
@@ -180,7 +213,9 @@ async fn take(
     }
     let statement = format!(
         "UPDATE notification_deliveries SET status = 2, tries = tries + 1, claimed_by = $2,
-             started_at = $3, round_began = coalesce(round_began, $3), wake_at = $4
+             started_at = $3, round_began = coalesce(round_began, $3), wake_at = $4,
+             error_code = CASE WHEN status = 2 THEN $5 ELSE error_code END,
+             error_message = CASE WHEN status = 2 THEN $6 ELSE error_message END
          WHERE {}",
         among("id", Of::Id, "$1")
     );
@@ -189,6 +224,8 @@ async fn take(
         .bind(claim.notifier)
         .bind(claim.now)
         .bind(claim.until)
+        .bind(DeliveryError::NotifierLost.as_str())
+        .bind(LOST)
         .execute(connection)
         .await?;
     Ok(())

@@ -12,6 +12,7 @@ use crate::domain::{DeliveryId, JobId, Timestamp};
 use crate::store::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
 use crate::store::alert_plan::NAMES;
 use crate::store::batch_rows::{Of, json_ids};
+use crate::store::damage::{Damage, Kept};
 use crate::store::rows::job_columns;
 
 /// Reads what these deliveries say. Those whose channel is gone are left out.
@@ -19,8 +20,11 @@ pub(super) async fn contents(
     connection: &mut Connection,
     taken: Vec<DueDelivery>,
     now: Timestamp,
+    damage: &Damage,
 ) -> Outcome<Vec<SealedDelivery>> {
-    let jobs = jobs(connection, &taken).await?;
+    let jobs = damage.leave_out("job", jobs(connection, &taken).await?);
+    let jobs: HashMap<JobId, JobContent> =
+        jobs.into_iter().map(|content| (content.job.id, content)).collect();
     let mut sealed = Vec::with_capacity(taken.len());
     for mut due in taken {
         let Some((channel_type, config, _)) = due.to.take() else { continue };
@@ -49,12 +53,12 @@ const JOBS: &str = concat!(
 async fn jobs(
     connection: &mut Connection,
     taken: &[DueDelivery],
-) -> Outcome<HashMap<JobId, JobContent>> {
+) -> Outcome<Vec<Kept<JobId, JobContent>>> {
     let mut jobs: Vec<JobId> = taken.iter().filter_map(|delivery| delivery.job).collect();
     jobs.sort_unstable();
     jobs.dedup();
     let (Some(first), Some(last)) = (jobs.first().copied(), jobs.last().copied()) else {
-        return Ok(HashMap::new());
+        return Ok(Vec::new());
     };
     let query =
         format!("{}{}", JOBS.replace("v.body", "NULL AS body"), among("j.id", Of::Id, "$1"));
@@ -62,8 +66,7 @@ async fn jobs(
         .bind(json_ids(jobs.iter().map(|id| id.to_bytes())))
         .bind(first)
         .bind(last);
-    let found: Vec<JobContent> = query.fetch_all(connection).await?;
-    Ok(found.into_iter().map(|content| (content.job.id, content)).collect())
+    Ok(query.fetch_all(connection).await?)
 }
 
 /// Counts what was merged into a digest, and keeps that: each try says the same.

@@ -16,6 +16,9 @@ use crate::store::alert_rows::{TryOf, status_codes};
 use crate::store::batch_rows::{Of, json_ids};
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, Write};
 
+/// With more tries than these another round begins at 1: a number has a byte.
+const MOST_TRIES: i16 = 200;
+
 /// Where counting the deliveries that a query lets through stops.
 const COUNTED: i64 = 10_000;
 
@@ -137,29 +140,51 @@ pub(in super::super) async fn redeliver(
     let query = sqlx::query_scalar(query).bind(id).bind(write.account);
     let verified: Option<bool> = query.fetch_optional(&mut *connection).await?;
     let query = format!(
-        "SELECT status FROM notification_deliveries WHERE id = $1 AND account_id = $2 {IN_TURN}"
+        "SELECT status, tries FROM notification_deliveries
+         WHERE id = $1 AND account_id = $2 {IN_TURN}"
     );
-    let query = sqlx::query_scalar(AssertSqlSafe(query)).bind(id).bind(write.account);
-    let status: Option<i16> = query.fetch_optional(&mut *connection).await?;
-    match (status, verified) {
+    let query = sqlx::query_as(AssertSqlSafe(query)).bind(id).bind(write.account);
+    let found: Option<(i16, i16)> = query.fetch_optional(&mut *connection).await?;
+    let tries = match (found, verified) {
         (None, _) => return Ok(Redelivered::NotFound),
-        (Some(4), None) => return Ok(Redelivered::NoChannel),
-        (Some(4), Some(false)) => return Ok(Redelivered::Unverified),
-        (Some(4), Some(true)) => {}
+        (Some((4, _)), None) => return Ok(Redelivered::NoChannel),
+        (Some((4, _)), Some(false)) => return Ok(Redelivered::Unverified),
+        (Some((4, tries)), Some(true)) => tries,
         (Some(_), _) => return Ok(Redelivered::NotFailed),
-    }
+    };
+    let tries = number_anew(connection, write.account, id, tries).await?;
     sqlx::query(
-        "UPDATE notification_deliveries SET status = 1, wake_at = $3, round = tries,
+        "UPDATE notification_deliveries SET status = 1, wake_at = $3, tries = $4, round = $4,
              round_began = NULL, completed_at = NULL, error_code = NULL, error_message = NULL
          WHERE id = $1 AND account_id = $2",
     )
     .bind(id)
     .bind(write.account)
     .bind(write.now)
+    .bind(tries)
     .execute(&mut *connection)
     .await?;
     audit::record(connection, write, Action::AlertRedelivered, [id]).await?;
     Ok(Redelivered::Done)
+}
+
+/// Forgets the tries of a delivery if their numbers would get too large, so that whoever delivers it
+/// again and again stops nobody. Returns how many tries it has then.
+async fn number_anew(
+    connection: &mut Connection,
+    account: AccountId,
+    id: DeliveryId,
+    tries: i16,
+) -> Outcome<i16> {
+    if tries <= MOST_TRIES {
+        return Ok(tries);
+    }
+    sqlx::query("DELETE FROM delivery_tries WHERE delivery_id = $1 AND account_id = $2")
+        .bind(id)
+        .bind(account)
+        .execute(connection)
+        .await?;
+    Ok(0)
 }
 
 /// Removes old deliveries that are final, with their tries.

@@ -247,6 +247,11 @@ const INCIDENT_COLUMNS: [(&str, Of); 18] = [
     ("names", Of::Text),
 ];
 
+/// The columns of an incident, as they are read and written.
+pub(super) fn incident_columns() -> String {
+    INCIDENT_COLUMNS.map(|(name, _)| name).join(", ")
+}
+
 async fn write_incidents(connection: &mut Connection, plan: &AlertPlan) -> Outcome<()> {
     // Those that are over go first: another one may have begun for the same host.
     let ended = || plan.ended.iter().map(|id| id.to_bytes());
@@ -254,14 +259,14 @@ async fn write_incidents(connection: &mut Connection, plan: &AlertPlan) -> Outco
     remove(connection, "notification_incidents", "id", ended()).await?;
     let changed: Vec<_> = plan.incidents.values().filter(|one| one.changed).collect();
     if !changed.is_empty() {
-        let names: Vec<&str> = INCIDENT_COLUMNS.iter().map(|(name, _)| *name).collect();
-        let read: Vec<String> = names.iter().map(|name| format!("r.{name}")).collect();
+        let names = || INCIDENT_COLUMNS.iter().map(|(name, _)| *name);
+        let read: Vec<String> = names().map(|name| format!("r.{name}")).collect();
         let set: Vec<String> =
-            names.iter().skip(1).map(|name| format!("{name} = excluded.{name}")).collect();
+            names().skip(1).map(|name| format!("{name} = excluded.{name}")).collect();
         let statement = format!(
             "INSERT INTO notification_incidents ({}) SELECT {} FROM {}
              WHERE true ON CONFLICT (id) DO UPDATE SET {}",
-            names.join(", "),
+            incident_columns(),
             read.join(", "),
             rows("$1", &INCIDENT_COLUMNS),
             set.join(", ")

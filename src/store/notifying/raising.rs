@@ -37,10 +37,12 @@ struct ToldRow {
     told_at: Option<i64>,
 }
 
-/// Writes the events that the ends of jobs raise. Returns how many.
+/// Writes the events that the ends of jobs raise; the transaction has written `before` others. Returns
+/// how many.
 pub(in super::super) async fn raise(
     connection: &mut Connection,
     now: Timestamp,
+    before: u64,
     endings: &[Ending],
     states: &[AlertState],
 ) -> Outcome<u64> {
@@ -58,7 +60,10 @@ pub(in super::super) async fn raise(
         };
         let (raised, after) = state.policy.judge(*streak, end, now);
         *streak = after;
-        events.extend(raised.into_iter().map(|raised| event(ending, raised, now)));
+        for raised in raised {
+            let place = usize::try_from(before).unwrap_or(usize::MAX).saturating_add(events.len());
+            events.push(event(ending, raised, now, place));
+        }
     }
     let told = streaks.into_values().filter(|(state, after)| state.streak.told_at != after.told_at);
     let told: Vec<ToldRow> = told
@@ -72,8 +77,9 @@ pub(in super::super) async fn raise(
     insert(connection, events).await
 }
 
-fn event(ending: &Ending, Raised { kind, failures, wanted }: Raised, at: Timestamp) -> EventRow {
-    let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at);
+fn event(ending: &Ending, raised: Raised, at: Timestamp, place: usize) -> EventRow {
+    let Raised { kind, failures, wanted } = raised;
+    let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at).at_place(place);
     EventRow {
         id: Hex(id.to_bytes()),
         schedule_id: Hex(ending.schedule.to_bytes()),

@@ -12,22 +12,29 @@ use super::super::account_lock::IN_TURN;
 use super::super::batch_rows::among;
 use super::super::erase::is_alone;
 use super::super::error::Outcome;
-use super::planned::{remove, write};
+use super::planned::{incident_columns, remove, write};
 use crate::domain::alert::grouping::{GroupingRules, Member};
-use crate::domain::{ChannelId, DeliveryId, IncidentId, ScheduleId, Timestamp};
+use crate::domain::{ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 use crate::store::Relayed;
 use crate::store::alert_plan::{AlertPlan, Event, PlannedChannel, PlannedIncident, Standing};
 use crate::store::alert_rows::ChannelLock;
 use crate::store::batch_rows::{Of, json, json_ids};
+use crate::store::damage::{Damage, Kept};
 
 /// How many incidents are looked at in one pass.
 const INCIDENTS: i64 = 500;
 
-const EVENTS: &str = "
+pub(in super::super) const EVENTS: &str = "
     SELECT id, account_id, schedule_id, job_id, type, at, host_key, failures, wanted, schedule_name
     FROM notification_events
     WHERE account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY id LIMIT $1";
+
+pub(in super::super) const DUE_INCIDENTS: &str = "
+    SELECT id, channel_id FROM notification_incidents
+    WHERE due_at <= $1
+      AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+    ORDER BY due_at LIMIT $2";
 
 /// Plans the deliveries of some events.
 pub(in super::super) async fn relay(
@@ -35,12 +42,14 @@ pub(in super::super) async fn relay(
     now: Timestamp,
     limit: u32,
     rules: GroupingRules,
+    damage: &Damage,
 ) -> Outcome<Relayed> {
     if !is_alone(connection, "relay").await? {
         return Ok(Relayed::default());
     }
     let query = sqlx::query_as(EVENTS).bind(i64::from(limit));
-    let events: Vec<Event> = query.fetch_all(&mut *connection).await?;
+    let events: Vec<Kept<EventId, Event>> = query.fetch_all(&mut *connection).await?;
+    let events = damage.leave_out("event", events);
     let mut plan = AlertPlan::new(now, rules);
     read(connection, &mut plan, &events).await?;
     plan.work_out(&events);
@@ -56,6 +65,7 @@ fn report(plan: &AlertPlan, events: usize) -> Relayed {
         events: events as u64,
         opened: plan.opened,
         closed: plan.closed,
+        merged: plan.merged_held,
         ..Relayed::default()
     };
     for standing in standings {
@@ -80,15 +90,14 @@ async fn read(connection: &mut Connection, plan: &mut AlertPlan, events: &[Event
         let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
         sqlx::query_as(AssertSqlSafe(query)).bind(ids).fetch_all(&mut *connection).await?
     };
-    let due: Vec<PlannedIncident> = {
-        let query = "SELECT * FROM notification_incidents WHERE due_at <= $1
-             ORDER BY due_at LIMIT $2";
-        sqlx::query_as(query).bind(plan.now).bind(INCIDENTS).fetch_all(&mut *connection).await?
+    let due: Vec<(IncidentId, ChannelId)> = {
+        let query = sqlx::query_as(DUE_INCIDENTS).bind(plan.now).bind(INCIDENTS);
+        query.fetch_all(&mut *connection).await?
     };
     let channels: BTreeSet<ChannelId> = audience
         .iter()
         .map(|(_, channel)| *channel)
-        .chain(due.iter().map(|incident| incident.channel))
+        .chain(due.iter().map(|(_, channel)| *channel))
         .collect();
     plan.channels = lock_channels(connection, &channels).await?;
     for (schedule, channel) in audience {
@@ -97,7 +106,7 @@ async fn read(connection: &mut Connection, plan: &mut AlertPlan, events: &[Event
         }
     }
     let hosts: BTreeSet<i64> = events.iter().map(|event| event.host.0.cast_signed()).collect();
-    read_incidents(connection, plan, due, &channels, &hosts).await?;
+    read_incidents(connection, plan, &due, &channels, &hosts).await?;
     read_members(connection, plan, &schedules).await?;
     read_held(connection, plan).await
 }
@@ -119,21 +128,33 @@ async fn lock_channels(
     Ok(verified.map(|lock| (lock.id, lock.channel)).collect())
 }
 
+/// The incidents that are due, and those that events may be of. Read now that their channels are locked:
+/// whoever has deleted one since, or taken `verified` away from it, has ended its incidents.
 async fn read_incidents(
     connection: &mut Connection,
     plan: &mut AlertPlan,
-    due: Vec<PlannedIncident>,
+    due: &[(IncidentId, ChannelId)],
     channels: &BTreeSet<ChannelId>,
     hosts: &BTreeSet<i64>,
 ) -> Outcome<()> {
     let query = format!(
-        "SELECT * FROM notification_incidents WHERE {} AND {}",
+        "SELECT {} FROM notification_incidents WHERE {} AND {}",
+        incident_columns(),
         among("channel_id", Of::Id, "$1"),
         among("host_key", Of::Large, "$2"),
     );
     let known: Vec<PlannedIncident> = sqlx::query_as(AssertSqlSafe(query))
         .bind(json_ids(channels.iter().map(|id| id.to_bytes())))
         .bind(json(&hosts.iter().collect::<Vec<_>>()))
+        .fetch_all(&mut *connection)
+        .await?;
+    let query = format!(
+        "SELECT {} FROM notification_incidents WHERE {}",
+        incident_columns(),
+        among("id", Of::Id, "$1")
+    );
+    let due: Vec<PlannedIncident> = sqlx::query_as(AssertSqlSafe(query))
+        .bind(json_ids(due.iter().map(|(id, _)| id.to_bytes())))
         .fetch_all(connection)
         .await?;
     let all = known.into_iter().chain(due);

@@ -5,12 +5,19 @@ use super::super::error::Outcome;
 use crate::domain::Timestamp;
 use crate::store::{AlertWork, WAITING_COUNTED};
 
-/// Instant, where counting stops.
-const WORK: &str = "
-    SELECT (SELECT min(at) FROM (SELECT at FROM notification_events ORDER BY id LIMIT 1) AS e),
-           (SELECT min(due_at) FROM notification_incidents),
-           (SELECT min(wake_at) FROM notification_deliveries WHERE status < 3 AND status = 1),
-           (SELECT min(wake_at) FROM notification_deliveries WHERE status < 3 AND status = 2),
+/// Where counting stops. Nobody does anything for deleted accounts.
+pub(in super::super) const WORK: &str = "
+    WITH gone AS (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+    SELECT (SELECT at FROM notification_events
+            WHERE account_id NOT IN (SELECT id FROM gone) ORDER BY id LIMIT 1),
+           (SELECT due_at FROM notification_incidents
+            WHERE account_id NOT IN (SELECT id FROM gone) ORDER BY due_at LIMIT 1),
+           (SELECT wake_at FROM notification_deliveries
+            WHERE status < 3 AND status = 1 AND account_id NOT IN (SELECT id FROM gone)
+            ORDER BY wake_at LIMIT 1),
+           (SELECT wake_at FROM notification_deliveries
+            WHERE status < 3 AND status = 2 AND account_id NOT IN (SELECT id FROM gone)
+            ORDER BY wake_at LIMIT 1),
            (SELECT count(*) FROM
                 (SELECT 1 AS one FROM notification_deliveries WHERE status < 3 LIMIT $1) AS w)";
 

@@ -164,19 +164,25 @@ impl AlertStore for PostgresStore {
     }
 
     async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
-        let rules = *rules;
+        let (rules, damage) = (*rules, self.damage.clone());
         self.scheduler
             .run("relay", Within::Transaction, move |connection| {
-                Box::pin(notifying::relay(connection, now, limit, rules))
+                let damage = damage.clone();
+                Box::pin(
+                    async move { notifying::relay(connection, now, limit, rules, &damage).await },
+                )
             })
             .await
     }
 
     async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
-        let claim = claim.clone();
+        let (claim, damage) = (claim.clone(), self.damage.clone());
         let claimed =
             self.scheduler.run("claim_deliveries", Within::Transaction, move |connection| {
-                Box::pin(notifying::claim_deliveries(connection, claim.clone()))
+                let (claim, damage) = (claim.clone(), damage.clone());
+                Box::pin(
+                    async move { notifying::claim_deliveries(connection, claim, &damage).await },
+                )
             });
         let (sealed, undeliverable) = claimed.await?;
         let taken = sealed.into_iter().map(|one| one.open(&self.vault)).collect();

@@ -47,7 +47,7 @@ pub(super) async fn commit(
         committed.tickets.append(&mut tickets(connection, &waiting).await?);
         let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
         committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
-        committed.events += raise(connection, now, &endings, &alerts).await?;
+        committed.events += raise(connection, now, committed.events, &endings, &alerts).await?;
     }
     Ok(committed)
 }

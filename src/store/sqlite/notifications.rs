@@ -151,17 +151,17 @@ impl AlertStore for SqliteStore {
     }
 
     async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
-        let rules = *rules;
+        let (rules, damage) = (*rules, self.damage.clone());
         self.write("relay", move |connection| {
-            Box::pin(notifying::relay(connection, now, limit, rules))
+            Box::pin(async move { notifying::relay(connection, now, limit, rules, &damage).await })
         })
         .await
     }
 
     async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
-        let claim = claim.clone();
+        let (claim, damage) = (claim.clone(), self.damage.clone());
         let claimed = self.write("claim_deliveries", move |connection| {
-            Box::pin(notifying::claim_deliveries(connection, claim.clone()))
+            Box::pin(async move { notifying::claim_deliveries(connection, claim, &damage).await })
         });
         let (sealed, undeliverable) = claimed.await?;
         let taken = sealed.into_iter().map(|one| one.open(&self.vault)).collect();

@@ -7,7 +7,8 @@ use super::error::Outcome;
 use super::values::{key_above, key_from};
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::store::rows::{ListedSkip, skip_page};
+use crate::store::paging::skip_page;
+use crate::store::rows::ListedSkip;
 use crate::store::{SkipPage, SkipQuery, TickRange};
 
 /// A skip to be recorded.

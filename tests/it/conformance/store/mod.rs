@@ -5,15 +5,20 @@
 //! a file of its name.
 
 mod accounts;
+mod alert_histories;
+mod alerts;
 mod audit;
 mod changes;
+mod channels;
 mod claims;
 mod commits;
 mod damage;
+mod deliveries;
 mod dropped;
 mod firing;
 pub mod flaky;
 mod idempotency;
+mod incidents;
 mod job_lists;
 mod jobs;
 mod life;
@@ -22,6 +27,7 @@ mod overlap;
 mod plans;
 mod policies;
 pub mod postgres;
+mod preferences;
 mod pruning;
 mod races;
 mod schedule_lists;
@@ -290,6 +296,63 @@ macro_rules! every_case {
                 only_jobs_that_sign_are_given_secrets,
                 a_new_secret_and_the_one_before_overlap,
                 of_many_rotations_at_once_two_sign,
+            }
+            channels {
+                one_reads_back_and_is_listed_newest_first,
+                of_many_at_once_none_is_too_much,
+                a_change_of_the_place_takes_verified_away,
+                tests_are_counted_for_an_hour,
+                deleting_one_detaches_it_and_fails_what_waits,
+                what_waits_for_an_unverified_one_fails,
+                accounts_that_are_suspended_or_gone_are_refused,
+            }
+            preferences {
+                one_is_there_from_the_beginning_and_replaced_whole,
+                a_channel_that_cannot_be_told_changes_nothing,
+                jobs_that_end_from_then_on_raise_events_by_it,
+                it_goes_with_its_schedule,
+                channels_are_deleted_before_or_after_it_is_set,
+            }
+            alerts {
+                commits_raise_what_the_policy_says,
+                commits_that_read_raise_the_same,
+                commits_past_locks_raise_the_same,
+                what_does_not_end_a_run_raises_nothing,
+                an_event_becomes_a_delivery_for_each_channel,
+                that_nobody_is_told_is_recorded,
+                of_many_relays_at_once_each_event_is_one_delivery,
+                alerts_of_one_batch_are_sent_in_their_order,
+                a_flood_becomes_a_digest,
+                a_digest_that_is_about_to_be_sent_takes_in_nothing_more,
+                it_is_known_what_there_is_to_do,
+                nothing_of_a_deleted_account_is_told,
+            }
+            incidents {
+                a_host_that_is_down_is_told_once_and_so_is_its_return,
+                a_few_failures_are_sent_one_by_one,
+                hosts_and_channels_are_told_apart,
+                what_is_over_before_it_is_told_is_told_in_order,
+                the_same_schedule_fails_and_recovers_within_one_batch,
+                what_gathers_for_a_channel_that_is_lost_fails,
+                a_channel_that_is_lost_just_then_leaves_no_incident,
+            }
+            deliveries {
+                one_of_many_claimers_gets_each,
+                claims_are_bounded_and_fair,
+                a_channel_with_very_much_to_do_hides_no_other,
+                a_try_that_is_lost_is_recorded_and_made_again,
+                claims_of_a_process_that_was_alone_end_at_once,
+                an_end_takes_effect_under_its_claim_only,
+                a_failed_try_waits_for_its_time,
+                a_channel_that_is_gone_is_not_verified_any_more,
+                a_failed_one_is_delivered_again,
+                one_is_delivered_again_as_often_as_one_asks,
+                they_are_listed_newest_first_in_pages,
+                the_total_stops_at_ten_thousand,
+                old_ones_go_in_small_batches,
+            }
+            alert_histories {
+                whatever_happens_every_event_is_told_or_recorded,
             }
             life {
                 a_deleted_account_is_unusable_at_once,

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::damage;
 use super::world::{Home, World, answered, minute, soon, write};
-use super::{audit, secrets, signing};
+use super::{audit, channels, secrets, signing};
 use crate::harness::keys::{sealer, sealer_of};
 
 /// A migrated store in a folder of its own.
@@ -362,8 +362,8 @@ async fn secrets_open_at_their_own_places_only() {
 #[tokio::test]
 async fn keys_are_changed_and_checked() {
     let folder = folder();
-    for (name, case) in ["a.db", "b.db", "c.db", "d.db", "e.db", "f.db"].into_iter().zip(0..) {
-        let path = folder.path().join(name);
+    for case in 0..7 {
+        let path = folder.path().join(format!("{case}.db"));
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
         let reopen = async |sealer| {
@@ -383,6 +383,7 @@ async fn keys_are_changed_and_checked() {
                 .await;
                 secrets::what_is_written_meanwhile_keeps_the_keys(&world, reopen, case == 4).await;
             }
+            5 => channels::configurations_are_encrypted(&world, reopen, spoil).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
         }
     }

@@ -49,7 +49,10 @@ flaky! { PreferenceStore:
     fn set_preference(&self, write: &Write, schedule: ScheduleId, new: &NewPreference)
         -> PreferenceSet
         => |lost, again| {
-            done_once(lost, again, |set| *set == PreferenceSet::Done, |_, again| is_refused(again))
+            done_once(lost, again, |set| *set == PreferenceSet::Done, |_, again| {
+                // The schedule or a channel may have been deleted in between.
+                is_refused(again) || !matches!(again, Ok(PreferenceSet::Done))
+            })
         };
 }
 

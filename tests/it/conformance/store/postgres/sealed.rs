@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual::store::SharedStore;
 use punctual::store::postgres::PostgresStore;
 
-use super::super::{secrets, signing};
+use super::super::{channels, secrets, signing};
 use super::world;
 use crate::harness::database::{Database, run};
 
@@ -26,7 +26,7 @@ async fn secrets_open_at_their_own_places_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_changed_and_checked() {
-    for case in 0..6 {
+    for case in 0..7 {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let spoil = async |sql| run(&mut database.beside().await, sql).await;
@@ -50,6 +50,7 @@ async fn keys_are_changed_and_checked() {
                 .await;
                 secrets::what_is_written_meanwhile_keeps_the_keys(&w, reopen, case == 4).await;
             }
+            5 => channels::configurations_are_encrypted(&w, reopen, spoil).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&w, reopen).await,
         }
     }
