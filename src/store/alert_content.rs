@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
 
-use super::alert_plan::IncidentContent;
 use super::rows::{StoreRow, number};
 use super::vault::Vault;
 use super::{ClaimedDelivery, DeliveryContent};
@@ -102,6 +101,17 @@ impl<R: StoreRow> FromRow<'_, R> for JobContent {
             definition: Definition::from_row(row)?,
         })
     }
+}
+
+/// What an incident's alert says, but for the host and the error, which the job tells.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(in crate::store) struct IncidentContent {
+    pub(in crate::store) schedules: u32,
+    pub(in crate::store) failing: u32,
+    pub(in crate::store) failures: u32,
+    pub(in crate::store) names: Vec<String>,
+    pub(in crate::store) since: i64,
+    pub(in crate::store) until: Option<i64>,
 }
 
 /// What a digest says.

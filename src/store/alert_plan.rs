@@ -5,97 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::alert_content::IncidentContent;
+use super::alert_items::{Event, PlannedChannel, PlannedDelivery, PlannedIncident, Standing};
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::grouping::{
-    ChannelFlow, Flow, GroupingRules, IncidentState, Judgement, Member, Verdict, concerns_host,
+    Flow, GroupingRules, IncidentState, Judgement, Member, Verdict, concerns_host,
 };
 use crate::domain::ticket::HostKey;
-use crate::domain::{
-    AccountId, ChannelId, DeliveryId, EventId, IncidentId, JobId, ScheduleId, Timestamp,
-};
+use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 
 /// How many schedules an incident or a digest names.
 pub(in crate::store) const NAMES: usize = 5;
-
-/// An event of the outbox.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct Event {
-    pub(in crate::store) id: EventId,
-    pub(in crate::store) account: AccountId,
-    pub(in crate::store) schedule: ScheduleId,
-    pub(in crate::store) job: JobId,
-    pub(in crate::store) kind: AlertKind,
-    pub(in crate::store) at: Timestamp,
-    pub(in crate::store) host: HostKey,
-    pub(in crate::store) failures: u32,
-    pub(in crate::store) wanted: bool,
-    pub(in crate::store) schedule_name: String,
-}
-
-/// A verified channel, locked.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct PlannedChannel {
-    pub(in crate::store) paused_until: Timestamp,
-    pub(in crate::store) flow: ChannelFlow,
-    pub(in crate::store) digest: Option<DeliveryId>,
-    pub(in crate::store) changed: bool,
-}
-
-/// An incident.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct PlannedIncident {
-    pub(in crate::store) id: IncidentId,
-    pub(in crate::store) account: AccountId,
-    pub(in crate::store) channel: ChannelId,
-    pub(in crate::store) host: HostKey,
-    pub(in crate::store) state: IncidentState,
-    pub(in crate::store) opening: Option<DeliveryId>,
-    pub(in crate::store) job: JobId,
-    pub(in crate::store) names: Vec<String>,
-    pub(in crate::store) changed: bool,
-}
-
-/// Where a planned delivery stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Standing {
-    /// It waits for its incident.
-    Held(IncidentId),
-    /// It is sent then.
-    Due(Timestamp),
-    /// Another one tells of it.
-    Merged(DeliveryId),
-    /// No channel takes it.
-    NoChannel,
-}
-
-/// A delivery to be stored.
-#[derive(Clone, Debug)]
-pub(in crate::store) struct PlannedDelivery {
-    pub(in crate::store) id: DeliveryId,
-    pub(in crate::store) account: AccountId,
-    pub(in crate::store) channel: Option<ChannelId>,
-    pub(in crate::store) event: EventId,
-    pub(in crate::store) schedule: Option<ScheduleId>,
-    pub(in crate::store) job: Option<JobId>,
-    pub(in crate::store) incident: Option<IncidentId>,
-    pub(in crate::store) kind: AlertKind,
-    pub(in crate::store) at: Timestamp,
-    pub(in crate::store) failures: u32,
-    pub(in crate::store) schedule_name: Option<String>,
-    pub(in crate::store) content: Option<String>,
-    pub(in crate::store) standing: Standing,
-}
-
-/// What an incident's alert says, but for the host and the error, which the job tells.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub(in crate::store) struct IncidentContent {
-    pub(in crate::store) schedules: u32,
-    pub(in crate::store) failing: u32,
-    pub(in crate::store) failures: u32,
-    pub(in crate::store) names: Vec<String>,
-    pub(in crate::store) since: i64,
-    pub(in crate::store) until: Option<i64>,
-}
 
 /// What was read, and what is to be written.
 pub(in crate::store) struct AlertPlan {
@@ -112,8 +32,8 @@ pub(in crate::store) struct AlertPlan {
     pub(in crate::store) deliveries: Vec<PlannedDelivery>,
     /// Held deliveries that go their own way.
     pub(in crate::store) released: Vec<(DeliveryId, Standing)>,
-    /// Incidents whose held deliveries are merged into this one.
-    pub(in crate::store) merged: Vec<(IncidentId, DeliveryId)>,
+    /// Incidents whose held deliveries are merged into this one, and whose they are.
+    pub(in crate::store) merged: Vec<(IncidentId, AccountId, DeliveryId)>,
     /// Members to be stored.
     pub(in crate::store) joined: BTreeMap<(IncidentId, ScheduleId), (AccountId, bool)>,
     /// Incidents that are over.
@@ -244,11 +164,12 @@ impl AlertPlan {
         match incident.state.judge(now, &rules) {
             Judgement::Goes => {}
             Judgement::Open => {
-                let (incident, opening) = (incident.id, self.tell(key, AlertKind::IncidentOpened));
+                let (incident, account) = (incident.id, incident.account);
+                let opening = self.tell(key, AlertKind::IncidentOpened);
                 if let Some(known) = self.incidents.get_mut(&key) {
                     known.opening = Some(opening);
                 }
-                self.merge(incident, opening);
+                self.merge(incident, account, opening);
                 self.opened += 1;
                 // All of it may be over already.
                 self.judge(key);
@@ -268,9 +189,9 @@ impl AlertPlan {
     }
 
     /// Lets an incident's alert tell of everything that it holds.
-    fn merge(&mut self, incident: IncidentId, opening: DeliveryId) {
+    fn merge(&mut self, incident: IncidentId, account: AccountId, opening: DeliveryId) {
         self.merged_held += self.held.remove(&incident).map_or(0, |held| held.len() as u64);
-        self.merged.push((incident, opening));
+        self.merged.push((incident, account, opening));
         let held = |one: &&mut PlannedDelivery| one.standing == Standing::Held(incident);
         for planned in self.deliveries.iter_mut().filter(held) {
             planned.standing = Standing::Merged(opening);

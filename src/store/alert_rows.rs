@@ -2,7 +2,7 @@
 
 use sqlx::FromRow;
 
-use super::alert_plan::{Event, PlannedChannel, PlannedIncident};
+use super::alert_items::{Event, PlannedChannel, PlannedIncident};
 use super::preferences::policy_of;
 use super::rows::{StoreRow, number, some_number, unfit};
 use super::{Delivery, DeliveryTry};

@@ -37,6 +37,7 @@
 
 mod accounts;
 mod alert_content;
+mod alert_items;
 mod alert_plan;
 mod alert_rows;
 mod alerts;

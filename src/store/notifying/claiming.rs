@@ -1,7 +1,5 @@
 //! Claiming deliveries: the try is recorded before anything is sent.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
@@ -11,7 +9,7 @@ use super::super::batch_rows::{among, rows};
 use super::super::error::Outcome;
 use super::content::contents;
 use crate::domain::alert::delivery::DeliveryError;
-use crate::domain::{ChannelId, DeliveryId, Timestamp};
+use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
 use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
 use crate::store::batch_rows::{Of, json, json_ids};
@@ -97,21 +95,23 @@ pub(in super::super) fn due() -> String {
 /// Lets nothing more be merged into digests that are about to be sent. Whoever merges holds the channel.
 async fn close_digests(connection: &mut Connection, picked: &[DeliveryId]) -> Outcome<()> {
     let query = format!(
-        "SELECT DISTINCT channel_id FROM notification_deliveries
-         WHERE {} AND type = 'digest' AND tries = 0",
+        "SELECT DISTINCT channel_id, account_id FROM notification_deliveries
+         WHERE {} AND type = 'digest' AND tries = 0 ORDER BY channel_id",
         among("id", Of::Id, "$1")
     );
-    let query = sqlx::query_scalar(AssertSqlSafe(query));
+    let query = sqlx::query_as(AssertSqlSafe(query));
     let query = query.bind(json_ids(picked.iter().map(|id| id.to_bytes())));
-    let channels: Vec<ChannelId> = query.fetch_all(&mut *connection).await?;
+    let channels: Vec<(ChannelId, AccountId)> = query.fetch_all(&mut *connection).await?;
     // One after the other, in the order in which everybody takes them.
-    for channel in channels.into_iter().collect::<BTreeSet<_>>() {
+    for (channel, account) in channels {
         let statement = format!(
-            "UPDATE notification_channels SET digest_id = NULL WHERE id = $1 AND {}",
-            among("digest_id", Of::Id, "$2")
+            "UPDATE notification_channels SET digest_id = NULL
+             WHERE id = $1 AND account_id = $2 AND {}",
+            among("digest_id", Of::Id, "$3")
         );
         sqlx::query(AssertSqlSafe(statement))
             .bind(channel)
+            .bind(account)
             .bind(json_ids(picked.iter().map(|id| id.to_bytes())))
             .execute(&mut *connection)
             .await?;

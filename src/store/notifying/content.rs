@@ -8,7 +8,7 @@ use super::super::Connection;
 use super::super::batch_rows::among;
 use super::super::error::Outcome;
 use crate::domain::alert::AlertKind;
-use crate::domain::{DeliveryId, JobId, Timestamp};
+use crate::domain::{AccountId, DeliveryId, JobId, Timestamp};
 use crate::store::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
 use crate::store::alert_plan::NAMES;
 use crate::store::batch_rows::{Of, json_ids};
@@ -29,7 +29,7 @@ pub(super) async fn contents(
     for mut due in taken {
         let Some((channel_type, config, _)) = due.to.take() else { continue };
         if due.kind == AlertKind::Digest && due.content.is_none() {
-            due.content = Some(digest(connection, due.id).await?);
+            due.content = Some(digest(connection, due.account, due.id).await?);
         }
         let job = due.job.and_then(|job| jobs.get(&job).cloned());
         sealed.push(SealedDelivery { due, channel_type, config, job, now });
@@ -70,20 +70,26 @@ async fn jobs(
 }
 
 /// Counts what was merged into a digest, and keeps that: each try says the same.
-async fn digest(connection: &mut Connection, id: DeliveryId) -> Outcome<String> {
+async fn digest(
+    connection: &mut Connection,
+    account: AccountId,
+    id: DeliveryId,
+) -> Outcome<String> {
     let counts: Vec<(String, i64, Timestamp, Timestamp)> = sqlx::query_as(
         "SELECT type, count(*), min(at), max(at) FROM notification_deliveries
-         WHERE merged_into = $1 GROUP BY type ORDER BY 2 DESC, 1",
+         WHERE merged_into = $1 AND account_id = $2 GROUP BY type ORDER BY 2 DESC, 1",
     )
     .bind(id)
+    .bind(account)
     .fetch_all(&mut *connection)
     .await?;
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT schedule_name FROM notification_deliveries
-         WHERE merged_into = $1 AND schedule_name IS NOT NULL
-         GROUP BY schedule_name ORDER BY min(at), schedule_name LIMIT $2",
+         WHERE merged_into = $1 AND account_id = $2 AND schedule_name IS NOT NULL
+         GROUP BY schedule_name ORDER BY min(at), schedule_name LIMIT $3",
     )
     .bind(id)
+    .bind(account)
     .bind(i64::try_from(NAMES).unwrap_or(i64::MAX))
     .fetch_all(&mut *connection)
     .await?;
@@ -98,10 +104,13 @@ async fn digest(connection: &mut Connection, id: DeliveryId) -> Outcome<String> 
         names,
     };
     let content = serde_json::to_string(&content).expect("numbers and texts have a JSON form");
-    sqlx::query("UPDATE notification_deliveries SET content = $2 WHERE id = $1")
-        .bind(id)
-        .bind(content.clone())
-        .execute(connection)
-        .await?;
+    sqlx::query(
+        "UPDATE notification_deliveries SET content = $3 WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(account)
+    .bind(content.clone())
+    .execute(connection)
+    .await?;
     Ok(content)
 }

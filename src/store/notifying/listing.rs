@@ -27,11 +27,10 @@ const COLUMNS: &str = "
     d.schedule_id, d.job_id, d.status, d.merged_into, d.tries, d.wake_at, d.completed_at,
     d.error_code, d.error_message, d.status_code, d.at, d.created_at";
 
-/// The condition of a query: account, id that all are below; then the ids that follow, in order.
+/// What else a query asks for than account and place: the condition, and the ids in it, from the third
+/// parameter on.
 fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
-    let mut text = "d.account_id = $1 AND d.id < $2
-        AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)"
-        .to_owned();
+    let mut text = String::new();
     let channel = query.channel.map(|id| ("channel_id", id));
     // What a parameter holds is 16 bytes, whatever they name.
     let schedule = query.schedule.map(|id| ("schedule_id", ChannelId::from_bytes(id.to_bytes())));
@@ -59,7 +58,9 @@ pub(in super::super) async fn deliveries(
     let next = ids.len() + 3;
     let count = format!(
         "SELECT count(*) FROM (SELECT 1 AS one FROM notification_deliveries AS d
-             WHERE {condition} LIMIT ${next}) AS counted"
+             WHERE d.account_id = $1 AND d.id < $2
+               AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
+             LIMIT ${next}) AS counted"
     );
     let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
     let count = ids.iter().fold(count, |count, id| count.bind(*id));
@@ -67,7 +68,9 @@ pub(in super::super) async fn deliveries(
     let list = format!(
         "SELECT {COLUMNS} FROM notification_deliveries AS d
          LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
-         WHERE {condition} ORDER BY d.id DESC LIMIT ${next} OFFSET ${}",
+         WHERE d.account_id = $1 AND d.id < $2
+           AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
+         ORDER BY d.id DESC LIMIT ${next} OFFSET ${}",
         next + 1
     );
     let list = sqlx::query_as(AssertSqlSafe(list)).bind(account);

@@ -8,7 +8,8 @@ use super::super::batch_rows::{among, rows};
 use super::super::error::Outcome;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, DeliveryId, IncidentId, ScheduleId, Timestamp};
-use crate::store::alert_plan::{AlertPlan, PlannedDelivery, PlannedIncident, Standing};
+use crate::store::alert_items::{PlannedDelivery, PlannedIncident, Standing};
+use crate::store::alert_plan::AlertPlan;
 use crate::store::alert_rows::stage_code;
 use crate::store::batch_rows::{Of, json, json_ids};
 use crate::store::hex::Hex;
@@ -140,12 +141,12 @@ struct MovedRow {
 }
 
 async fn move_held(connection: &mut Connection, plan: &AlertPlan) -> Outcome<()> {
-    for (incident, opening) in &plan.merged {
+    for (incident, account, opening) in &plan.merged {
         let query = "UPDATE notification_deliveries
              SET status = 5, merged_into = $2, completed_at = $3
-             WHERE incident_id = $1 AND status = 0";
+             WHERE incident_id = $1 AND status = 0 AND account_id = $4";
         let query = sqlx::query(query).bind(*incident).bind(*opening).bind(plan.now);
-        query.execute(&mut *connection).await?;
+        query.bind(*account).execute(&mut *connection).await?;
     }
     let moved = plan.released.iter().map(|(id, standing)| {
         let (status, merged_into, wake_at) = columns(*standing);

@@ -61,7 +61,8 @@ fn check_but_for(tree: &Tree, listed: &[(&str, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// The statements of a store; what both share is in the folder above, and goes with the first.
+/// The statements of a store; what both share is beside the folders of the stores, and goes with the
+/// first.
 fn statements_of<'a>(
     tree: &'a Tree,
     store: &str,
@@ -70,8 +71,8 @@ fn statements_of<'a>(
     let folder = format!("src/store/{store}/");
     let is_first = store == STORES[0];
     let files = tree.rust("src/store/").filter(move |file| {
-        let is_shared = !file.path["src/store/".len()..].contains('/');
-        file.path.starts_with(&folder) || (is_first && is_shared)
+        let is_of = |store: &str| file.path.starts_with(&format!("src/store/{store}/"));
+        file.path.starts_with(&folder) || (is_first && !STORES.into_iter().any(is_of))
     });
     let files = files.filter(move |file| !is_test_file(&tests, &file.path));
     files.flat_map(|file| {
@@ -184,6 +185,16 @@ mod tests {
         assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
         let expected = ["src/store/life.rs: rows of jobs stay"];
         assert_finds(&check_cleared(&tree("// jobs")), &expected);
+    }
+
+    #[test]
+    fn looks_into_what_the_stores_share() {
+        let tables = ("migrations/sqlite/0001_tables.sql", TABLES);
+        let code = "const A: &str = \"SELECT id FROM jobs\";\n";
+        for path in ["src/store/jobs.rs", "src/store/shared/jobs.rs"] {
+            let findings = check_but_for(&Tree::of(&[tables, (path, code)]), &[]);
+            assert_finds(&findings, &[&format!("{path}:1: ")]);
+        }
     }
 
     #[test]

@@ -348,6 +348,7 @@ macro_rules! every_case {
                 a_failed_one_is_delivered_again,
                 one_is_delivered_again_as_often_as_one_asks,
                 they_are_listed_newest_first_in_pages,
+                lists_are_filtered,
                 the_total_stops_at_ten_thousand,
                 old_ones_go_in_small_batches,
             }

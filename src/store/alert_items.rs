@@ -1,0 +1,78 @@
+//! What a plan of deliveries is made of: events, channels and incidents as they are read, and deliveries
+//! as they are stored.
+
+use crate::domain::alert::AlertKind;
+use crate::domain::alert::grouping::{ChannelFlow, IncidentState};
+use crate::domain::ticket::HostKey;
+use crate::domain::{
+    AccountId, ChannelId, DeliveryId, EventId, IncidentId, JobId, ScheduleId, Timestamp,
+};
+
+/// An event of the outbox.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Event {
+    pub(in crate::store) id: EventId,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) schedule: ScheduleId,
+    pub(in crate::store) job: JobId,
+    pub(in crate::store) kind: AlertKind,
+    pub(in crate::store) at: Timestamp,
+    pub(in crate::store) host: HostKey,
+    pub(in crate::store) failures: u32,
+    pub(in crate::store) wanted: bool,
+    pub(in crate::store) schedule_name: String,
+}
+
+/// A verified channel, locked.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct PlannedChannel {
+    pub(in crate::store) paused_until: Timestamp,
+    pub(in crate::store) flow: ChannelFlow,
+    pub(in crate::store) digest: Option<DeliveryId>,
+    pub(in crate::store) changed: bool,
+}
+
+/// An incident.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct PlannedIncident {
+    pub(in crate::store) id: IncidentId,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) channel: ChannelId,
+    pub(in crate::store) host: HostKey,
+    pub(in crate::store) state: IncidentState,
+    pub(in crate::store) opening: Option<DeliveryId>,
+    pub(in crate::store) job: JobId,
+    pub(in crate::store) names: Vec<String>,
+    pub(in crate::store) changed: bool,
+}
+
+/// Where a planned delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Standing {
+    /// It waits for its incident.
+    Held(IncidentId),
+    /// It is sent then.
+    Due(Timestamp),
+    /// Another one tells of it.
+    Merged(DeliveryId),
+    /// No channel takes it.
+    NoChannel,
+}
+
+/// A delivery to be stored.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct PlannedDelivery {
+    pub(in crate::store) id: DeliveryId,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) channel: Option<ChannelId>,
+    pub(in crate::store) event: EventId,
+    pub(in crate::store) schedule: Option<ScheduleId>,
+    pub(in crate::store) job: Option<JobId>,
+    pub(in crate::store) incident: Option<IncidentId>,
+    pub(in crate::store) kind: AlertKind,
+    pub(in crate::store) at: Timestamp,
+    pub(in crate::store) failures: u32,
+    pub(in crate::store) schedule_name: Option<String>,
+    pub(in crate::store) content: Option<String>,
+    pub(in crate::store) standing: Standing,
+}
