@@ -28,6 +28,7 @@ use self::compose::Letter;
 use super::contract::{Adapter, Configured, Destination, SendError, Sent};
 use super::fields::{Fields, read, write};
 use super::message::Message;
+use super::text::one_line;
 use crate::domain::alert::Mask;
 use crate::domain::alert::content::Alert;
 use crate::domain::alert::delivery::DeliveryError;
@@ -36,6 +37,11 @@ use crate::domain::field_errors::FieldErrors;
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::runtime::{Clock, Random};
+
+/// Replies about the login (RFC 4954), or about TLS that is missing (RFC 3207).
+const REFUSED_LOGINS: [u16; 5] = [454, 530, 534, 535, 538];
+/// The longest quotation of a reply in a message, in characters.
+const LONGEST_QUOTE: usize = 200;
 
 const WRONG_ADDRESS: &str = "Must be an e-mail address such as ann@example.com";
 
@@ -174,12 +180,24 @@ fn send_error(error: MailError, mask: &Mask) -> SendError {
             return SendError::new(DeliveryError::Smtp, message);
         }
     };
+    let reason = mask.apply(&reason);
+    let is_login = status.is_some_and(|status| REFUSED_LOGINS.contains(&status));
     let message = match (code, status) {
         (DeliveryError::Timeout, _) => "The mail server has not answered in time.".to_owned(),
-        (_, Some(status)) => format!("The mail server has refused the mail (reply {status})."),
+        (_, Some(status)) if is_login => format!(
+            "The mail server has refused this installation, not the mail (reply {status}). The \
+             operator has to check mail.url."
+        ),
+        (_, Some(status)) => {
+            // `permanent error (550): ` and the words of the server.
+            let words = reason.split_once("): ").map_or(String::new(), |(_, words)| {
+                format!(": {}", one_line(words, LONGEST_QUOTE))
+            });
+            format!("The mail server has refused the mail (reply {status}){words}")
+        }
         (DeliveryError::Internal, _) => "The mail cannot be composed.".to_owned(),
         _ => "The mail server was not reached.".to_owned(),
     };
-    let response = status.map(|_| mask.apply(&reason));
+    let response = status.filter(|_| !is_login).map(|_| reason);
     SendError { status, response, ..SendError::new(code, message) }
 }

@@ -225,9 +225,27 @@ async fn what_the_server_says_is_told_without_the_address() {
     let sent = email.send(&to, &alert(AlertKind::JobFailed), PATIENCE).await;
     let error = sent.expect_err("refused");
     assert_eq!((error.code, error.status, error.gone), (DeliveryError::Smtp, Some(550), false));
-    assert_eq!(error.message, "The mail server has refused the mail (reply 550).");
+    let expected = "The mail server has refused the mail (reply 550): 5.1.1 <•••>: unknown user";
+    assert_eq!(error.message, expected);
     let response = error.response.expect("a reply");
     assert!(response.contains("unknown user") && !response.contains("ann@example"), "{response}");
+}
+
+#[tokio::test]
+async fn a_refused_login_is_the_operators_to_mend() {
+    let server = Server::start(|_, command| match command {
+        command if command.starts_with("AUTH") => Say("535 5.7.8 wrong password of marker-user"),
+        command => accepting(command),
+    });
+    let server = server.await;
+    let user = Some("marker-user".to_owned());
+    let mailer = Mailer::new(Settings { user, ..server.settings() });
+    let (email, to) = channel(mailer, None);
+    let sent = email.send(&to, &alert(AlertKind::JobFailed), PATIENCE).await;
+    let error = sent.expect_err("refused");
+    assert_eq!((error.code, error.status), (DeliveryError::Smtp, Some(535)));
+    assert!(error.message.contains("mail.url") && !error.message.contains("marker"), "{error}");
+    assert_eq!(error.response, None, "what it says of the login is not the user's");
 }
 
 #[tokio::test]
