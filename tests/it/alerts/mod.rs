@@ -2,6 +2,9 @@
 
 mod broken;
 mod grouping;
+mod hostile;
+mod mail;
+mod patience;
 mod told;
 
 use serde_json::{Value, json};

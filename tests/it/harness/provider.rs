@@ -1,14 +1,17 @@
 //! A receiver of alerts that behaves as a test says: as a chat provider, a webhook, or badly.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::stream::{self, Stream};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -23,6 +26,12 @@ use super::wait::until;
 pub enum Behaviour {
     /// Answers with this status and body.
     Answer(u16, &'static str),
+    /// Answers with this status and so many bytes.
+    Large(u16, usize),
+    /// Answers 200 at once, and then a byte every 50 ms for ever.
+    Drip,
+    /// Answers 307 and names this place.
+    Redirect(&'static str),
     /// Answers 429 with `Retry-After`, in seconds.
     SlowDown(u32),
     /// Answers when the test releases it.
@@ -162,7 +171,7 @@ impl Shared {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take(&self, request: hyper::Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
+    async fn take(&self, request: hyper::Request<Incoming>) -> io::Result<Answer> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let path = head.uri.path().to_owned();
@@ -175,6 +184,13 @@ impl Shared {
         let script = self.script.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match script(before, &one) {
             Behaviour::Answer(status, body) => Ok(plain(status, body)),
+            Behaviour::Large(status, bytes) => Ok(plain(status, vec![b'x'; bytes])),
+            Behaviour::Drip => Ok(Response::new(StreamBody::new(drips()).boxed_unsync())),
+            Behaviour::Redirect(place) => {
+                let mut response = plain(307, "over there");
+                response.headers_mut().insert("location", HeaderValue::from_static(place));
+                Ok(response)
+            }
             Behaviour::SlowDown(seconds) => {
                 let mut response = plain(429, "slow down");
                 response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
@@ -194,8 +210,18 @@ impl Shared {
     }
 }
 
-fn plain(status: u16, body: &'static str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+fn plain(status: u16, body: impl Into<Bytes>) -> Answer {
+    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(status).expect("a status");
     response
+}
+
+/// A byte now and then.
+fn drips() -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static {
+    stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        Some((Ok(Frame::data(Bytes::from_static(b"."))), ()))
+    })
 }

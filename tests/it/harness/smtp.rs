@@ -1,30 +1,68 @@
 //! A real mail server: aiosmtpd, which keeps the mails it takes in a folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::certificates::Authority;
+use super::certificates::{Authority, ServerFiles};
 use super::servers::{Process, free_port, listens, shared};
 use super::wait::until;
+
+/// Starts it; see there for its options.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/harness/mail_server.py");
+
+/// How clients reach it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// Without TLS.
+    #[default]
+    Off,
+    /// It demands `STARTTLS`.
+    Start,
+    /// With TLS from the first byte.
+    Implicit,
+}
+
+/// What a test asks of a mail server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MailOptions {
+    pub tls: Tls,
+    /// `USER:PASSWORD`, without which it takes no mail.
+    pub login: Option<&'static str>,
+    /// A recipient that it does not have.
+    pub refuse: Option<&'static str>,
+}
 
 /// A mail server, and what it has taken.
 pub struct MailServer {
     pub port: u16,
     /// The certificate of the authority that vouches for it, if it speaks TLS.
     pub authority: Option<PathBuf>,
+    options: MailOptions,
+    files: Option<ServerFiles>,
     folder: TempDir,
-    _process: Process,
+    process: Option<Process>,
 }
 
 /// A mail as it was received.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Received {
-    /// Names and values, as many lines as they were.
+    /// Who the client said it is from.
+    pub sender: String,
+    /// Who the client said it is for.
+    pub recipients: Vec<String>,
+    /// Whether it came over TLS.
+    pub encrypted: bool,
+    /// Who the client has signed in as.
+    pub login: Option<String>,
+    /// Names and values, decoded, as many lines as they were.
     pub headers: Vec<(String, String)>,
-    /// What follows them, decoded.
+    /// The plain text, decoded.
     pub text: String,
+    /// The HTML, decoded.
+    pub html: Option<String>,
 }
 
 impl Received {
@@ -46,44 +84,73 @@ impl Received {
 }
 
 impl MailServer {
-    /// One without TLS.
+    /// One without TLS that takes everything.
     pub async fn start() -> Self {
-        Self::start_with(false).await
+        Self::with(MailOptions::default()).await
     }
 
     /// One that demands `STARTTLS`.
     pub async fn start_with_tls() -> Self {
-        Self::start_with(true).await
+        Self::with(MailOptions { tls: Tls::Start, ..MailOptions::default() }).await
     }
 
-    async fn start_with(tls: bool) -> Self {
+    /// One as a test asks for.
+    pub async fn with(options: MailOptions) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        let files = (options.tls != Tls::Off).then(|| {
+            Authority::new("mail").server_files(&["localhost", "127.0.0.1"], folder.path())
+        });
+        let authority = files.as_ref().map(|files| files.authority.clone());
         let port = free_port();
+        let mut server = Self { port, authority, options, files, folder, process: None };
+        std::fs::create_dir(server.mailbox()).expect("a folder");
+        server.restart().await;
+        server
+    }
+
+    /// Ends it at once. What it has taken stays.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts it on the same port.
+    pub async fn restart(&mut self) {
+        self.process = None;
         let mut command = Command::new(shared("PUNCTUAL_TEST_AIOSMTPD"));
-        command.args(["-m", "aiosmtpd", "--nosetuid", "--listen", &format!("127.0.0.1:{port}")]);
-        let mut authority = None;
-        if tls {
-            let files =
-                Authority::new("mail").server_files(&["localhost", "127.0.0.1"], folder.path());
-            command.arg("--tlscert").arg(&files.certificate).arg("--tlskey").arg(&files.key);
-            authority = Some(files.authority);
+        command.arg(SCRIPT).arg(self.port.to_string()).arg(self.mailbox());
+        if let Some(files) = &self.files {
+            let tls = if self.options.tls == Tls::Start { "start" } else { "implicit" };
+            command.args(["--tls", tls]);
+            command.arg("--certificate").arg(&files.certificate).arg("--key").arg(&files.key);
         }
-        command.args(["--class", "aiosmtpd.handlers.Mailbox"]).arg(folder.path().join("mails"));
-        let process = Process::start(command, &folder);
-        until("the mail server listens", async || listens(port).then_some(())).await;
-        Self { port, authority, folder, _process: process }
+        for (option, value) in [("--login", self.options.login), ("--refuse", self.options.refuse)]
+        {
+            command.args(value.map(|value| [option, value]).into_iter().flatten());
+        }
+        self.process = Some(Process::start(command, &self.folder));
+        until("the mail server listens", async || listens(self.port).then_some(())).await;
+    }
+
+    /// Its URL for the service, with `login` (`USER:PASSWORD@`) before the host.
+    pub fn url(&self, login: &str) -> String {
+        let (scheme, query) = match self.options.tls {
+            Tls::Off => ("smtp", "?tls=off"),
+            Tls::Start => ("smtp", ""),
+            Tls::Implicit => ("smtps", ""),
+        };
+        format!("{scheme}://{login}localhost:{}{query}", self.port)
+    }
+
+    fn mailbox(&self) -> PathBuf {
+        self.folder.path().join("mails")
     }
 
     /// The mails that were taken so far, in no order.
     pub fn mails(&self) -> Vec<Received> {
-        let Ok(files) = std::fs::read_dir(self.folder.path().join("mails/new")) else {
-            return Vec::new();
-        };
-        let read = |file: std::io::Result<std::fs::DirEntry>| {
-            let bytes = std::fs::read(file.expect("a file").path()).expect("readable");
-            received(&String::from_utf8(bytes).expect("ASCII"))
-        };
-        files.map(read).collect()
+        let files = std::fs::read_dir(self.mailbox()).expect("a folder");
+        let paths = files.map(|file| file.expect("a file").path());
+        let whole = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
+        paths.filter(whole).map(|path| read(&path)).collect()
     }
 
     /// The mails, as soon as there are so many.
@@ -97,19 +164,7 @@ impl MailServer {
     }
 }
 
-fn received(mail: &str) -> Received {
-    let mail = mail.replace("\r\n", "\n");
-    let (head, body) = mail.split_once("\n\n").expect("headers and a body");
-    let mut headers: Vec<(String, String)> = Vec::new();
-    for line in head.lines() {
-        match line.split_once(": ").filter(|_| !line.starts_with([' ', '\t'])) {
-            Some((name, value)) => headers.push((name.to_owned(), value.to_owned())),
-            None => headers.last_mut().expect("a header").1.push_str(line),
-        }
-    }
-    let encoded = headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("Content-Transfer-Encoding") && value == "quoted-printable"
-    });
-    let text = if encoded { body.replace("=\n", "").replace("=3D", "=") } else { body.to_owned() };
-    Received { headers, text }
+fn read(path: &Path) -> Received {
+    let text = std::fs::read_to_string(path).expect("readable");
+    serde_json::from_str(&text).expect("a mail")
 }
