@@ -27,8 +27,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
 pub use keys::new_key;
@@ -52,6 +50,7 @@ use crate::store::sqlite::ServerLock;
 use front::{Commands, Front};
 use listen::Listeners;
 use peers::Joined;
+use stages::Stages;
 use time::TimeKeeper;
 
 /// The part of the grace period that is kept for committing what the attempts bring last: a quarter
@@ -147,19 +146,10 @@ impl App {
         if config.roles.scheduler || config.roles.executor {
             stages::sweep(config, &context, tasks, &random, alone).await?;
         }
-        let alerts = Arc::<Notify>::default();
-        let start = || {
-            let alerts = alerts.clone();
-            stages::start_executor(config, &mut context, tasks, &client, &random, alerts)
-        };
-        let executor = config.roles.executor.then(start);
-        if config.roles.scheduler {
-            stages::start_scheduler(config, &context, tasks, &random);
-        }
         let channels = channels(config, &client, &clock, &random);
-        if config.roles.notifier {
-            stages::start_notifier(config, &context, tasks, &channels, &random, alerts);
-        }
+        let stages =
+            Stages { config, tasks, client: &client, channels: &channels, random: &random };
+        let executor = stages.start(&mut context);
 
         let tasks = tasks.clone();
         let front = Front {

@@ -38,54 +38,68 @@ pub(super) async fn sweep(
     Ok(())
 }
 
-/// Starts running jobs, those too that leaders of this replica fire.
-pub(super) fn start_executor(
-    config: &Config,
-    context: &mut Context,
-    tasks: &Tasks,
-    client: &Client,
-    random: &Random,
-    alerts: Arc<Notify>,
-) -> Executor {
-    let parts = executor::Parts {
-        store: context.store.clone(),
-        queue: context.queue.clone(),
-        cluster: context.cluster.clone(),
-        replica: context.replica.clone(),
-        plans: config.plans.clone(),
-        client: client.clone(),
-        clock: context.clock.clone(),
-        random: random.clone(),
-        alerts,
-    };
-    let executor = Executor::start(config.executor.clone(), parts, tasks);
-    context.starter = Some(Arc::new(executor.starter()));
-    executor
+/// What the stages of a replica are started with.
+pub(super) struct Stages<'a> {
+    pub(super) config: &'a Config,
+    pub(super) tasks: &'a Tasks,
+    pub(super) client: &'a Client,
+    pub(super) channels: &'a Channels,
+    pub(super) random: &'a Random,
 }
 
-/// Starts telling people how jobs ended.
-pub(super) fn start_notifier(
-    config: &Config,
-    context: &Context,
-    tasks: &Tasks,
-    channels: &Channels,
-    random: &Random,
-    alerts: Arc<Notify>,
-) {
-    let parts = notify::Parts {
-        store: context.store.clone(),
-        channels: channels.clone(),
-        clock: context.clock.clone(),
-        random: random.clone(),
-        public_url: config.users.public_url.clone(),
-        hint: alerts,
-    };
-    let alone = matches!(config.peers, Peers::Alone);
-    Notifier::new(config.notify.clone(), parts, alone, tasks).start(tasks);
+impl Stages<'_> {
+    /// Starts the stages of the replica's roles. Returns the executor, if it is one of them.
+    pub(super) fn start(&self, context: &mut Context) -> Option<Executor> {
+        let Self { config, tasks, random, .. } = self;
+        // What an executor of this replica raises is told at once.
+        let alerts = Arc::<Notify>::default();
+        let executor = config.roles.executor.then(|| self.start_executor(context, alerts.clone()));
+        if config.roles.scheduler {
+            start_scheduler(config, context, tasks, random);
+        }
+        if config.roles.notifier {
+            self.start_notifier(context, alerts);
+        }
+        executor
+    }
+
+    /// Starts running jobs, those too that leaders of this replica fire.
+    fn start_executor(&self, context: &mut Context, alerts: Arc<Notify>) -> Executor {
+        let Self { config, tasks, client, random, .. } = *self;
+        let parts = executor::Parts {
+            store: context.store.clone(),
+            queue: context.queue.clone(),
+            cluster: context.cluster.clone(),
+            replica: context.replica.clone(),
+            plans: config.plans.clone(),
+            client: client.clone(),
+            clock: context.clock.clone(),
+            random: random.clone(),
+            alerts,
+        };
+        let executor = Executor::start(config.executor.clone(), parts, tasks);
+        context.starter = Some(Arc::new(executor.starter()));
+        executor
+    }
+
+    /// Starts telling people how jobs ended.
+    fn start_notifier(&self, context: &Context, alerts: Arc<Notify>) {
+        let Self { config, tasks, channels, random, .. } = *self;
+        let parts = notify::Parts {
+            store: context.store.clone(),
+            channels: channels.clone(),
+            clock: context.clock.clone(),
+            random: random.clone(),
+            public_url: config.users.public_url.clone(),
+            hint: alerts,
+        };
+        let alone = matches!(config.peers, Peers::Alone);
+        Notifier::new(config.notify.clone(), parts, alone, tasks).start(tasks);
+    }
 }
 
 /// Starts firing ticks, pruning history and removing what deleted accounts had.
-pub(super) fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
+fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
     let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());

@@ -61,6 +61,27 @@ fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
     outbound::Client::new(settings, clock.clone(), tasks).expect("sound settings")
 }
 
+/// What tells how jobs ended.
+fn telling(
+    store: &SharedStore,
+    client: &outbound::Client,
+    clock: &Clock,
+    random: &Random,
+    tasks: &Tasks,
+) -> (Channels, Notifier) {
+    let (settings, client) = (channels::Settings::default(), client.clone());
+    let channels = Channels::new(settings, client, None, clock.clone(), random.clone());
+    let parts = notify::Parts {
+        store: store.clone(),
+        channels: channels.clone(),
+        clock: clock.clone(),
+        random: random.clone(),
+        public_url: None,
+        hint: Arc::default(),
+    };
+    (channels, Notifier::new(notify::Settings::default(), parts, true, tasks))
+}
+
 impl Process {
     /// Starts on the store's file, as the service does: what an earlier life left is closed before
     /// anything new begins.
@@ -104,22 +125,7 @@ impl Process {
         );
         context.starter = Some(Arc::new(executor.starter()));
         let runner = Some(Arc::new(executor.starter()) as _);
-        let channels = Channels::new(
-            channels::Settings::default(),
-            client.clone(),
-            None,
-            clock.clone(),
-            random.clone(),
-        );
-        let parts = notify::Parts {
-            store: store.clone(),
-            channels: channels.clone(),
-            clock: clock.clone(),
-            random: random.clone(),
-            public_url: None,
-            hint: Arc::default(),
-        };
-        let notifier = Notifier::new(notify::Settings::default(), parts, true, &tasks);
+        let (channels, notifier) = telling(&store, &client, clock, random, &tasks);
         let (commands, clock) = (tasks.clone(), clock.clone());
         let schedules = Schedules::new(schedules::Parts {
             store,

@@ -36,6 +36,7 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("queue", "Room", "HostKey", "hosts: numbers of attempts"),
     ("scheduler/batch", "Taken", "ScheduleId", "the candidates of one batch, each with its account"),
     ("scheduler/decide", "Cadences", "String", "cron expressions and timezones: what they mean"),
+    ("notify/flights", "UnderWay", "ChannelId", "how many tries of a channel are under way"),
     ("scheduler/known", "Known", "ScheduleId", "schedules that have fired, each with its account"),
     ("scheduler/quotas", "State", "JobId", "jobs that may have been made: of which month"),
     ("scheduler/sweep", "Sweeper", "(JobId,u8)", "since when an attempt is overdue"),
