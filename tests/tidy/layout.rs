@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::tree::{Finding, Tree};
 
 /// What the top folder may hold beside dot-files.
-const TOP: [&str; 11] = [
+const TOP: [&str; 12] = [
     "Cargo.lock",
     "Cargo.toml",
     "Dockerfile",
@@ -14,6 +14,7 @@ const TOP: [&str; 11] = [
     "benches",
     "charts",
     "deny.toml",
+    "docs",
     "migrations",
     "src",
     "tests",

@@ -5,6 +5,7 @@
 //! this repository, and against small bad examples that it has to find, so that no check can rot
 //! into one that never fails.
 
+mod alerts;
 mod attributes;
 mod caches;
 mod dependencies;

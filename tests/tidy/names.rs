@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::tree::{File, Finding, Tree};
 
 /// Folders of the repository: what begins with one of them is meant as a path of it.
-const FOLDERS: [&str; 6] = ["src/", "tests/", "benches/", "migrations/", "charts/", ".ci/"];
+const FOLDERS: [&str; 7] =
+    ["src/", "tests/", "benches/", "docs/", "migrations/", "charts/", ".ci/"];
 
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

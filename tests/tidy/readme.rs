@@ -1,5 +1,6 @@
-//! What the README tells people to type works: the binary knows the commands and options, cargo
-//! knows the benches, `tests/run` knows its words, the program knows the variables.
+//! What the README and the other documents tell people to type works: the binary knows the commands
+//! and options, cargo knows the benches, `tests/run` knows its words, the program knows the variables
+//! and the metrics. Their links lead somewhere.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,18 +8,39 @@ use std::process::Command;
 use crate::settings::settings;
 use crate::tree::{File, Finding, Tree};
 
+/// What the names of all metrics begin with, and where they are defined.
+const METRIC: &str = "punctual_";
+const METRICS: &str = "src/telemetry/metrics/mod.rs";
+
 fn check(tree: &Tree) -> Vec<Finding> {
     let Some(readme) = tree.get("README.md") else {
         return vec![Finding::new("README.md", "is missing")];
     };
     let mut findings = Vec::new();
-    for (line, text) in readme.lines() {
-        for complaint in [bench(tree, text), test_word(tree, text), variable(tree, text)] {
-            findings.extend(complaint.map(|what| Finding::at(readme, line, what)));
+    for document in documents(tree) {
+        for (line, text) in document.lines() {
+            let complaints = [
+                bench(tree, text),
+                test_word(tree, text),
+                variable(tree, text),
+                metric(tree, text),
+                link(tree, document, text),
+            ];
+            findings.extend(
+                complaints.into_iter().flatten().map(|what| Finding::at(document, line, what)),
+            );
         }
     }
     findings.extend(unmapped(tree, readme));
     findings
+}
+
+/// What people read who use or run the program.
+fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
+    let is_document = |file: &&File| {
+        file.path == "README.md" || (file.path.starts_with("docs/") && file.path.ends_with(".md"))
+    };
+    tree.files.iter().filter(is_document)
 }
 
 /// The map names each folder of the source.
@@ -60,6 +82,44 @@ fn variable(tree: &Tree, line: &str) -> Option<String> {
             || tree.rust("src/").any(|file| file.text.contains(name))
     };
     names.find(|name| !known(name)).map(|name| format!("nothing reads {name}"))
+}
+
+/// There is a metric of the name.
+fn metric(tree: &Tree, line: &str) -> Option<String> {
+    let names = line.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '_');
+    let mut names = names.filter(|name| name.len() > METRIC.len() && name.starts_with(METRIC));
+    let table = tree.get(METRICS).map_or("", |file| &file.text);
+    let known = |name: &str| table.contains(&format!("\"{name}\""));
+    names.find(|name| !known(name)).map(|name| format!("there is no metric {name}"))
+}
+
+/// A link within the repository leads to a file and, in a document, to a heading.
+fn link(tree: &Tree, document: &File, line: &str) -> Option<String> {
+    let links = line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    let mut local = links.filter(|link| !link.contains("://"));
+    let folder = document.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let leads = |link: &str| {
+        let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+        let path = match path.strip_prefix("../") {
+            _ if path.is_empty() => document.path.clone(),
+            Some(path) => path.to_owned(),
+            None if folder.is_empty() => path.to_owned(),
+            None => format!("{folder}/{path}"),
+        };
+        let Some(file) = tree.get(&path) else { return false };
+        heading.is_empty() || headings(file).any(|one| one == heading)
+    };
+    local.find(|link| !leads(link)).map(|link| format!("leads nowhere: {link}"))
+}
+
+/// The names by which links lead to the headings of a document.
+fn headings(file: &File) -> impl Iterator<Item = String> {
+    let headings = file.text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let text = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 fn first_word(text: &str) -> &str {
@@ -129,16 +189,21 @@ mod tests {
     fn repository() {
         let tree = Tree::repository();
         assert_tidy(&check(&tree));
-        assert_tidy(&unknown_calls(tree.get("README.md").expect("a README")));
+        for document in documents(&tree) {
+            assert_tidy(&unknown_calls(document));
+        }
     }
 
     #[test]
     fn finds_what_nothing_answers_to() {
         let readme = "cargo bench --bench cron\ncargo bench --bench gone\n`tests/run quick`, tests/run.\n\
                       tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n\
-                      `src/config/`\n";
+                      `src/config/`\n`punctual_gone_total`, punctual_jobs_total, `punctual_`\n\
+                      [a](docs/a.md#a-heading), [b](#gone)\n";
         let tree = Tree::of(&[
             ("README.md", readme),
+            ("docs/a.md", "## A heading!\n[c](../README.md), [d](gone.md)\nPUNCTUAL_LOST"),
+            (METRICS, "\"punctual_jobs_total\""),
             ("Cargo.toml", "[[bench]]\nname = \"cron\""),
             ("tests/run", "case $1 in\n  all | quick) quick ;;\nesac"),
             ("src/config/mod.rs", "PUNCTUAL_STORE_URL"),
@@ -148,7 +213,12 @@ mod tests {
             "README.md:2: there is no bench gone",
             "README.md:4: tests/run knows no",
             "README.md:6: nothing",
+            "README.md:8: there is no metric punctual_gone_total",
+            "README.md:9: leads nowhere: #gone",
+            "docs/a.md:2: leads nowhere: gone.md",
+            "docs/a.md:3: nothing reads PUNCTUAL_LOST",
             "lacks src/app/",
+            "lacks src/telemetry/",
         ];
         assert_finds(&check(&tree), &expected);
     }

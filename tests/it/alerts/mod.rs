@@ -1,11 +1,13 @@
 //! Alerts from the job that fails to the channel that is told, in this process.
 
 mod broken;
+mod documented;
 mod grouping;
 mod hostile;
 mod mail;
 mod patience;
 mod told;
+mod verify_by_hand;
 
 use serde_json::{Value, json};
 
