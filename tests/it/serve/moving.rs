@@ -96,11 +96,13 @@ async fn everything_is_moved_and_a_second_copy_changes_nothing() {
     server.ended(Duration::from_secs(20)).await;
     add_what_takes_long(&one).await;
     add_users(&one).await;
+    add_alerts(&one).await;
     let first = copied(&world, &one);
     assert!(first.iter().all(|(_, source, _, written)| source == written), "{first:?}");
     assert!(first.iter().all(|(_, source, ..)| *source > 0), "every table is tried: {first:?}");
     let second = copied(&world, &one);
     assert!(second.iter().all(|(.., written)| *written == 0), "{second:?}");
+    assert_alerts_moved(&world, &one).await;
 
     let replica = world.replica(&[]).await;
     let moved = everything(&replica.client(&one.key)).await;
@@ -148,6 +150,87 @@ async fn add_users(installation: &Installation) {
         store.execute(sql).await.expect("inserted");
     }
     store.close().await.expect("closed");
+}
+
+/// A row of all that there is about alerts, with a value in each column.
+async fn add_alerts(installation: &Installation) {
+    let mut store = open(installation).await;
+    for sql in [
+        "INSERT INTO notification_channels
+         SELECT randomblob(16), id, 'slack', 'öps', 'config', 3, 0, 'left', 4, 5, 6, 7, 8, 9, 10,
+                randomblob(16) FROM accounts",
+        "INSERT INTO notification_preferences
+         SELECT id, account_id, 'failure', 2, 1, 60, 'gone' FROM schedules LIMIT 2",
+        "INSERT INTO preference_channels
+         SELECT s.id, row_number() OVER (PARTITION BY s.id), s.account_id, c.id
+         FROM schedules AS s CROSS JOIN notification_channels AS c",
+        "INSERT INTO notification_events
+         SELECT randomblob(16), account_id, id, randomblob(16), 'job.failed', 1, -7, 2, 1, name
+         FROM schedules",
+        "INSERT INTO notification_incidents
+         SELECT randomblob(16), account_id, id, -7, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+                randomblob(16), randomblob(16), '[\"a\"]' FROM notification_channels",
+        "INSERT INTO incident_schedules
+         SELECT randomblob(16), account_id, id, randomblob(16), 1 FROM notification_incidents",
+        "INSERT INTO notification_deliveries
+         SELECT randomblob(16), account_id, randomblob(16), randomblob(16), schedule_id, job_id,
+                randomblob(16), randomblob(16), randomblob(16), 'job.failed', 4, 5, 6, 7, 500, 1,
+                2, 3, 4, 5, 6, 'name', 'TIMEOUT', 'no \"answer\"', '{}' FROM notification_events",
+        "INSERT INTO delivery_tries
+         SELECT id, 1, account_id, 1, 2, 500, 'TIMEOUT', 'late', 'said'
+         FROM notification_deliveries",
+        "UPDATE schedule_state SET alert_on = 5, alert_threshold = 2, alert_repeat_minutes = 60,
+             alerted_at = 7",
+    ] {
+        store.execute(sql).await.expect("inserted");
+    }
+    store.close().await.expect("closed");
+}
+
+/// Each column of each of those rows is what it was.
+async fn assert_alerts_moved(world: &World, installation: &Installation) {
+    let (mut here, mut there) = (open(installation).await, world.beside().await);
+    let columns = async |store: &mut SqliteConnection, table: &str| {
+        let query = "SELECT name, type FROM pragma_table_info($1) ORDER BY name";
+        let columns = sqlx::query_as(query).bind(table.to_owned()).fetch_all(store).await;
+        let columns: Vec<(String, String)> = columns.expect("read");
+        columns
+    };
+    let alerts = Table::ALL.into_iter().filter(|table| {
+        let name = table.name();
+        ["notification_", "preference_", "incident_", "delivery_", "schedule_state"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    });
+    for name in alerts.map(Table::name) {
+        let columns = columns(&mut here, name).await;
+        let columns: Vec<_> = columns.into_iter().filter(|(column, _)| column != "shard").collect();
+        let ours = columns.iter().map(|(column, kind)| match kind.as_str() {
+            "BLOB" => format!("lower(hex({column}))"),
+            _ => format!("CAST({column} AS text)"),
+        });
+        let theirs = columns.iter().map(|(column, _)| {
+            let text = format!("to_jsonb({column}) #>> '{{}}'");
+            format!("CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END")
+        });
+        // An id is a text with dashes there.
+        let theirs = theirs.zip(&columns).map(|(text, (_, kind))| match kind.as_str() {
+            "BLOB" => format!("replace({text}, '-', '')"),
+            _ => text,
+        });
+        let read = |columns: Vec<String>| {
+            let columns: Vec<_> =
+                columns.iter().map(|column| format!("coalesce({column}, '')")).collect();
+            format!("SELECT {} FROM {name} ORDER BY 1", columns.join(" || '|' || "))
+        };
+        let ours = sqlx::query_scalar(AssertSqlSafe(read(ours.collect()))).fetch_all(&mut here);
+        let theirs =
+            sqlx::query_scalar(AssertSqlSafe(read(theirs.collect()))).fetch_all(&mut there);
+        let (mut ours, mut theirs): (Vec<String>, Vec<String>) =
+            (ours.await.expect("read"), theirs.await.expect("read"));
+        (ours.sort_unstable(), theirs.sort_unstable());
+        assert_eq!(ours, theirs, "{name}");
+    }
 }
 
 /// Nobody needs more of PostgreSQL than to own the database, and the password may be in a file.

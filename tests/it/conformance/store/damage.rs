@@ -3,8 +3,9 @@
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::End;
+use punctual::store::{DeliveryContent, End};
 
+use super::alerts::ONE_BY_ONE;
 use super::world::{SHARD, World, definition, minute};
 
 /// Ways to damage what is marked.
@@ -90,4 +91,31 @@ pub async fn damaged_jobs_do_not_stop_the_sweep(w: &World, spoil: impl AsyncFn(&
     assert_eq!(late, [waits]);
     let expired = w.store.expired(minute(9), 9).await.expect("read");
     assert_eq!(expired.iter().map(|claim| claim.job).collect::<Vec<_>>(), [runs]);
+}
+
+pub async fn damaged_rows_stop_no_alerts(w: &World, spoil: impl AsyncFn(&'static str)) {
+    let channel = w.channel("ops").await;
+    let (fine, damaged) = (w.schedule().await, marked(w).await);
+    let newer = w.schedule_with(|new| new.name = "newer".into()).await;
+    for id in [fine, damaged, newer] {
+        w.tell_failures(id, &[channel]).await;
+        w.fail(id, 2).await;
+    }
+    // An event of a kind that only newer releases know waits for them.
+    let unknown = "UPDATE notification_events SET type = 'job.odd' WHERE schedule_name = 'newer'";
+    spoil(unknown).await;
+    assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 2);
+    assert!(w.work(minute(3)).await.relay);
+    spoil("UPDATE notification_events SET type = 'job.failed'").await;
+    assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 1);
+    spoil("UPDATE notification_deliveries SET type = 'job.odd' WHERE schedule_name = 'newer'")
+        .await;
+    spoil(OF_VERSIONS[0]).await;
+    let taken = w.claim_due(minute(3)).await.taken;
+    assert_eq!(taken.len(), 2);
+    let gone = taken.iter().filter(|one| one.content == DeliveryContent::Gone);
+    assert_eq!(gone.count(), 1, "whoever sends it says so");
+    spoil("UPDATE notification_deliveries SET type = 'job.failed'").await;
+    assert_eq!(w.claim_due(minute(3)).await.taken.len(), 1);
+    spoil(MEND).await;
 }

@@ -423,6 +423,7 @@ async fn damaged_jobs_do_not_stop_the_sweep() {
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
     let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
     damage::damaged_jobs_do_not_stop_the_sweep(&world, spoil).await;
+    damage::damaged_rows_stop_no_alerts(&world, spoil).await;
 }
 
 #[tokio::test]

@@ -294,6 +294,7 @@ async fn damaged_jobs_do_not_stop_the_sweep() {
     let w = world(&database).await;
     let spoil = async |sql| run(&mut database.beside().await, sql).await;
     damage::damaged_jobs_do_not_stop_the_sweep(&w, spoil).await;
+    damage::damaged_rows_stop_no_alerts(&w, spoil).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
 
+mod alerts;
 mod audit;
 mod copying;
 mod ends;

@@ -1,0 +1,121 @@
+//! Events of commits that meet others, and what notifiers do around rows that somebody holds.
+
+use std::time::Duration;
+
+use punctual::domain::job::JobStatus;
+use punctual::store::{Claimed, Completion, End, Fate, Locked};
+use sqlx::Connection;
+use sqlx::types::Uuid;
+use tokio::time::timeout;
+
+use super::super::alerts::ONE_BY_ONE;
+use super::super::world::{World, failure, minute};
+use super::locks::until_one_waits;
+use super::world;
+use crate::harness::database::{Database, run};
+
+/// Less than any wait for a lock.
+const AT_ONCE: Duration = Duration::from_millis(200);
+
+/// A running job of a schedule that tells its failures.
+async fn running(w: &World) -> Claimed {
+    let id = w.schedule().await;
+    w.tell_failures(id, &[]).await;
+    let job = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[job]).await.remove(0)
+}
+
+fn fails(w: &World, claimed: &Claimed) -> Completion {
+    w.completion(claimed, None, End::Failed(failure()))
+}
+
+/// A commit that begins anew, because somebody has changed the job, raises what it then decides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_begins_anew_raises_its_events_once() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let mut raised = 0;
+    for (change, fate, events) in [
+        ("updated_at = 1", Fate::Applied(JobStatus::Failed), 1),
+        ("stop = 1", Fate::Applied(JobStatus::Failed), 1),
+        ("stop = 2", Fate::Applied(JobStatus::Failed), 0),
+        ("attempt_number = 2", Fate::Lost, 0),
+    ] {
+        let claimed = running(&w).await;
+        let mut changed = holder.begin().await.expect("begin");
+        let job = Uuid::from_bytes(claimed.job.to_bytes());
+        run(&mut changed, "SELECT FROM schedule_state FOR UPDATE").await;
+        run(&mut changed, &format!("UPDATE jobs SET {change} WHERE id = '{job}'")).await;
+        let (store, end) = (w.store.clone(), fails(&w, &claimed));
+        let commit = async move |end| store.commit(minute(2), &[end], Locked::Awaited).await;
+        let committed = w.spawn({
+            let (commit, end) = (commit.clone(), end.clone());
+            async move { commit(end).await.expect("commit") }
+        });
+        until_one_waits(&mut beside).await;
+        changed.commit().await.expect("commit");
+        let mut committed = committed.await;
+        // On a slow machine it had given up waiting.
+        while committed.fates == [Fate::Busy] {
+            assert_eq!(committed.events, 0);
+            committed = commit(end.clone()).await.expect("commit");
+        }
+        assert_eq!((&committed.fates[..], committed.events), (&[fate][..], events), "{change}");
+        raised += events;
+    }
+    assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, raised);
+}
+
+/// What is left out of a batch because somebody holds its rows raises its events when it is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let mut other = database.beside().await;
+    for table in ["schedule_state WHERE schedule_id", "jobs WHERE id"] {
+        let (free, held) = (running(&w).await, running(&w).await);
+        let id = match table {
+            "jobs WHERE id" => held.job.to_bytes(),
+            _ => held.schedule.to_bytes(),
+        };
+        let mut hold = other.begin().await.expect("begin");
+        let id = Uuid::from_bytes(id);
+        run(&mut hold, &format!("SELECT FROM {table} = '{id}' FOR UPDATE")).await;
+        let batch = [fails(&w, &free), fails(&w, &held)];
+        let committed = w.store.commit(minute(2), &batch, Locked::PassedOver);
+        let committed = timeout(AT_ONCE, committed).await.expect("at once").expect("commit");
+        assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed), Fate::Busy]);
+        assert_eq!(committed.events, 1);
+        hold.rollback().await.expect("roll back");
+        let committed = w.store.commit(minute(2), &batch, Locked::PassedOver).await;
+        let committed = committed.expect("commit");
+        assert_eq!(committed.fates, [Fate::Lost, Fate::Applied(JobStatus::Failed)]);
+        assert_eq!(committed.events, 1);
+    }
+    assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 4);
+}
+
+/// Deliveries that somebody holds are passed over, by claiming and by pruning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_are_claimed_and_the_held_one_stays_due() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let channel = w.channel("ops").await;
+    let id = w.schedule().await;
+    w.tell_failures(id, &[channel]).await;
+    w.fail_often(id, 3, minute(2)).await;
+    w.relay(minute(2), &ONE_BY_ONE).await;
+    let held = w.deliveries().await[1].id;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    let uuid = Uuid::from_bytes(held.to_bytes());
+    let select = format!("SELECT FROM notification_deliveries WHERE id = '{uuid}' FOR UPDATE");
+    run(&mut hold, &select).await;
+    let claimed = timeout(AT_ONCE, w.claim_due(minute(3))).await.expect("at once").taken;
+    assert_eq!(claimed.len(), 2);
+    assert!(claimed.iter().all(|one| one.id != held));
+    hold.rollback().await.expect("roll back");
+    let claimed = w.claim_due(minute(3)).await.taken;
+    assert_eq!(claimed.iter().map(|one| one.id).collect::<Vec<_>>(), [held]);
+}
