@@ -34,8 +34,10 @@ pub fn warning(preference: &StoredPreference) -> Option<String> {
 /// The first channel that is not verified, why, and how many more there are.
 fn not_verified(first: &AttachedChannel, count: usize) -> String {
     let label = &first.channel.label;
-    let trouble = first.trouble.as_deref().map(|trouble| trouble.trim_end_matches('.'));
-    let trouble = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
+    let trouble = first.trouble.as_deref().map_or_else(String::new, |trouble| {
+        let first_sentence = trouble.split(". ").next().unwrap_or(trouble);
+        format!(" ({})", first_sentence.trim_end_matches('.'))
+    });
     match count {
         1 => format!("the channel \"{label}\" is not verified{trouble}, verify it again"),
         2 => {
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_warning_says_what_is_wrong_and_what_to_do() {
-        let gone = || attached("Ops", false, Some("Its reader has unsubscribed."));
+        let gone = || attached("Ops", false, Some("Its reader has unsubscribed. Ask them first."));
         let works = || attached("Mail", true, None);
         let plain = || attached("Chat", false, None);
         for (channels, detached, sentence) in [

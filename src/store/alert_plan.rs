@@ -359,7 +359,7 @@ mod tests {
     /// An event of a schedule.
     fn event(schedule: u8, kind: AlertKind, at: i64) -> Event {
         let mut job = [schedule; 16];
-        job[1] = kind.as_str().len() as u8;
+        job[1] = u8::try_from(kind.as_str().len()).expect("short");
         let id = EventId::of(job, kind.as_str(), ms(at));
         Event {
             id,

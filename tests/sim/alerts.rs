@@ -241,7 +241,7 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
         }
     }
     for job in jobs {
-        broken.extend(told_of(world, job, of_job.remove(&job.id).unwrap_or_default()));
+        broken.extend(told_of(world, job, &of_job.remove(&job.id).unwrap_or_default()));
     }
     broken.extend(of_job.keys().map(|job| format!("ALERT-1: told of {job}, which nobody knows")));
     broken.extend(received(&world.receiver.told(), &deliveries));
@@ -249,7 +249,7 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
 }
 
 /// One delivery for each job that ended by itself while its schedule was there; none for others.
-fn told_of(world: &World, job: &Job, told: Vec<&Delivery>) -> Option<String> {
+fn told_of(world: &World, job: &Job, told: &[&Delivery]) -> Option<String> {
     let ended = match (job.status, job.error_code) {
         (JobStatus::Failed, Some(ErrorCode::Cancelled)) => None,
         (JobStatus::Failed, _) => Some(AlertKind::JobFailed),
@@ -259,7 +259,7 @@ fn told_of(world: &World, job: &Job, told: Vec<&Delivery>) -> Option<String> {
     let known = world.history.schedules.get(&job.schedule_id);
     let alive = known.is_some_and(|known| known.deleted.is_none());
     let tells = world.telling.contains(&job.schedule_id);
-    let fits = match (ended, &told[..]) {
+    let fits = match (ended, told) {
         (None, []) => true,
         (Some(kind), [one]) => tells && one.kind == kind,
         // It may have ended after its schedule was deleted.

@@ -61,6 +61,28 @@ fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
     outbound::Client::new(settings, clock.clone(), tasks).expect("sound settings")
 }
 
+/// What runs the jobs.
+fn executing(
+    context: &Context,
+    client: &outbound::Client,
+    random: &Random,
+    tasks: &Tasks,
+) -> Executor {
+    let settings = Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() };
+    let parts = executor::Parts {
+        alerts: Arc::default(),
+        store: context.store.clone(),
+        queue: context.queue.clone(),
+        cluster: context.cluster.clone(),
+        replica: context.replica.clone(),
+        plans: Arc::default(),
+        client: client.clone(),
+        clock: context.clock.clone(),
+        random: random.clone(),
+    };
+    Executor::start(settings, parts, tasks)
+}
+
 /// What tells how jobs ended.
 fn telling(
     store: &SharedStore,
@@ -108,21 +130,7 @@ impl Process {
         run(&mut sweeper, clock).await.expect("swept");
         let tasks = Tasks::new();
         let client = client(clock, &tasks);
-        let executor = Executor::start(
-            Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() },
-            executor::Parts {
-                alerts: Arc::default(),
-                store: store.clone(),
-                queue: queue.clone(),
-                cluster: context.cluster.clone(),
-                replica: context.replica.clone(),
-                plans: Arc::default(),
-                client: client.clone(),
-                clock: clock.clone(),
-                random: random.clone(),
-            },
-            &tasks,
-        );
+        let executor = executing(&context, &client, random, &tasks);
         context.starter = Some(Arc::new(executor.starter()));
         let runner = Some(Arc::new(executor.starter()) as _);
         let (channels, notifier) = telling(&store, &client, clock, random, &tasks);

@@ -228,7 +228,8 @@ async fn assert_alerts_moved(world: &World, installation: &Installation) {
             sqlx::query_scalar(AssertSqlSafe(read(theirs.collect()))).fetch_all(&mut there);
         let (mut ours, mut theirs): (Vec<String>, Vec<String>) =
             (ours.await.expect("read"), theirs.await.expect("read"));
-        (ours.sort_unstable(), theirs.sort_unstable());
+        ours.sort_unstable();
+        theirs.sort_unstable();
         assert_eq!(ours, theirs, "{name}");
     }
 }

@@ -435,7 +435,7 @@ pub async fn alerts_of_one_batch_are_sent_in_their_order(w: &World) {
     // Whoever claims a few of a channel gets the first ones.
     let claim = DeliveryClaim { per_channel: 3, ..w.delivery_claim(minute(3)) };
     let taken = w.steady.claim_deliveries(&claim).await.expect("claim").taken;
-    let taken: Vec<_> = taken.iter().map(|one| job_of(one)).collect();
+    let taken: Vec<_> = taken.iter().map(job_of).collect();
     assert_eq!(taken, jobs[..3]);
 }
 
