@@ -111,7 +111,8 @@ CREATE INDEX incident_schedules_account ON incident_schedules (account_id);
 -- status: 0 held until its incident is judged, 1 waiting for a try, 2 being tried, 3 delivered,
 -- 4 failed, 5 merged into another one. wake_at: while waiting, when the next try is due; while being
 -- tried, when the claim ends. round_began, round: since when, and from which try on, the present
--- five tries count. content: what a digest or an incident says, as JSON.
+-- five tries count. content: what a digest or an incident says, as JSON. Vacuumed early: the index of what
+-- is open is read four times a second, which takes 15 ms with 500,000 dead entries in it, else under 1.
 CREATE TABLE notification_deliveries (
     id            uuid PRIMARY KEY,
     account_id    uuid NOT NULL,
@@ -138,12 +139,14 @@ CREATE TABLE notification_deliveries (
     error_code    text,
     error_message text,
     content       text
-);
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000);
 CREATE INDEX notification_deliveries_account ON notification_deliveries (account_id, id);
 CREATE INDEX notification_deliveries_channel ON notification_deliveries (channel_id, id);
 CREATE INDEX notification_deliveries_schedule ON notification_deliveries (schedule_id, id);
 CREATE INDEX notification_deliveries_open ON notification_deliveries (status, wake_at)
     WHERE status < 3;
+CREATE INDEX notification_deliveries_failed ON notification_deliveries (account_id, id)
+    WHERE status = 4;
 CREATE INDEX notification_deliveries_held ON notification_deliveries (incident_id)
     WHERE status = 0;
 CREATE INDEX notification_deliveries_merged ON notification_deliveries (merged_into, id)

@@ -143,6 +143,8 @@ CREATE INDEX notification_deliveries_channel ON notification_deliveries (channel
 CREATE INDEX notification_deliveries_schedule ON notification_deliveries (schedule_id, id);
 CREATE INDEX notification_deliveries_open ON notification_deliveries (status, wake_at)
     WHERE status < 3;
+CREATE INDEX notification_deliveries_failed ON notification_deliveries (account_id, id)
+    WHERE status = 4;
 CREATE INDEX notification_deliveries_held ON notification_deliveries (incident_id)
     WHERE status = 0;
 CREATE INDEX notification_deliveries_merged ON notification_deliveries (merged_into, id)

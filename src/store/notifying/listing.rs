@@ -39,10 +39,45 @@ fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
         text.push_str(&format!(" AND d.{column} = ${place}"));
     }
     if let Some(status) = query.status {
-        let codes: Vec<String> = status_codes(status).iter().map(u8::to_string).collect();
-        text.push_str(&format!(" AND d.status IN ({})", codes.join(", ")));
+        // Said so that the index of the failed ones fits.
+        match status_codes(status) {
+            [code] => text.push_str(&format!(" AND d.status = {code}")),
+            codes => {
+                let codes: Vec<String> = codes.iter().map(u8::to_string).collect();
+                text.push_str(&format!(" AND d.status IN ({})", codes.join(", ")));
+            }
+        }
     }
     (text, ids)
+}
+
+/// The statements of a list.
+pub(in super::super) struct Texts {
+    pub(in super::super) count: String,
+    pub(in super::super) list: String,
+}
+
+impl Texts {
+    /// Those of a query, and the ids that it asks for: the third parameter, and what follows.
+    pub(in super::super) fn of(query: &DeliveryQuery) -> (Self, Vec<ChannelId>) {
+        let (condition, ids) = condition(query);
+        let next = ids.len() + 3;
+        let count = format!(
+            "SELECT count(*) FROM (SELECT 1 AS one FROM notification_deliveries AS d
+                 WHERE d.account_id = $1 AND d.id < $2
+                   AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
+                 LIMIT ${next}) AS counted"
+        );
+        let list = format!(
+            "SELECT {COLUMNS} FROM notification_deliveries AS d
+             LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
+             WHERE d.account_id = $1 AND d.id < $2
+               AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
+             ORDER BY d.id DESC LIMIT ${next} OFFSET ${}",
+            next + 1
+        );
+        (Self { count, list }, ids)
+    }
 }
 
 /// Above all ids.
@@ -54,25 +89,10 @@ pub(in super::super) async fn deliveries(
     account: AccountId,
     query: DeliveryQuery,
 ) -> Outcome<DeliveryPage> {
-    let (condition, ids) = condition(&query);
-    let next = ids.len() + 3;
-    let count = format!(
-        "SELECT count(*) FROM (SELECT 1 AS one FROM notification_deliveries AS d
-             WHERE d.account_id = $1 AND d.id < $2
-               AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
-             LIMIT ${next}) AS counted"
-    );
+    let (Texts { count, list }, ids) = Texts::of(&query);
     let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
     let count = ids.iter().fold(count, |count, id| count.bind(*id));
     let total: i64 = count.bind(COUNTED).fetch_one(&mut *connection).await?;
-    let list = format!(
-        "SELECT {COLUMNS} FROM notification_deliveries AS d
-         LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
-         WHERE d.account_id = $1 AND d.id < $2
-           AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
-         ORDER BY d.id DESC LIMIT ${next} OFFSET ${}",
-        next + 1
-    );
     let list = sqlx::query_as(AssertSqlSafe(list)).bind(account);
     let list = list.bind(query.after.unwrap_or(LAST));
     let list = ids.iter().fold(list, |list, id| list.bind(*id));
@@ -190,16 +210,17 @@ async fn number_anew(
     Ok(0)
 }
 
+/// The id that all are below, how many.
+pub(in super::super) const OLD: &str =
+    "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2 ORDER BY id LIMIT $2";
+
 /// Removes old deliveries that are final, with their tries.
 pub(in super::super) async fn prune_deliveries(
     connection: &mut Connection,
     before: Timestamp,
     limit: u32,
 ) -> Outcome<u64> {
-    let query = format!(
-        "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2
-         ORDER BY id LIMIT $2 {PASSING}"
-    );
+    let query = format!("{OLD} {PASSING}");
     let query = sqlx::query_scalar(AssertSqlSafe(query));
     let query = query.bind(DeliveryId::new(before, 0)).bind(i64::from(limit));
     let old: Vec<DeliveryId> = query.fetch_all(&mut *connection).await?;

@@ -6,15 +6,15 @@
 //! of the schedule, deliveries.
 
 mod channels;
-mod claiming;
+pub(super) mod claiming;
 mod content;
-mod listing;
+pub(super) mod listing;
 mod planned;
 mod preferences;
 mod raising;
-mod relaying;
+pub(super) mod relaying;
 mod tries;
-mod work;
+pub(super) mod work;
 
 pub(super) use channels::{
     SealedChange, change_channel, channel, channels, count_test, create_channel, delete_channel,

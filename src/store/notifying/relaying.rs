@@ -5,15 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::super::Connection;
 use super::super::account_lock::IN_TURN;
-use super::super::batch_rows::among;
+use super::super::batch_rows::{among, rows};
 use super::super::erase::is_alone;
 use super::super::error::Outcome;
 use super::planned::{incident_columns, remove, write};
 use crate::domain::alert::grouping::{GroupingRules, Member};
+use crate::domain::ticket::HostKey;
 use crate::domain::{ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 use crate::store::Relayed;
 use crate::store::alert_items::{Event, PlannedChannel, PlannedIncident, Standing};
@@ -21,6 +23,7 @@ use crate::store::alert_plan::AlertPlan;
 use crate::store::alert_rows::ChannelLock;
 use crate::store::batch_rows::{Of, json, json_ids};
 use crate::store::damage::{Damage, Kept};
+use crate::store::hex::Hex;
 
 /// How many incidents are looked at in one pass.
 const INCIDENTS: i64 = 500;
@@ -106,10 +109,27 @@ async fn read(connection: &mut Connection, plan: &mut AlertPlan, events: &[Event
             plan.audience.entry(schedule).or_default().push(channel);
         }
     }
-    let hosts: BTreeSet<i64> = events.iter().map(|event| event.host.0.cast_signed()).collect();
-    read_incidents(connection, plan, &due, &channels, &hosts).await?;
-    read_members(connection, plan, &schedules).await?;
+    read_incidents(connection, plan, &due, events).await?;
+    read_members(connection, plan, events).await?;
     read_held(connection, plan).await
+}
+
+/// The channels that are told of an event, with the schedule and the host that it is about.
+fn told<'p>(
+    plan: &'p AlertPlan,
+    events: &'p [Event],
+) -> impl Iterator<Item = (ChannelId, HostKey, ScheduleId)> {
+    events.iter().flat_map(|event| {
+        let channels = plan.audience.get(&event.schedule).into_iter().flatten();
+        channels.map(|channel| (*channel, event.host, event.schedule))
+    })
+}
+
+/// A host that a channel may be told of, as a row of a batch.
+#[derive(Serialize)]
+struct HostRow {
+    channel: Hex,
+    host: i64,
 }
 
 /// The channels that are verified, kept from being changed until all is written.
@@ -135,20 +155,17 @@ async fn read_incidents(
     connection: &mut Connection,
     plan: &mut AlertPlan,
     due: &[(IncidentId, ChannelId)],
-    channels: &BTreeSet<ChannelId>,
-    hosts: &BTreeSet<i64>,
+    events: &[Event],
 ) -> Outcome<()> {
-    let query = format!(
-        "SELECT {} FROM notification_incidents WHERE {} AND {}",
-        incident_columns(),
-        among("channel_id", Of::Id, "$1"),
-        among("host_key", Of::Large, "$2"),
-    );
-    let known: Vec<PlannedIncident> = sqlx::query_as(AssertSqlSafe(query))
-        .bind(json_ids(channels.iter().map(|id| id.to_bytes())))
-        .bind(json(&hosts.iter().collect::<Vec<_>>()))
-        .fetch_all(&mut *connection)
-        .await?;
+    let hosts: BTreeSet<(ChannelId, HostKey)> =
+        told(plan, events).map(|(channel, host, _)| (channel, host)).collect();
+    let row = |(channel, host): (ChannelId, HostKey)| HostRow {
+        channel: Hex(channel.to_bytes()),
+        host: host.0.cast_signed(),
+    };
+    let hosts: Vec<HostRow> = hosts.into_iter().map(row).collect();
+    let query = sqlx::query_as(AssertSqlSafe(incidents_of())).bind(json(&hosts));
+    let known: Vec<PlannedIncident> = query.fetch_all(&mut *connection).await?;
     let query = format!(
         "SELECT {} FROM notification_incidents WHERE {}",
         incident_columns(),
@@ -163,24 +180,36 @@ async fn read_incidents(
     Ok(())
 }
 
+/// The incidents of the hosts in a batch, each looked up by its key.
+pub(in super::super) fn incidents_of() -> String {
+    format!(
+        "SELECT {} FROM {} CROSS JOIN notification_incidents
+         WHERE channel_id = r.channel AND host_key = r.host",
+        incident_columns(),
+        rows("$1", &[("channel", Of::Id), ("host", Of::Large)])
+    )
+}
+
+/// Which of the schedules are of the incidents that their events may be of.
 async fn read_members(
     connection: &mut Connection,
     plan: &mut AlertPlan,
-    schedules: &BTreeSet<ScheduleId>,
+    events: &[Event],
 ) -> Outcome<()> {
-    if plan.incidents.is_empty() || schedules.is_empty() {
+    let of = |(channel, host, schedule)| {
+        let incident = plan.incidents.get(&(channel, host))?;
+        Some(incident.id.member(schedule))
+    };
+    let members: BTreeSet<[u8; 16]> = told(plan, events).filter_map(of).collect();
+    if members.is_empty() {
         return Ok(());
     }
     let query = format!(
-        "SELECT incident_id, schedule_id, failing FROM incident_schedules WHERE {} AND {}",
-        among("incident_id", Of::Id, "$1"),
-        among("schedule_id", Of::Id, "$2"),
+        "SELECT incident_id, schedule_id, failing FROM incident_schedules WHERE {}",
+        among("id", Of::Id, "$1"),
     );
-    let members: Vec<(IncidentId, ScheduleId, bool)> = sqlx::query_as(AssertSqlSafe(query))
-        .bind(json_ids(plan.incidents.values().map(|incident| incident.id.to_bytes())))
-        .bind(json_ids(schedules.iter().map(|id| id.to_bytes())))
-        .fetch_all(connection)
-        .await?;
+    let query = sqlx::query_as(AssertSqlSafe(query)).bind(json_ids(members));
+    let members: Vec<(IncidentId, ScheduleId, bool)> = query.fetch_all(connection).await?;
     plan.members = members
         .into_iter()
         .map(|(incident, schedule, failing)| {

@@ -3,17 +3,22 @@
 
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
+use super::notifying::listing::{self, Texts};
+use super::notifying::{claiming, relaying, work};
 use super::{Settings, SqliteStore};
 use super::{
     audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, prune, quotas,
     runs, schedule_list, tickets,
 };
+use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
-use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
 use crate::store::audit::list_text;
-use crate::store::{AuditQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue};
+use crate::store::{
+    AuditQuery, DeliveryQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue,
+};
 
 /// A migrated, empty store and a connection to it.
 struct Planner {
@@ -129,6 +134,54 @@ async fn sweeps_read_what_they_need_from_an_index() {
     assert!(plan.contains("jobs_unfinished (status=? AND wake_at>? AND wake_at<?)"), "{plan}");
     let sorted = plan.replace("USE TEMP B-TREE FOR LAST TERM OF ORDER BY", "");
     assert!(!sorted.contains("TEMP B-TREE"), "{plan}");
+}
+
+#[tokio::test]
+async fn alerts_are_found_by_an_index() {
+    let mut planner = Planner::new().await;
+    for (sql, index) in [
+        (relaying::DUE_INCIDENTS, "notification_incidents_due (due_at<?)"),
+        (&relaying::incidents_of(), "(channel_id=? AND host_key=?)"),
+        (listing::OLD, "(id<?)"),
+    ] {
+        planner.expect(sql, index).await;
+    }
+    let plan = planner.plan(relaying::EVENTS).await;
+    assert!(plan.contains("SCAN notification_events") && !plan.contains("TEMP B-TREE"), "{plan}");
+    // What is due of each status, and that alone is sorted.
+    let plan = planner.plan(&claiming::due()).await;
+    let open = "notification_deliveries_open (status=? AND wake_at<?)";
+    assert_eq!(plan.matches(open).count(), 2, "{plan}");
+    assert!(!plan.contains("SCAN notification_deliveries"), "{plan}");
+    // Four times a second.
+    let plan = planner.plan(work::WORK).await;
+    assert_eq!(plan.matches("notification_deliveries_open (status=?)").count(), 2, "{plan}");
+    assert!(plan.contains("COVERING INDEX notification_deliveries_open (status<?)"), "{plan}");
+    assert!(plan.contains("INDEX notification_incidents_due"), "{plan}");
+    assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+}
+
+#[tokio::test]
+async fn lists_of_deliveries_read_in_order() {
+    let mut planner = Planner::new().await;
+    let at = Timestamp::from_millis(0);
+    let (channel, schedule) = (Some(ChannelId::new(at, 1)), Some(ScheduleId::new(at, 1)));
+    for (channel, schedule, status, index) in [
+        (None, None, None, "notification_deliveries_account (account_id=? AND id<?)"),
+        (
+            None,
+            None,
+            Some(DeliveryStatus::Failed),
+            "notification_deliveries_failed (account_id=? AND id<?)",
+        ),
+        (channel, None, None, "notification_deliveries_channel (channel_id=? AND id<?)"),
+        (None, schedule, None, "notification_deliveries_schedule (schedule_id=? AND id<?)"),
+    ] {
+        let query = DeliveryQuery { channel, schedule, status, ..DeliveryQuery::default() };
+        let (Texts { count, list }, _) = Texts::of(&query);
+        planner.expect(&count, index).await;
+        planner.expect(&list, index).await;
+    }
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("relaying", "SELECT id, channel_id FROM notification_incidents"),
     ("relaying", "SELECT schedule_id, channel_id FROM preference_channels"),
     ("relaying", "SELECT id, verified, paused_until"),
-    ("relaying", "SELECT {} FROM notification_incidents WHERE {} AND"),
+    ("relaying", "SELECT {} FROM {} CROSS JOIN notification_incidents"),
     ("relaying", "SELECT {} FROM notification_incidents WHERE {};"),
     ("relaying", "SELECT incident_id, schedule_id, failing"),
     ("relaying", "SELECT incident_id, id FROM notification_deliveries"),
