@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use sha2::{Digest, Sha256};
 
 use super::authenticator::subject;
-use super::limiter::{RateLimiter, RateLimits};
+use super::limiter::{Admission, RateLimiter, RateLimits};
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::SharedQueue;
@@ -23,6 +23,10 @@ const OPEN_ADDRESS: RateLimits = RateLimits { per_minute: 10, per_hour: 60 };
 /// Invitations of an account.
 const INVITATIONS: RateLimits = RateLimits { per_minute: 20, per_hour: 100 };
 
+/// Test notifications of an account, over all of its channels: a channel that is made anew has its own
+/// limit anew.
+const CHANNEL_TESTS: RateLimits = RateLimits { per_minute: 20, per_hour: 60 };
+
 /// That too many tries were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttled {
@@ -37,6 +41,7 @@ pub struct Throttle {
     reset_user: RateLimiter,
     open_address: RateLimiter,
     invitations: RateLimiter,
+    channel_tests: RateLimiter,
 }
 
 impl Throttle {
@@ -49,6 +54,7 @@ impl Throttle {
             reset_user: limiter(RESET_USER),
             open_address: limiter(OPEN_ADDRESS),
             invitations: limiter(INVITATIONS),
+            channel_tests: limiter(CHANNEL_TESTS),
         }
     }
 
@@ -93,6 +99,11 @@ impl Throttle {
         now: Timestamp,
     ) -> Result<(), Throttled> {
         count(&self.invitations, &format!("invitations:{account}"), now).await
+    }
+
+    /// A test notification to a channel of an account.
+    pub async fn channel_test(&self, account: AccountId, now: Timestamp) -> Admission {
+        self.channel_tests.count_subject(&format!("channel-tests:{account}"), now).await
     }
 }
 

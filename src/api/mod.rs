@@ -58,7 +58,7 @@ pub use base_path::{BasePath, InvalidBasePath};
 pub use error::ApiError;
 pub use export::line;
 
-use crate::accounts::{Accounts, Authenticator};
+use crate::accounts::{Accounts, Authenticator, Throttle};
 use crate::notifications::Notifications;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
@@ -76,6 +76,8 @@ pub struct Parts {
     pub accounts: Accounts,
     /// Judges keys, and counts calls.
     pub authenticator: Authenticator,
+    /// Counts what an account may do less often than other calls.
+    pub throttle: Throttle,
     /// For durations and time limits.
     pub clock: Clock,
     /// For the ids of requests.
@@ -94,6 +96,7 @@ struct Api {
     notifications: Notifications,
     accounts: Accounts,
     authenticator: Authenticator,
+    throttle: Throttle,
     clock: Clock,
     random: Random,
     tasks: Tasks,
@@ -118,6 +121,7 @@ pub fn router(parts: Parts) -> Router {
         notifications: parts.notifications,
         accounts: parts.accounts,
         authenticator: parts.authenticator,
+        throttle: parts.throttle,
         clock: parts.clock,
         random: parts.random,
         tasks: parts.tasks,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::listen::Bound;
-use crate::accounts::{Accounts, Authenticator, KeyUseWriter, RateLimiter, RateLimits};
+use crate::accounts::{Accounts, Authenticator, KeyUseWriter, RateLimiter, RateLimits, Throttle};
 use crate::api;
 use crate::channels::Channels;
 use crate::config::Config;
@@ -77,6 +77,7 @@ impl Front {
         let accounts = Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone());
         let authenticator =
             Authenticator::new(store.clone(), limiter, clock.clone(), plans.clone());
+        let throttle = Throttle::new(&queue);
         let notifications = Notifications::new(NotificationParts {
             store: store.clone(),
             channels,
@@ -104,6 +105,7 @@ impl Front {
             notifications: commands.notifications.clone(),
             accounts: commands.accounts.clone(),
             authenticator,
+            throttle,
             clock: clock.clone(),
             random,
             tasks: tasks.clone(),

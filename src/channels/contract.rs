@@ -105,6 +105,11 @@ impl SendError {
 /// A type of channel.
 #[async_trait]
 pub(super) trait Adapter: Send + Sync {
+    /// How many tries it can make at once, if that is limited.
+    fn most_at_once(&self) -> Option<usize> {
+        None
+    }
+
     /// Checks a configuration that a user gives. `current` is the one that it replaces.
     fn configure(
         &self,

@@ -159,6 +159,12 @@ impl Channels {
         self.0.email.unsubscribes(config, token)
     }
 
+    /// How many tries this type of channel can make at once, if that is limited: all mails share the
+    /// connections to one server.
+    pub fn most_at_once(&self, kind: ChannelType) -> Option<usize> {
+        self.of(kind).most_at_once()
+    }
+
     /// Tries once to deliver `alert`, within `patience` in all.
     ///
     /// # Errors

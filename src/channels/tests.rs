@@ -233,20 +233,26 @@ async fn a_configuration_that_says_the_same_stays_the_same() {
 }
 
 #[tokio::test]
-async fn the_unsubscribe_token_stays_with_its_channel() {
+async fn the_unsubscribe_token_stays_with_its_address() {
     let bench = Bench::new().await;
     let kind = ChannelType::Email;
     let first = bench.config(kind, &json!({ "to": "ann@example.com" }));
-    let given = json!({ "to": "bob@example.com", "unsubscribeToken": "mine" });
+    let given = json!({ "to": "ann@example.com", "unsubscribeToken": "mine" });
     let second = bench.change(kind, &given, Some(&first)).expect("configured").config;
-    assert_eq!(shown(&second)["to"], "bob@example.com");
     let token = shown(&first)["unsubscribeToken"].as_str().expect("a token").to_owned();
     assert_eq!(token.len(), 43);
     assert!(bench.channels.unsubscribes(&second, &token));
+    let given = json!({ "to": "bob@example.com" });
+    let moved = bench.change(kind, &given, Some(&first)).expect("configured").config;
+    assert_eq!(shown(&moved)["to"], "bob@example.com");
     let other = bench.config(kind, &json!({ "to": "ann@example.com" }));
-    for (config, token) in
-        [(&other, token.as_str()), (&second, ""), (&second, &token[1..]), (&second, "mine")]
-    {
+    for (config, token) in [
+        (&other, token.as_str()),
+        (&moved, &token),
+        (&second, ""),
+        (&second, &token[1..]),
+        (&second, "mine"),
+    ] {
         assert!(!bench.channels.unsubscribes(config, token));
     }
     let slack = bench.config(ChannelType::Slack, &json!({ "webhookUrl": SLACK_URL }));

@@ -84,6 +84,7 @@ impl Delivering {
             delivery: claimed.id,
             account: claimed.account,
             channel: claimed.channel,
+            revision: claimed.revision,
             attempt: claimed.attempt,
             notifier: shared.id,
             started_at,

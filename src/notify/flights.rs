@@ -1,17 +1,32 @@
-//! Tries under way, in all and by channel: from the claim until their end is recorded.
+//! Tries under way, in all, by channel, by account and by type of channel: from the claim until their end
+//! is recorded.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::ChannelId;
+use crate::domain::plan::ChannelType;
+use crate::domain::{AccountId, ChannelId};
+
+/// How many tries may be under way at once.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    /// In all.
+    pub(super) total: usize,
+    /// To one channel.
+    pub(super) per_channel: usize,
+    /// Of one account.
+    pub(super) per_account: usize,
+    /// By each type of channel.
+    pub(super) per_type: Vec<(ChannelType, usize)>,
+}
 
 /// Counts tries under way. Clones share the counts.
 #[derive(Clone)]
 pub(super) struct Flights(Arc<Inner>);
 
 struct Inner {
-    most: usize,
-    per_channel: usize,
+    limits: Limits,
     under_way: Mutex<UnderWay>,
 }
 
@@ -19,12 +34,22 @@ struct Inner {
 struct UnderWay {
     total: usize,
     channels: HashMap<ChannelId, usize>,
+    accounts: HashMap<AccountId, usize>,
+    types: Vec<(ChannelType, usize)>,
+}
+
+/// Whose a try is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub(super) channel: ChannelId,
+    pub(super) account: AccountId,
+    pub(super) kind: ChannelType,
 }
 
 /// A try under way; dropped when it has ended.
 pub(super) struct Flight {
     inner: Arc<Inner>,
-    channel: ChannelId,
+    owner: Owner,
 }
 
 /// What may be claimed.
@@ -36,25 +61,36 @@ pub(super) struct Room {
     pub(super) per_channel: usize,
     /// The channels that have no room.
     pub(super) busy: Vec<ChannelId>,
+    /// Deliveries of one account.
+    pub(super) per_account: usize,
+    /// The accounts that have no room.
+    pub(super) busy_accounts: Vec<AccountId>,
+    /// Deliveries of each type of channel.
+    pub(super) per_type: Vec<(ChannelType, usize)>,
 }
 
 impl Flights {
-    /// None yet; at most `most` in all and `per_channel` of a channel.
-    pub(super) fn new(most: usize, per_channel: usize) -> Self {
-        Self(Arc::new(Inner { most, per_channel, under_way: Mutex::default() }))
+    /// None yet.
+    pub(super) fn new(limits: Limits) -> Self {
+        Self(Arc::new(Inner { limits, under_way: Mutex::default() }))
     }
 
-    /// What may be claimed now. A claim takes half of a channel's room, so that a channel whose tries are
-    /// half done goes on and none is over its limit.
+    /// What may be claimed now. A claim takes half of the room of a channel or account, so that one whose
+    /// tries are half done goes on and none is over its limit.
     pub(super) fn room(&self) -> Room {
-        let inner = &self.0;
-        let step = inner.per_channel.div_ceil(2);
-        let under_way = inner.lock();
-        let full = |(_, count): &(&ChannelId, &usize)| **count + step > inner.per_channel;
+        let Limits { total, per_channel, per_account, per_type } = &self.0.limits;
+        let under_way = self.0.lock();
+        let left = |(kind, most): &(ChannelType, usize)| {
+            let of_kind = under_way.types.iter().find(|(known, _)| known == kind);
+            (*kind, most.saturating_sub(of_kind.map_or(0, |(_, count)| *count)))
+        };
         Room {
-            total: inner.most.saturating_sub(under_way.total),
-            per_channel: step,
-            busy: under_way.channels.iter().filter(full).map(|(channel, _)| *channel).collect(),
+            total: total.saturating_sub(under_way.total),
+            per_channel: per_channel.div_ceil(2),
+            busy: full(&under_way.channels, *per_channel),
+            per_account: per_account.div_ceil(2),
+            busy_accounts: full(&under_way.accounts, *per_account),
+            per_type: per_type.iter().map(left).collect(),
         }
     }
 
@@ -64,12 +100,23 @@ impl Flights {
     }
 
     /// Begins a try.
-    pub(super) fn begin(&self, channel: ChannelId) -> Flight {
+    pub(super) fn begin(&self, owner: Owner) -> Flight {
         let mut under_way = self.0.lock();
         under_way.total += 1;
-        *under_way.channels.entry(channel).or_default() += 1;
-        Flight { inner: self.0.clone(), channel }
+        *under_way.channels.entry(owner.channel).or_default() += 1;
+        *under_way.accounts.entry(owner.account).or_default() += 1;
+        match under_way.types.iter_mut().find(|(kind, _)| *kind == owner.kind) {
+            Some((_, count)) => *count += 1,
+            None => under_way.types.push((owner.kind, 1)),
+        }
+        Flight { inner: self.0.clone(), owner }
     }
+}
+
+/// Those that have no room for half of `most` more.
+fn full<K: Copy>(under_way: &HashMap<K, usize>, most: usize) -> Vec<K> {
+    let is_full = |(_, count): &(&K, &usize)| **count + most.div_ceil(2) > most;
+    under_way.iter().filter(is_full).map(|(key, _)| *key).collect()
 }
 
 impl Inner {
@@ -82,13 +129,22 @@ impl Drop for Flight {
     fn drop(&mut self) {
         let mut under_way = self.inner.lock();
         under_way.total -= 1;
-        let left = under_way.channels.get_mut(&self.channel).map(|count| {
+        count_down(&mut under_way.channels, self.owner.channel);
+        count_down(&mut under_way.accounts, self.owner.account);
+        let of_kind = under_way.types.iter_mut().find(|(kind, _)| *kind == self.owner.kind);
+        if let Some((_, count)) = of_kind {
             *count -= 1;
-            *count
-        });
-        if left == Some(0) {
-            under_way.channels.remove(&self.channel);
         }
+    }
+}
+
+fn count_down<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
+    let left = counts.get_mut(&key).map(|count| {
+        *count -= 1;
+        *count
+    });
+    if left == Some(0) {
+        counts.remove(&key);
     }
 }
 
@@ -96,17 +152,42 @@ impl Drop for Flight {
 mod tests {
     use super::*;
 
+    fn owner(channel: u8, account: u8, kind: ChannelType) -> Owner {
+        let account = AccountId::from_bytes([account; 16]);
+        Owner { channel: ChannelId::from_bytes([channel; 16]), account, kind }
+    }
+
     #[test]
-    fn a_channel_never_has_more_than_its_share() {
-        let flights = Flights::new(10, 3);
-        let [one, two] = [1, 2].map(|byte| ChannelId::from_bytes([byte; 16]));
-        assert_eq!(flights.room(), Room { total: 10, per_channel: 2, busy: Vec::new() });
+    fn no_channel_account_or_type_has_more_than_its_share() {
+        let flights = Flights::new(Limits {
+            total: 10,
+            per_channel: 3,
+            per_account: 4,
+            per_type: vec![(ChannelType::Email, 1)],
+        });
+        let empty = Room {
+            total: 10,
+            per_channel: 2,
+            busy: Vec::new(),
+            per_account: 2,
+            busy_accounts: Vec::new(),
+            per_type: vec![(ChannelType::Email, 1)],
+        };
+        assert_eq!(flights.room(), empty);
+        let (one, two) = (owner(1, 1, ChannelType::Slack), owner(2, 1, ChannelType::Email));
         let first = flights.begin(one);
-        assert_eq!(flights.room(), Room { total: 9, per_channel: 2, busy: Vec::new() });
-        let _second = flights.begin(one);
-        let _third = flights.begin(two);
-        assert_eq!(flights.room(), Room { total: 7, per_channel: 2, busy: vec![one] });
-        drop(first);
-        assert_eq!(flights.room(), Room { total: 8, per_channel: 2, busy: Vec::new() });
+        assert_eq!(flights.room(), Room { total: 9, ..empty });
+        let second = flights.begin(one);
+        let third = flights.begin(two);
+        let room = flights.room();
+        assert_eq!((room.total, room.busy), (7, vec![one.channel]));
+        assert_eq!(room.busy_accounts, [one.account]);
+        assert_eq!(room.per_type, [(ChannelType::Email, 0)]);
+        drop((first, third));
+        let room = flights.room();
+        assert_eq!((room.total, room.busy, room.busy_accounts), (9, Vec::new(), Vec::new()));
+        assert_eq!(room.per_type, [(ChannelType::Email, 1)]);
+        drop(second);
+        assert_eq!(flights.under_way(), 0);
     }
 }

@@ -11,8 +11,9 @@
 //! - A try is sent only within half of its claim, counted on the monotonic clock from before the claim was
 //!   asked for. A paused notifier sends nothing that another one may have sent.
 //! - No transaction and no connection of the store is held while a channel is called.
-//! - A channel has at most [`Settings::per_channel`] tries under way in a replica. A channel that hangs
-//!   delays no other one.
+//! - A channel has at most [`Settings::per_channel`] tries under way in a replica, an account a quarter
+//!   of all, a type of channel half of all, and mail as many as there are connections to its server. A
+//!   channel, an account or a provider that hangs delays no other one.
 //!
 //! On failure: the loop is tried again, ever slower up to two seconds. Ends of tries that cannot be
 //! recorded are kept and tried again until their claims have expired; then the alert is sent once more,
@@ -34,10 +35,11 @@ use crate::channels::Channels;
 use crate::domain::Timestamp;
 use crate::domain::alert::delivery::TrySchedule;
 use crate::domain::alert::grouping::GroupingRules;
+use crate::domain::plan::ChannelType;
 use crate::runtime::{Clock, Pause, Random, RunError, TaskKind, Tasks, Worker, drive};
 use crate::store::{ExecutorId, SharedStore};
 
-use flights::Flights;
+use flights::{Flights, Limits};
 use recorder::Recorder;
 use relaying::Relaying;
 
@@ -67,6 +69,21 @@ impl Default for Settings {
             patience: Duration::from_secs(10),
             tries: TrySchedule::default(),
             rules: GroupingRules::default(),
+        }
+    }
+}
+
+impl Settings {
+    fn limits(&self, channels: &Channels) -> Limits {
+        let half = self.slots.div_ceil(2);
+        let of_type = |kind: ChannelType| {
+            (kind, channels.most_at_once(kind).map_or(half, |most| most.min(half)))
+        };
+        Limits {
+            total: self.slots,
+            per_channel: self.per_channel,
+            per_account: self.slots.div_ceil(4),
+            per_type: ChannelType::ALL.iter().copied().map(of_type).collect(),
         }
     }
 }
@@ -115,7 +132,7 @@ impl Notifier {
     /// held a claim before is gone: its deliveries are claimed again at once.
     pub fn new(settings: Settings, parts: Parts, alone: bool, tasks: &Tasks) -> Self {
         let Parts { store, channels, clock, random, public_url, hint } = parts;
-        let flights = Flights::new(settings.slots, settings.per_channel);
+        let flights = Flights::new(settings.limits(&channels));
         let shared = Arc::new(Shared {
             id: ExecutorId(random.bits()),
             settings,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 use super::delivering::{Delivering, Ended};
-use super::flights::Room;
+use super::flights::{Owner, Room};
 use crate::domain::Timestamp;
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks};
@@ -62,7 +62,8 @@ impl Relaying {
     /// Claims deliveries that are due and starts them; says whether there may be more.
     async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
         let Shared { id, settings, store, clock, flights, .. } = &*self.shared;
-        let Room { total, per_channel, busy } = flights.room();
+        let Room { total, per_channel, busy, per_account, busy_accounts, per_type } =
+            flights.room();
         let limit = total.min(DELIVERIES);
         if limit == 0 {
             return Ok(false);
@@ -72,9 +73,12 @@ impl Relaying {
             notifier: *id,
             now,
             until: now.plus(settings.claim_time),
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
-            per_channel: u32::try_from(per_channel).unwrap_or(u32::MAX),
+            limit: number(limit),
+            per_channel: number(per_channel),
             busy,
+            per_account: number(per_account),
+            busy_accounts,
+            per_type: per_type.into_iter().map(|(kind, left)| (kind, number(left))).collect(),
         };
         let claimed = store.claim_deliveries(&claim).await?;
         ALERTS.with(AlertResult::Undeliverable).add(claimed.undeliverable);
@@ -83,12 +87,21 @@ impl Relaying {
             Point::AfterDeliveryClaim.reach();
         }
         for claimed in claimed.taken {
-            let flight = flights.begin(claimed.channel);
+            let owner = Owner {
+                channel: claimed.channel,
+                account: claimed.account,
+                kind: claimed.channel_type,
+            };
+            let flight = flights.begin(owner);
             let delivering = Delivering { shared: self.shared.clone(), claimed, asked, flight };
             self.tasks.spawn(TaskKind::Delivery, delivering.run(self.ends.clone()));
         }
         Ok(any)
     }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn show(work: &AlertWork, now: Timestamp) {

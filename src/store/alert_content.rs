@@ -33,6 +33,8 @@ pub(in crate::store) struct DueDelivery {
     pub(in crate::store) lost_since: Option<Timestamp>,
     /// The channel's type, encrypted configuration and whether it is verified; absent if it is gone.
     pub(in crate::store) to: Option<(ChannelType, String, bool)>,
+    /// Which configuration that is.
+    pub(in crate::store) revision: i64,
 }
 
 impl<R: StoreRow> FromRow<'_, R> for DueDelivery {
@@ -43,6 +45,7 @@ impl<R: StoreRow> FromRow<'_, R> for DueDelivery {
         let (config, verified): (Option<String>, Option<bool>) =
             (row.read("config")?, row.read("verified")?);
         let to = kind.zip(config).zip(verified);
+        let revision: Option<i64> = row.read("revision")?;
         Ok(Self {
             id: row.read("id")?,
             account: row.read("account_id")?,
@@ -59,6 +62,7 @@ impl<R: StoreRow> FromRow<'_, R> for DueDelivery {
             content: row.read("content")?,
             lost_since: started_at.filter(|_| is_lost),
             to: to.map(|((kind, config), verified)| (kind, config, verified)),
+            revision: revision.unwrap_or(0),
         })
     }
 }
@@ -146,6 +150,7 @@ impl SealedDelivery {
             account: due.account,
             channel: due.channel,
             channel_type,
+            revision: due.revision,
             config,
             kind: due.kind,
             at: due.at,

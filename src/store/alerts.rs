@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::claims::ExecutorId;
+use super::alert_claims::{ClaimedDeliveries, DeliveryClaim, TryEnd};
 use super::form::Form;
 use super::{Result, Write};
 use crate::domain::alert::AlertKind;
-use crate::domain::alert::content::{DigestAlert, IncidentAlert, JobAlert};
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::alert::grouping::GroupingRules;
-use crate::domain::channel::ChannelConfig;
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, JobId, ScheduleId, Timestamp};
 
@@ -36,7 +34,7 @@ pub struct AlertWork {
 }
 
 /// Where counting deliveries that wait stops.
-pub const WAITING_COUNTED: u32 = 100_000;
+pub const WAITING_COUNTED: u32 = 10_000;
 
 /// What a pass of relaying has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,119 +51,6 @@ pub struct Relayed {
     pub opened: u64,
     /// Incidents closed.
     pub closed: u64,
-}
-
-/// A wish to deliver.
-#[derive(Clone, Debug)]
-pub struct DeliveryClaim {
-    /// Who claims.
-    pub notifier: ExecutorId,
-    /// The present instant: when the tries begin.
-    pub now: Timestamp,
-    /// When the claim ends; nobody renews it.
-    pub until: Timestamp,
-    /// How many deliveries at most.
-    pub limit: u32,
-    /// How many of one channel at most.
-    pub per_channel: u32,
-    /// The channels that have enough under way.
-    pub busy: Vec<ChannelId>,
-}
-
-/// A delivery whose next try this notifier may make, alone, until the claim ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimedDelivery {
-    /// Its id.
-    pub id: DeliveryId,
-    /// The event that it tells of.
-    pub event: EventId,
-    /// Whose it is.
-    pub account: AccountId,
-    /// Where it goes.
-    pub channel: ChannelId,
-    /// How.
-    pub channel_type: ChannelType,
-    /// The channel's configuration; absent if it cannot be decrypted.
-    pub config: Option<ChannelConfig>,
-    /// What it tells.
-    pub kind: AlertKind,
-    /// When the event happened.
-    pub at: Timestamp,
-    /// The number of the try, from 1.
-    pub attempt: u8,
-    /// The number of the try among the present five.
-    pub attempt_of_round: u8,
-    /// When the present five tries began.
-    pub round_began: Timestamp,
-    /// What it says.
-    pub content: DeliveryContent,
-}
-
-/// What a delivery says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeliveryContent {
-    /// A job's end.
-    Job(Box<JobAlert>),
-    /// An incident. `schedule` and `job` are the ones that it began or ended with.
-    Incident(IncidentAlert),
-    /// A digest.
-    Digest(DigestAlert),
-    /// The job, or what was kept of it, is not there any more.
-    Gone,
-}
-
-/// What claiming has brought.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClaimedDeliveries {
-    /// Deliveries to try.
-    pub taken: Vec<ClaimedDelivery>,
-    /// Deliveries that failed without a try: their channel was deleted or is not verified.
-    pub undeliverable: u64,
-}
-
-/// How a try has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TryOutcome {
-    /// The channel has taken it.
-    Delivered,
-    /// It has not.
-    Failed {
-        /// Why.
-        code: DeliveryError,
-        /// The same for people; no secret in it.
-        message: String,
-        /// When the next try is due; absent if there is none.
-        retry_at: Option<Timestamp>,
-        /// Until when the channel wants no alerts at all.
-        paused_until: Option<Timestamp>,
-        /// Whether the channel loses `verified`.
-        gone: bool,
-    },
-}
-
-/// The end of a try. It takes effect only while the delivery is being tried under this claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TryEnd {
-    /// The delivery.
-    pub delivery: DeliveryId,
-    /// Whose it is.
-    pub account: AccountId,
-    /// The channel.
-    pub channel: ChannelId,
-    /// The try that ended.
-    pub attempt: u8,
-    /// Whose claim it ran under.
-    pub notifier: ExecutorId,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended.
-    pub completed_at: Timestamp,
-    /// The status code of the provider's answer.
-    pub status_code: Option<u16>,
-    /// An excerpt of the provider's answer.
-    pub response: Option<String>,
-    /// How it ended.
-    pub outcome: TryOutcome,
 }
 
 /// A delivery as its account sees it.

@@ -36,6 +36,7 @@
 //! already is `Rejected`.
 
 mod accounts;
+mod alert_claims;
 mod alert_content;
 mod alert_items;
 mod alert_plan;
@@ -79,10 +80,12 @@ mod version;
 pub use accounts::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
 };
+pub use alert_claims::{
+    ClaimedDeliveries, ClaimedDelivery, DeliveryClaim, DeliveryContent, TryEnd, TryOutcome,
+};
 pub use alerts::{
-    AlertStore, AlertWork, ClaimedDeliveries, ClaimedDelivery, DELIVERIES_KEPT, Delivery,
-    DeliveryClaim, DeliveryContent, DeliveryPage, DeliveryQuery, DeliveryTry, Redelivered, Relayed,
-    TryEnd, TryOutcome, WAITING_COUNTED,
+    AlertStore, AlertWork, DELIVERIES_KEPT, Delivery, DeliveryPage, DeliveryQuery, DeliveryTry,
+    Redelivered, Relayed, WAITING_COUNTED,
 };
 pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
 pub use channels::{

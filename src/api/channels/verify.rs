@@ -5,6 +5,7 @@ use axum::extract::State;
 use super::record::ChannelRecord;
 use crate::api::guard::Writer;
 use crate::api::id::ChannelInPath;
+use crate::api::limits::exceeded;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchChannel, NotVerified, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
@@ -12,7 +13,7 @@ use crate::api::{ApiError, SharedApi};
 /// Verify a notification channel
 ///
 /// Sends one test notification, within 10 s. If it fails, `verified` stays as it is. A channel is
-/// sent at most 5 in an hour.
+/// sent at most 5 in an hour, the channels of an account 20 in a minute and 60 in an hour.
 #[utoipa::path(
     post,
     path = "/v1/notification-channels/{id}/verify",
@@ -32,5 +33,10 @@ pub(super) async fn verify_channel(
     Writer(account, call): Writer,
     ChannelInPath(id): ChannelInPath,
 ) -> Result<Data<ChannelRecord>, ApiError> {
+    let now = api.clock.now();
+    let admission = api.throttle.channel_test(account, now).await;
+    if !admission.allowed {
+        return Err(exceeded(admission.standing, now));
+    }
     Ok(Data::of(api.notifications.verify_channel(account, call, id).await?.into()))
 }

@@ -25,7 +25,7 @@ use crate::channels::text::one_line;
 use crate::domain::alert::delivery::DeliveryError;
 
 /// The most connections at once, idle ones included: many servers refuse more from one client.
-const MOST_CONNECTIONS: usize = 8;
+pub(super) const MOST_CONNECTIONS: usize = 8;
 /// How long an idle connection may take to answer before it counts as dead.
 const LONGEST_CHECK: Duration = Duration::from_secs(2);
 /// How long connecting to one address of the server may take. A name can have several.

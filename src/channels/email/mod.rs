@@ -25,6 +25,7 @@ pub use self::mailer::{Mail, Mailer};
 pub use self::settings::{Security, Settings};
 
 use self::compose::Letter;
+use self::connections::MOST_CONNECTIONS;
 use super::contract::{Adapter, Configured, Destination, SendError, Sent};
 use super::fields::{Fields, read, write};
 use super::message::Message;
@@ -123,6 +124,10 @@ fn headers(from: &EmailAddress, unsubscribe_url: Option<&str>) -> Vec<(&'static 
 
 #[async_trait]
 impl Adapter for Email {
+    fn most_at_once(&self) -> Option<usize> {
+        Some(MOST_CONNECTIONS)
+    }
+
     fn configure(
         &self,
         given: &Map<String, Value>,
@@ -138,9 +143,10 @@ impl Adapter for Email {
         });
         let to = fields.finish(to)?;
         let before: Option<EmailConfig> = current.and_then(read);
+        // Whoever has mails to another address must not be able to silence this one.
         let unsubscribe_token = match before {
-            Some(before) => before.unsubscribe_token,
-            None => Token::new(|bytes| self.random.fill(bytes)).reveal().to_owned(),
+            Some(before) if before.to == to => before.unsubscribe_token,
+            _ => Token::new(|bytes| self.random.fill(bytes)).reveal().to_owned(),
         };
         let config = write(&EmailConfig { to, unsubscribe_token }, current);
         Ok(Configured { config, secret: None })

@@ -13,7 +13,8 @@
 //!   held is sent one by one, and the host is being `Watching`: its failing schedules still count when
 //!   the next one fails.
 //! - An open incident is closed, with one alert, when all its schedules have recovered; or some have, and
-//!   nothing has failed for [`GroupingRules::calm`].
+//!   nothing has failed for [`GroupingRules::calm`]; or so many have that too few fail to make one, and
+//!   none has recovered for that long.
 //! - An incident ends without an alert after [`GroupingRules::stale`] without a failure or
 //!   [`GroupingRules::longest`] in all: the next failure is told anew.
 //!
@@ -283,7 +284,19 @@ impl IncidentState {
     }
 
     fn is_calm(&self, now: Timestamp, rules: &GroupingRules) -> bool {
-        self.is_recovering() && now >= self.last_failure_at.plus(rules.calm)
+        self.calm_at(rules).is_some_and(|at| now >= at)
+    }
+
+    /// When it is calm, unless something happens before: nothing fails any more, or too few schedules to
+    /// be an incident. The rest are told one by one then, instead of hiding behind the incident.
+    fn calm_at(&self, rules: &GroupingRules) -> Option<Timestamp> {
+        let recovered_at = self.last_recovery_at?;
+        if self.failing < rules.incident_schedules {
+            let quiet = self.is_recovering().then(|| self.last_failure_at.plus(rules.calm));
+            let few = recovered_at.plus(rules.calm);
+            return Some(quiet.map_or(few, |quiet| quiet.min(few)));
+        }
+        self.is_recovering().then(|| self.last_failure_at.plus(rules.calm))
     }
 
     fn is_stale(&self, now: Timestamp, rules: &GroupingRules) -> bool {
@@ -299,9 +312,7 @@ impl IncidentState {
         let stale_at = self.stale_at(rules);
         self.due_at = match self.stage {
             Stage::Open if self.failing == 0 => self.last_failure_at,
-            Stage::Open if self.is_recovering() => {
-                stale_at.min(self.last_failure_at.plus(rules.calm))
-            }
+            Stage::Open => self.calm_at(rules).map_or(stale_at, |calm_at| stale_at.min(calm_at)),
             Stage::Watching if self.failing == 0 => self.last_failure_at,
             _ => stale_at,
         };
@@ -421,6 +432,19 @@ mod tests {
         assert_eq!(state.due_at, ms(60_002));
         assert_eq!(state.judge(ms(60_001), &RULES), Judgement::Goes);
         assert_eq!(state.judge(ms(60_002), &RULES), Judgement::Close);
+    }
+
+    #[test]
+    fn an_incident_does_not_hide_the_few_schedules_that_go_on_failing() {
+        let mut state = failing(&[0, 1, 2]);
+        assert_eq!(state.judge(ms(502), &RULES), Judgement::Open);
+        state.recovered(ms(1_000), &RULES);
+        for at in (10_000..60_000).step_by(10_000) {
+            state.failed(Member::Failing, ms(at), ms(at), &RULES);
+            assert_eq!(state.judge(ms(at), &RULES), Judgement::Goes);
+        }
+        assert_eq!(state.due_at, ms(61_000));
+        assert_eq!(state.judge(ms(61_000), &RULES), Judgement::Close);
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl Mask {
 
     /// Masks these secrets, too.
     pub fn with(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
-        self.0.extend(secrets.into_iter().filter(|secret| secret.len() >= SHORTEST));
+        let secrets = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST);
+        self.0.extend(secrets.flat_map(|secret| spellings(&secret)));
         // The longest first: one may be a part of another.
         self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         self
@@ -51,9 +52,30 @@ impl Mask {
     }
 }
 
+/// A secret as an answer may repeat it: as it is, in JSON, in JSON that escapes slashes as PHP's
+/// does, in a URL and in HTML.
+fn spellings(secret: &str) -> BTreeSet<String> {
+    let quoted = Value::from(secret).to_string();
+    let json = quoted[1..quoted.len() - 1].to_owned();
+    let slashes = json.replace('/', "\\/");
+    let encoded = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let html = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let html = html.replace('"', "&quot;");
+    BTreeSet::from([secret.to_owned(), json, slashes, encoded, html])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_masked_as_answers_spell_them() {
+        let mask = Mask::default().with(["ab/\"c&d".to_owned()]);
+        for text in ["ab/\"c&d", r#"ab/\"c&d"#, r#"ab\/\"c&d"#, "ab%2F%22c%26d", "ab/&quot;c&amp;d"]
+        {
+            assert_eq!(mask.apply(text), "•••", "{text}");
+        }
+    }
 
     #[test]
     fn values_of_headers_and_queries_are_masked() {

@@ -72,16 +72,18 @@ impl AlertPolicy {
 
     /// The events of a job that ends at `at`, and the streak after it.
     pub fn judge(self, streak: Streak, end: JobEnd, at: Timestamp) -> (Vec<Raised>, Streak) {
+        // A replica of an earlier release ends a streak without forgetting when it was told.
+        let told_at = streak.told_at.filter(|_| streak.failures > 0);
         match end {
             JobEnd::Failed => {
                 let failures = streak.failures.saturating_add(1);
-                let told = self.wants(end) && self.tells_failure(failures, streak.told_at, at);
+                let told = self.wants(end) && self.tells_failure(failures, told_at, at);
                 let raised = Raised { kind: AlertKind::JobFailed, failures, wanted: true };
-                let told_at = if told { Some(at) } else { streak.told_at };
+                let told_at = if told { Some(at) } else { told_at };
                 (told.then_some(raised).into_iter().collect(), Streak { failures, told_at })
             }
             JobEnd::Succeeded => {
-                let was_told = streak.told_at.is_some();
+                let was_told = told_at.is_some();
                 let recovered = was_told.then_some(Raised {
                     kind: AlertKind::ScheduleRecovered,
                     failures: streak.failures,
@@ -170,6 +172,18 @@ mod tests {
             told(policy, "FFFFFSF"),
             ["job.failed1", "", "", "job.failed4", "", "schedule.recovered?5", "job.failed1"]
         );
+    }
+
+    #[test]
+    fn what_was_told_of_failures_that_are_over_counts_for_nothing() {
+        let policy = AlertPolicy { repeat_every_minutes: Some(3), ..on(NotifyOn::Failure) };
+        let told_at = Some(Timestamp::from_millis(0));
+        let over = Streak { failures: 0, told_at };
+        let at = Timestamp::from_millis(MINUTE_MS);
+        let (raised, after) = policy.judge(over, JobEnd::Failed, at);
+        assert_eq!((raised.len(), after), (1, Streak { failures: 1, told_at: Some(at) }));
+        let (raised, after) = policy.judge(over, JobEnd::Succeeded, at);
+        assert_eq!((raised.len(), after), (0, Streak::default()), "there is nothing to recover");
     }
 
     #[test]

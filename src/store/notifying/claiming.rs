@@ -8,6 +8,7 @@ use super::super::account_lock::PASSING;
 use super::super::batch_rows::{among, rows};
 use super::super::error::Outcome;
 use super::content::contents;
+use super::shares::{Found, Shares};
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
@@ -41,52 +42,59 @@ pub(in super::super) async fn claim_deliveries(
     Ok((contents(connection, taken, claim.now, damage).await?, failed.len() as u64))
 }
 
-/// A few due deliveries of each channel that has not enough under way, without a lock. A channel that
-/// very much waits for hides no other.
+/// A few due deliveries of each channel that has not enough under way, without a lock. A channel, an
+/// account or a type of channels that very much waits for hides no other.
 async fn pick(connection: &mut Connection, claim: &DeliveryClaim) -> Outcome<Vec<DeliveryId>> {
-    let (mut picked, mut busy) = (Vec::new(), claim.busy.clone());
-    let mut left = claim.limit;
+    let mut shares = Shares::of(claim);
     for _ in 0..LOOKS {
-        let found: Vec<(DeliveryId, ChannelId, i64)> = sqlx::query_as(AssertSqlSafe(due()))
+        let full = shares.full_types();
+        let query = due(!full.is_empty());
+        let mut query = sqlx::query_as(AssertSqlSafe(query))
             .bind(claim.now)
             .bind(LOOKED_AT)
             .bind(i64::from(claim.per_channel))
-            .bind(i64::from(left))
-            .bind(json_ids(busy.iter().map(|id| id.to_bytes())))
-            .fetch_all(&mut *connection)
-            .await?;
-        let there_is_more = found.first().is_some_and(|(.., looked)| *looked >= LOOKED_AT);
-        left = left.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-        for (delivery, channel, _) in found {
-            picked.push(delivery);
-            busy.push(channel);
+            .bind(json_ids(shares.busy.iter().map(|id| id.to_bytes())))
+            .bind(json_ids(shares.busy_accounts.iter().map(|id| id.to_bytes())));
+        if !full.is_empty() {
+            query = query.bind(json(&full));
         }
-        if left == 0 || !there_is_more {
+        let found: Vec<Found> = query.fetch_all(&mut *connection).await?;
+        let there_is_more = found.first().is_some_and(|(.., looked)| *looked >= LOOKED_AT);
+        shares.take(found);
+        if shares.left == 0 || !there_is_more {
             break;
         }
     }
-    Ok(picked)
+    Ok(shares.picked)
 }
 
 /// The first due deliveries of each channel, and how many were looked at. Two arms: together they would
-/// be sorted.
-pub(in super::super) fn due() -> String {
+/// be sorted. Only if types of channels are full, the type of each is looked up.
+pub(in super::super) fn due(types_are_full: bool) -> String {
+    let of_full = format!(
+        "AND NOT EXISTS (SELECT 1 FROM notification_channels AS f WHERE f.id = channel_id AND {})",
+        among("f.type", Of::Text, "$6")
+    );
+    let of_full = if types_are_full { of_full.as_str() } else { "" };
     let due = |status| {
         format!(
             "SELECT * FROM
-                 (SELECT id, channel_id, wake_at FROM notification_deliveries
+                 (SELECT id, account_id, channel_id, wake_at FROM notification_deliveries
                   WHERE status < 3 AND status = {status} AND wake_at <= $1 AND NOT ({})
+                    AND NOT ({}) {of_full}
                     AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
                   ORDER BY wake_at LIMIT $2) AS status_{status}",
-            among("channel_id", Of::Id, "$5")
+            among("channel_id", Of::Id, "$4"),
+            among("account_id", Of::Id, "$5")
         )
     };
     format!(
-        "SELECT id, channel_id, looked FROM
-             (SELECT id, channel_id, wake_at, count(*) OVER () AS looked,
+        "SELECT placed.id, placed.account_id, placed.channel_id, c.type, looked FROM
+             (SELECT id, account_id, channel_id, wake_at, count(*) OVER () AS looked,
                      row_number() OVER (PARTITION BY channel_id ORDER BY wake_at, id) AS place
               FROM ({} UNION ALL {}) AS due) AS placed
-         WHERE place <= $3 ORDER BY wake_at, id LIMIT $4",
+         LEFT JOIN notification_channels AS c ON c.id = placed.channel_id
+         WHERE place <= $3 ORDER BY placed.wake_at, placed.id",
         due(1),
         due(2)
     )
@@ -137,7 +145,7 @@ async fn lock(
     let query = format!(
         "SELECT d.id, d.account_id, d.channel_id, d.event_id, d.type, d.job_id, d.at, d.status,
                 d.tries, d.round, d.round_began, d.started_at, d.failures, d.schedule_name,
-                d.content, c.type AS channel_type, c.config, c.verified
+                d.content, c.type AS channel_type, c.config, c.verified, c.revision
          FROM notification_deliveries AS d
          LEFT JOIN notification_channels AS c ON c.id = d.channel_id
          WHERE {} ORDER BY d.at, d.id",

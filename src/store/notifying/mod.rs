@@ -13,6 +13,7 @@ mod planned;
 mod preferences;
 mod raising;
 pub(super) mod relaying;
+mod shares;
 mod tries;
 pub(super) mod work;
 

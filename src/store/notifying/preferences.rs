@@ -124,7 +124,8 @@ pub(in super::super) async fn clear_preferences(
     schedules: &[ScheduleId],
 ) -> Outcome<()> {
     let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
-    for table in ["preference_channels", "notification_preferences"] {
+    // In the order in which deleting a channel changes them.
+    for table in ["notification_preferences", "preference_channels"] {
         let among = among("schedule_id", Of::Id, "$2");
         let statement = format!("DELETE FROM {table} WHERE account_id = $1 AND {among}");
         let query = sqlx::query(AssertSqlSafe(statement)).bind(account).bind(ids.clone());

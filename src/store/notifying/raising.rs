@@ -105,7 +105,7 @@ async fn note(connection: &mut Connection, told: Vec<ToldRow>) -> Outcome<()> {
     Ok(())
 }
 
-/// The name and the host are those of the schedule as it is now.
+/// The name is that of the schedule as it is now, the host the one that the job called.
 async fn insert(connection: &mut Connection, events: Vec<EventRow>) -> Outcome<u64> {
     if events.is_empty() {
         return Ok(0);
@@ -125,7 +125,8 @@ async fn insert(connection: &mut Connection, events: Vec<EventRow>) -> Outcome<u
          SELECT r.id, s.account_id, r.schedule_id, r.job_id, r.kind, r.at, v.host_key, r.failures,
                 r.wanted, s.name
          FROM {} JOIN schedules AS s ON s.id = r.schedule_id
-         JOIN schedule_versions AS v ON v.id = s.version_id
+         JOIN jobs AS j ON j.id = r.job_id
+         JOIN schedule_versions AS v ON v.id = j.version_id
          WHERE true ON CONFLICT (id) DO NOTHING",
         rows("$1", &columns)
     );

@@ -23,7 +23,7 @@ pub(in super::super) async fn complete_tries(
     now: Timestamp,
     ends: &[TryEnd],
 ) -> Outcome<Vec<bool>> {
-    lock_channels(connection, ends).await?;
+    let revisions = lock_channels(connection, ends).await?;
     let held = held(connection, ends).await?;
     let applies = |end: &TryEnd| held.get(&end.delivery) == Some(&(end.attempt, end.notifier));
     let applied: Vec<bool> = ends.iter().map(applies).collect();
@@ -34,13 +34,19 @@ pub(in super::super) async fn complete_tries(
     }
     insert(connection, &ends).await?;
     update(connection, &ends).await?;
-    pause(connection, &ends).await?;
-    unverify(connection, now, &ends).await?;
+    // What a provider said of a configuration that was replaced meanwhile is not true of the new one.
+    let current = |end: &&&TryEnd| revisions.get(&end.channel) == Some(&end.revision);
+    let of_current: Vec<&TryEnd> = ends.iter().filter(current).copied().collect();
+    pause(connection, &of_current).await?;
+    unverify(connection, now, &of_current).await?;
     Ok(applied)
 }
 
-/// The channels that these ends change. Channels are locked before deliveries.
-async fn lock_channels(connection: &mut Connection, ends: &[TryEnd]) -> Outcome<()> {
+/// The revisions of the channels that these ends change. Channels are locked before deliveries.
+async fn lock_channels(
+    connection: &mut Connection,
+    ends: &[TryEnd],
+) -> Outcome<HashMap<ChannelId, i64>> {
     let changes = |end: &&TryEnd| match &end.outcome {
         TryOutcome::Delivered => false,
         TryOutcome::Failed { gone, paused_until, .. } => *gone || paused_until.is_some(),
@@ -48,17 +54,16 @@ async fn lock_channels(connection: &mut Connection, ends: &[TryEnd]) -> Outcome<
     let channels: BTreeSet<ChannelId> =
         ends.iter().filter(changes).map(|end| end.channel).collect();
     if channels.is_empty() {
-        return Ok(());
+        return Ok(HashMap::new());
     }
     let query = format!(
-        "SELECT id FROM notification_channels WHERE {} ORDER BY id {IN_TURN}",
+        "SELECT id, revision FROM notification_channels WHERE {} ORDER BY id {IN_TURN}",
         among("id", Of::Id, "$1")
     );
-    sqlx::query(AssertSqlSafe(query))
-        .bind(json_ids(channels.iter().map(|id| id.to_bytes())))
-        .execute(connection)
-        .await?;
-    Ok(())
+    let query = sqlx::query_as(AssertSqlSafe(query));
+    let query = query.bind(json_ids(channels.iter().map(|id| id.to_bytes())));
+    let revisions: Vec<(ChannelId, i64)> = query.fetch_all(connection).await?;
+    Ok(revisions.into_iter().collect())
 }
 
 /// The deliveries that are being tried: which try, and under whose claim.

@@ -149,7 +149,7 @@ async fn alerts_are_found_by_an_index() {
     let plan = planner.plan(relaying::EVENTS).await;
     assert!(plan.contains("SCAN notification_events") && !plan.contains("TEMP B-TREE"), "{plan}");
     // What is due of each status, and that alone is sorted.
-    let plan = planner.plan(&claiming::due()).await;
+    let plan = planner.plan(&claiming::due(false)).await;
     let open = "notification_deliveries_open (status=? AND wake_at<?)";
     assert_eq!(plan.matches(open).count(), 2, "{plan}");
     assert!(!plan.contains("SCAN notification_deliveries"), "{plan}");

@@ -4,6 +4,7 @@ mod broken;
 mod documented;
 mod grouping;
 mod hostile;
+mod killed;
 mod mail;
 mod patience;
 mod told;

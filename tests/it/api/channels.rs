@@ -302,6 +302,33 @@ async fn a_channel_is_sent_five_tests_an_hour() {
 }
 
 #[tokio::test]
+async fn an_account_sends_twenty_tests_a_minute_whatever_channels_it_makes() {
+    let service = Service::start().await;
+    let works = accepting().await;
+    for _ in 0..4 {
+        let channel = service.webhook(&works).await;
+        for _ in 0..5 {
+            verify(&service, &channel).await.ok();
+        }
+        let path = format!("{CHANNELS}/{channel}");
+        service.call("DELETE", &path).send().await.ok();
+    }
+    let channel = service.webhook(&works).await;
+    let refused = verify(&service, &channel).await;
+    refused.refused(429, "RATE_LIMIT_EXCEEDED", "Rate limit exceeded");
+    let details = json!({ "limit": 20, "window": "minute", "resetAt": at(60) });
+    assert_eq!(refused.body["error"]["details"], details);
+    assert_eq!(works.requests().len(), 20);
+    let stranger = service.stranger().await;
+    let hook = webhook(&works.url("/hook"));
+    let hook = service.call("POST", CHANNELS).key(&stranger).json(&hook).send().await;
+    let path = format!("{CHANNELS}/{}/verify", id(&hook.body["data"]));
+    service.call("POST", &path).key(&stranger).send().await.ok();
+    service.advance(60);
+    verify(&service, &channel).await.ok();
+}
+
+#[tokio::test]
 async fn two_secrets_sign_until_the_overlap_ends() {
     let service = Service::start().await;
     let target = accepting().await;

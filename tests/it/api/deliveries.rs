@@ -49,8 +49,17 @@ async fn fail(service: &Service, schedule: &str) -> String {
 async fn claim(service: &Service) -> Vec<ClaimedDelivery> {
     let now = service.clock.now();
     let until = now.plus(Duration::from_secs(60));
-    let (limit, per_channel, busy) = (100, 100, Vec::new());
-    let claim = DeliveryClaim { notifier: NOTIFIER, now, until, limit, per_channel, busy };
+    let claim = DeliveryClaim {
+        notifier: NOTIFIER,
+        now,
+        until,
+        limit: 100,
+        per_channel: 100,
+        busy: Vec::new(),
+        per_account: 100,
+        busy_accounts: Vec::new(),
+        per_type: Vec::new(),
+    };
     service.store.claim_deliveries(&claim).await.expect("claimed").taken
 }
 
@@ -60,6 +69,7 @@ async fn complete(service: &Service, claimed: &ClaimedDelivery, outcome: TryOutc
         delivery: claimed.id,
         account: claimed.account,
         channel: claimed.channel,
+        revision: claimed.revision,
         attempt: claimed.attempt,
         notifier: NOTIFIER,
         started_at: now,

@@ -10,7 +10,7 @@ use axum::extract::ConnectInfo;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use ipnet::IpNet;
-use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits};
+use punctual::accounts::{Accounts, Authenticator, KeyRequest, RateLimiter, RateLimits, Throttle};
 use punctual::api;
 use punctual::channels::{self, Channels};
 use punctual::domain::audit::Author;
@@ -130,6 +130,7 @@ impl Service {
                 plans: plans.clone(),
                 runner: None,
             }),
+            throttle: Throttle::new(&shared),
             accounts: Accounts::new(own.clone(), clock.clone(), random.clone(), plans.clone()),
             authenticator: Authenticator::new(
                 own,

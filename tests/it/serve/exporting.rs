@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use crate::harness::client::ApiClient;
 use crate::harness::process::{Installation, complaint};
 use crate::harness::recorder::Recorder;
+use crate::harness::wait::until;
 
 /// Schedules with secrets, some changed and one deleted, and jobs with several attempts.
 async fn fill(api: &ApiClient, target: &Recorder) {
@@ -30,6 +31,28 @@ async fn fill(api: &ApiClient, target: &Recorder) {
     assert_eq!(api.call("DELETE", &path, None).await.expect("an answer").status, 200);
 }
 
+/// A channel that was told of a job that failed.
+async fn tell(api: &ApiClient, target: &Recorder) {
+    let hook =
+        json!({ "type": "webhook", "label": "Hook", "config": { "url": target.url("/ok") } });
+    let channel = api.post("/v1/notification-channels", &hook).await.data().clone();
+    let channel = channel["id"].as_str().expect("an id");
+    let path = format!("/v1/notification-channels/{channel}/verify");
+    assert_eq!(api.call("POST", &path, None).await.expect("an answer").status, 200);
+    let schedule = api.create(&target.url("/status/404"), json!({ "maxRetries": 1 })).await;
+    let path = format!("/v1/schedules/{schedule}/notifications");
+    let preference = json!({ "notifyOn": "failure", "channelIds": [channel] });
+    let set = api.call("PUT", &path, Some(&preference)).await.expect("an answer");
+    assert_eq!(set.status, 200, "{set:?}");
+    let job = api.trigger(&schedule).await;
+    api.finished(&job).await;
+    until("the delivery", async || {
+        let found = api.get("/v1/notification-deliveries?status=DELIVERED").await;
+        (found.data()["deliveries"].as_array().expect("an array").len() == 1).then_some(())
+    })
+    .await;
+}
+
 /// The lines by kind, without it.
 fn by_kind(text: &str) -> BTreeMap<String, Vec<Value>> {
     let mut kinds: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -46,6 +69,23 @@ fn sorted(mut records: Vec<Value>) -> Vec<Value> {
     records
 }
 
+/// What was spoiled is said to be so; its own place is all that it opens at.
+async fn what_is_spoiled_is_said_to_be(one: &Installation, kinds: &BTreeMap<String, Vec<Value>>) {
+    let options = SqliteConnectOptions::new().filename(one.file());
+    let mut beside: SqliteConnection = options.connect().await.expect("opened");
+    let spoil = "UPDATE schedule_versions SET body = headers WHERE retired_at IS NULL";
+    sqlx::query(spoil).execute(&mut beside).await.expect("spoiled");
+    let spoiled = by_kind(&one.run(&["account", "export", "first"]));
+    let is_marked = |record: &&Value| record["unreadable"] == json!(["body"]);
+    let marked = |kind: &str| spoiled[kind].iter().filter(is_marked).count();
+    assert_eq!((marked("schedule"), marked("version"), marked("job")), (3, 3, 0));
+    let marked = spoiled["schedule"].iter().find(is_marked).expect("one");
+    assert_eq!(
+        (&marked["body"], &marked["headers"]),
+        (&Value::Null, &kinds["version"][0]["headers"])
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_export_says_what_the_api_says() {
     let target = Recorder::start().await;
@@ -57,6 +97,7 @@ async fn an_export_says_what_the_api_says() {
     let api = one.client(&server);
     let stranger = ApiClient::new(server.public().expect("it serves"), &others);
     fill(&api, &target).await;
+    tell(&api, &target).await;
     fill(&stranger, &target).await;
 
     let file = one.folder.path().join("first.jsonl");
@@ -74,11 +115,11 @@ async fn an_export_says_what_the_api_says() {
     for job in api.jobs("").await {
         jobs.push(api.job(job["id"].as_str().expect("an id")).await);
     }
-    assert_eq!(jobs.len(), 4);
+    assert_eq!(jobs.len(), 5);
     assert_eq!(sorted(kinds["job"].clone()), sorted(jobs));
     let log = api.get("/v1/audit-log?pageSize=1000").await.data()["entries"].clone();
     assert_eq!(&kinds["audit"], log.as_array().expect("an array"));
-    assert_eq!(kinds["version"].len(), 7, "three were changed, one is of a deleted schedule");
+    assert_eq!(kinds["version"].len(), 8, "three were changed, one is of a deleted schedule");
     let bodies = kinds["version"].iter().filter(|version| version["body"] == "{\"a\":1}");
     assert_eq!(bodies.count(), 4, "in clear");
     assert_eq!(kinds["account"].len(), 1);
@@ -89,24 +130,16 @@ async fn an_export_says_what_the_api_says() {
     assert_eq!((secrets.len(), &secrets[0]["secret"]), (1, &json!(shown)), "in clear");
     assert!(kinds.values().flatten().all(|record| record.get("unreadable").is_none()));
     let secret = one.key.rsplit('_').next().expect("a part");
+    assert_eq!(kinds["channel"].len(), 1);
+    assert_eq!(kinds["channel"][0]["config"]["url"], json!(target.url("/ok")), "in clear");
+    assert_eq!(kinds["preference"][0]["notifyOn"], "failure");
+    let found = api.get("/v1/notification-deliveries").await.data()["deliveries"].clone();
+    assert_eq!((&json!(kinds["delivery"]), kinds["delivery"].len()), (&found, 1));
     for absent in ["argon2", "digest", secret] {
         assert!(!text.contains(absent), "{absent}");
     }
 
-    // What was spoiled is said to be so; its own place is all that it opens at.
-    let options = SqliteConnectOptions::new().filename(one.file());
-    let mut beside: SqliteConnection = options.connect().await.expect("opened");
-    let spoil = "UPDATE schedule_versions SET body = headers WHERE retired_at IS NULL";
-    sqlx::query(spoil).execute(&mut beside).await.expect("spoiled");
-    let spoiled = by_kind(&one.run(&["account", "export", "first"]));
-    let is_marked = |record: &&Value| record["unreadable"] == json!(["body"]);
-    let marked = |kind: &str| spoiled[kind].iter().filter(is_marked).count();
-    assert_eq!((marked("schedule"), marked("version"), marked("job")), (3, 3, 0));
-    let marked = spoiled["schedule"].iter().find(is_marked).expect("one");
-    assert_eq!(
-        (&marked["body"], &marked["headers"]),
-        (&Value::Null, &kinds["version"][0]["headers"])
-    );
+    what_is_spoiled_is_said_to_be(&one, &kinds).await;
 
     // Printed, it is the same but for what it is about.
     let printed = one.run(&["account", "export", "first"]);

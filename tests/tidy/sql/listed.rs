@@ -50,6 +50,7 @@ pub const LISTED: &[(&str, &str)] = &[
     // Delivering: what is due, whoever's it is. Each goes to the channel that it was planned for.
     ("work", "WITH gone AS"),
     ("claiming", "FROM notification_deliveries WHERE status < 3 AND status = {status}"),
+    ("claiming", "SELECT placed.id, placed.account_id, placed.channel_id"),
     ("claiming", "SELECT DISTINCT channel_id, account_id"),
     ("claiming", "AND status IN (1, 2) AND wake_at <= $2"),
     ("claiming", "SELECT d.id, d.account_id, d.channel_id"),
@@ -58,7 +59,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("claiming", "UPDATE notification_deliveries SET wake_at = $1"),
     ("content", "FROM jobs AS j JOIN schedule_versions"),
     // The ends of tries, each of the claim that its notifier holds.
-    ("tries", "SELECT id FROM notification_channels WHERE"),
+    ("tries", "SELECT id, revision FROM notification_channels WHERE"),
     ("tries", "SELECT id, tries, claimed_by FROM notification_deliveries"),
     ("tries", "INSERT INTO delivery_tries"),
     ("tries", "UPDATE notification_deliveries SET status = r.status"),

@@ -53,8 +53,8 @@ impl History<'_> {
         usize::try_from(self.dice.bits() % sides as u128).expect("a few")
     }
 
-    fn small(&self, sides: usize) -> u32 {
-        u32::try_from(self.roll(sides)).expect("a few")
+    fn count(&self, sides: u8) -> u32 {
+        1 + u32::try_from(self.roll(sides.into())).expect("a few")
     }
 
     fn pick<T: Copy>(&self, of: &[T]) -> Option<T> {
@@ -136,8 +136,8 @@ impl History<'_> {
 
     async fn deliver(&mut self) {
         let claim = DeliveryClaim {
-            limit: 1 + self.small(20),
-            per_channel: 1 + self.small(6),
+            limit: self.count(20),
+            per_channel: self.count(6),
             ..self.w.delivery_claim(self.now)
         };
         let taken = self.w.store.claim_deliveries(&claim).await.expect("claim").taken;
@@ -183,7 +183,7 @@ impl History<'_> {
             self.channels.keys().copied().filter(|_| self.roll(2) == 0).collect();
         let policy = AlertPolicy {
             notify_on: NotifyOn::ALL[self.roll(4)],
-            failure_threshold: 1 + self.small(3),
+            failure_threshold: self.count(3),
             notify_on_recovery: self.roll(2) == 0,
             repeat_every_minutes: (self.roll(3) == 0).then_some(2),
         };
@@ -315,7 +315,7 @@ pub async fn whatever_happens_every_event_is_told_or_recorded(w: &World) {
             w,
             dice: Random::seeded(seed as u64),
             rules,
-            now: minute(2 + 1_000 * i64::try_from(seed).expect("small")),
+            now: minute(start),
             schedules: Vec::new(),
             channels: BTreeMap::new(),
             outbox: Vec::new(),

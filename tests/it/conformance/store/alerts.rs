@@ -102,6 +102,9 @@ impl World {
             limit: 9_000,
             per_channel: 9_000,
             busy: Vec::new(),
+            per_account: 9_000,
+            busy_accounts: Vec::new(),
+            per_type: Vec::new(),
         }
     }
 
@@ -132,6 +135,7 @@ pub fn try_end(claimed: &ClaimedDelivery, now: Timestamp, outcome: TryOutcome) -
         delivery: claimed.id,
         account: claimed.account,
         channel: claimed.channel,
+        revision: claimed.revision,
         attempt: claimed.attempt,
         notifier: ExecutorId(7),
         started_at: now,

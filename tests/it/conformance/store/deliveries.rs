@@ -4,13 +4,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use punctual::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use punctual::domain::audit::Action;
+use punctual::domain::plan::ChannelType;
 use punctual::domain::{ChannelId, DeliveryId, ScheduleId, Timestamp};
 use punctual::store::{
-    AuditQuery, ClaimedDelivery, Delivery, DeliveryClaim, DeliveryQuery, ExecutorId, Redelivered,
-    StoreErrorKind, TryEnd, TryOutcome,
+    AuditQuery, ChannelChange, ChannelChanged, ClaimedDelivery, Delivery, DeliveryClaim,
+    DeliveryQuery, ExecutorId, Redelivered, StoreErrorKind, TryEnd, TryOutcome,
 };
 
 use super::alerts::{CLAIM, ONE_BY_ONE, try_end};
+use super::channels::config;
 use super::world::{World, minute};
 
 /// A failure that may be tried again.
@@ -90,6 +92,59 @@ pub async fn claims_are_bounded_and_fair(w: &World) {
     let taken = take(w, 100, 10, &[flood]).await;
     assert_eq!(taken.iter().filter(|one| one.channel == other).count(), 10);
     assert_eq!(take(w, 0, 10, &[]).await, []);
+}
+
+pub async fn accounts_and_types_get_their_share(w: &World) {
+    // More than is looked at in one pass.
+    let (flood, _) = waiting(w, "flood", 2_500, minute(100)).await;
+    let (other, _) = waiting(w, "other", 9, minute(101)).await;
+    let limits = w.delivery_claim(minute(200));
+    let claim = async |claim: DeliveryClaim| {
+        let taken = w.steady.claim_deliveries(&claim).await.expect("claim").taken;
+        let of = |channel| taken.iter().filter(|one| one.channel == channel).count();
+        (of(flood), of(other))
+    };
+    let busy = DeliveryClaim { busy_accounts: vec![w.account], ..limits.clone() };
+    assert_eq!(claim(busy).await, (0, 0));
+    let none = DeliveryClaim { per_type: vec![(ChannelType::Slack, 0)], ..limits.clone() };
+    assert_eq!(claim(none).await, (0, 0));
+    let few = DeliveryClaim { per_channel: 4, per_account: 6, ..limits.clone() };
+    assert_eq!(claim(few).await, (4, 2));
+    let few =
+        DeliveryClaim { per_channel: 4, per_type: vec![(ChannelType::Slack, 5)], ..limits.clone() };
+    assert_eq!(claim(few).await, (4, 1));
+    let all = DeliveryClaim { per_channel: 9, per_type: vec![(ChannelType::Slack, 100)], ..limits };
+    assert_eq!(claim(all).await, (9, 6));
+}
+
+pub async fn what_is_said_of_an_old_configuration_is_not_true_of_the_new_one(w: &World) {
+    let (channel, _) = waiting(w, "ops", 2, minute(2)).await;
+    let taken = take_at(w, minute(3), 2).await;
+    let stored = w.stored(channel).await;
+    let change = ChannelChange { config: Some(config("anew")), ..ChannelChange::default() };
+    let write = w.write(minute(3));
+    let changed = w.store.change_channel(&write, channel, stored.revision, &change);
+    assert_eq!(changed.await.expect("change"), ChannelChanged::Done);
+    w.verify(channel).await;
+    let until = minute(60);
+    let outcomes = [
+        (DeliveryError::ChannelGone, None, true),
+        (DeliveryError::RateLimited, Some(until), false),
+    ];
+    for (claimed, (why, pause, is_gone)) in taken.iter().zip(outcomes) {
+        let mut end = try_end(claimed, minute(4), failed(None));
+        if let TryOutcome::Failed { code, paused_until, gone, .. } = &mut end.outcome {
+            (*code, *paused_until, *gone) = (why, pause, is_gone);
+        }
+        assert_eq!(complete(w, minute(4), &[end]).await, [true]);
+        assert_eq!(read(w, claimed.id).await.error_code, Some(why));
+    }
+    assert!(w.stored(channel).await.channel.verified);
+    let (schedule, at) = (w.schedule().await, minute(5));
+    w.tell_failures(schedule, &[channel]).await;
+    w.fail(schedule, 5).await;
+    w.relay(at, &ONE_BY_ONE).await;
+    assert_eq!(w.claim_due(at).await.taken.len(), 1, "nothing is paused");
 }
 
 pub async fn a_channel_with_very_much_to_do_hides_no_other(w: &World) {
