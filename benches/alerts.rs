@@ -1,7 +1,7 @@
 //! Alerts: how soon people are told, how many a second one replica tells, and what that costs jobs.
 //!
-//! - 50 failures a second, each schedule with a host and a channel of its own, everything else as it
-//!   comes: from the answer that fails the job to the arrival of the alert.
+//! - 50 failures a second, each schedule with a host of its own, on 20 channels without flood control,
+//!   everything else as it comes: from the answer that fails the job to the arrival of the alert.
 //! - 5,000 jobs that fail at once, first without and then with a preference on each, grouping switched
 //!   off: the start lag of both, and alerts a second.
 //! - Finished jobs a second where one of twenty fails, first without and then with a preference on each,
@@ -33,8 +33,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Failures a second, for so many seconds.
 const PER_SECOND: usize = 50;
 const SECONDS: usize = 30;
-/// Schedules, each with a host and a channel of its own: no channel gets more than 30 alerts a minute.
+/// Schedules, each with a host of its own.
 const HOSTS: usize = 200;
+/// Channels: as many as an account can verify in a minute.
+const CHANNELS: usize = 20;
 /// Jobs that fail at once.
 const BURST: usize = 5_000;
 /// Schedules of the throughput, of which one of `FAILING` fails.
@@ -76,14 +78,15 @@ fn prefer(service: &Service, schedule: &str, channel: &str) {
 /// From the answer that fails a job to the arrival of its alert.
 fn how_soon() {
     let (target, receiver) = (Target::start(), Receiver::start());
-    let service = Service::start(&[]);
+    let service = Service::start(&[("PUNCTUAL_NOTIFY_CHANNEL_PER_MINUTE", "0")]);
+    let channels: Vec<_> = (0..CHANNELS).map(|_| channel(&service, &receiver)).collect();
     let port = target.address.port();
     let schedules: Vec<String> = (0..HOSTS)
         .map(|host| {
             // Every address of the loopback network is a host of its own.
             let url = format!("http://127.0.{}.{}:{port}/fail", host / 250, host % 250 + 1);
             let (ids, _) = service.create_failing(1, "0 0 29 2 *", &url);
-            prefer(&service, &ids[0], &channel(&service, &receiver));
+            prefer(&service, &ids[0], &channels[host % CHANNELS]);
             ids[0].clone()
         })
         .collect();
