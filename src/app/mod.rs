@@ -17,6 +17,7 @@ mod keys;
 mod listen;
 mod overview;
 mod peers;
+mod restored;
 mod signals;
 mod stages;
 mod start;
@@ -31,6 +32,7 @@ pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use error::StartError;
 pub use keys::new_key;
 pub use overview::{Away, Overview, overview};
+pub use restored::{RestoreError, Restored, UNFINISHED_COUNTED, restored};
 pub use signals::Signals;
 pub use stores::OpenStore;
 

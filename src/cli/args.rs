@@ -44,6 +44,13 @@ Example:
   PUNCTUAL_STORE_PASSWORD_FILE=/etc/punctual/password punctual copy \\
     --from sqlite:/var/lib/punctual/punctual.db --to postgres://punctual@db:5432/punctual";
 
+const RESTORED_HELP: &str = "\
+Example:
+  systemctl stop punctual
+  cp /backup/punctual.db /var/lib/punctual/punctual.db
+  punctual restored --data-dir /var/lib/punctual
+  systemctl start punctual";
+
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -71,6 +78,12 @@ pub enum Command {
     /// goes on where it was interrupted, until the first replica of the cluster has started.
     #[command(after_help = COPY_HELP)]
     Copy(CopyArgs),
+    /// Make a restored backup ready: before the first start on it
+    ///
+    /// What has become due since the backup was made may have run already. Each schedule's next tick
+    /// moves past now, and the ticks before are recorded as skips. Stop all replicas first.
+    #[command(after_help = RESTORED_HELP)]
+    Restored(SettingArgs<StoreOnly>),
     /// Make or list accounts, and say who belongs to them
     #[command(subcommand)]
     Account(AccountCommand),

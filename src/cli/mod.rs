@@ -23,6 +23,7 @@ mod migrate;
 mod openapi;
 mod operator;
 mod output;
+mod restored;
 mod secrets;
 mod serve;
 mod settings;
@@ -66,6 +67,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Migrate(settings) => migrate::run(&settings.sources()).await,
         Command::Cluster(args) => cluster::run(&args).await,
         Command::Copy(args) => copy::run(&args).await,
+        Command::Restored(settings) => restored::run(&settings.sources()).await,
         Command::Account(command) => accounts::run_account(&command).await,
         Command::User(command) => users::run_user(&command).await,
         Command::Key(command) => accounts::run_key(&command).await,

@@ -44,6 +44,8 @@ names! {
         Superseded = "superseded",
         /// The account was suspended.
         Suspended = "suspended",
+        /// It became due between a backup and the moment at which that was restored.
+        Restored = "restored",
     }
 }
 

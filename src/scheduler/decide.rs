@@ -23,7 +23,7 @@ impl Cadences {
         Self(Cache::new(CACHED))
     }
 
-    fn of(&self, candidate: &Candidate) -> Option<Cadence> {
+    pub(super) fn of(&self, candidate: &Candidate) -> Option<Cadence> {
         let Candidate { timezone, cron_expression, .. } = candidate;
         let parse = || Cadence::parse(cron_expression, timezone);
         self.0.get_or_insert_with(&format!("{timezone} {cron_expression}"), parse).ok()

@@ -39,6 +39,7 @@ mod pace;
 mod prune;
 mod quotas;
 mod reserving;
+mod restored;
 mod round;
 mod starter;
 mod sweep;
@@ -46,6 +47,7 @@ mod sweep;
 pub use erase::Eraser;
 pub use leader::Leader;
 pub use prune::{Pruner, PrunerSettings};
+pub use restored::{PassOverError, PassedOver, pass_over_due};
 pub use starter::{Started, Starter};
 pub use sweep::Sweeper;
 

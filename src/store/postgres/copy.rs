@@ -11,6 +11,7 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::error::{Fault, Outcome};
 use super::firing::set_up;
+use super::others::nobody_else;
 use super::partitions::days_of;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
@@ -108,9 +109,8 @@ async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) ->
     let refuse = |kind, why: &str| Err(Fault::new(kind, why));
     let copying = copying(connection).await?;
     // Replicas that wait for the end of a copy do no harm.
-    if copying != Some(1) && others(connection).await? > 0 {
-        let why = "another punctual works with it: stop its replicas first";
-        return refuse(StoreErrorKind::Unavailable, why);
+    if copying != Some(1) {
+        nobody_else(connection).await?;
     }
     let own: Option<i64> = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'installation'")
         .fetch_optional(&mut *connection)
@@ -139,16 +139,6 @@ async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) ->
     .execute(connection)
     .await?;
     Ok(())
-}
-
-/// How many others are connected to the database.
-async fn others(connection: &mut PgConnection) -> Outcome<i64> {
-    let query = sqlx::query_scalar(
-        "SELECT count(*) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name LIKE 'punctual %'
-           AND pid <> pg_backend_pid()",
-    );
-    Ok(query.fetch_one(connection).await?)
 }
 
 async fn put(

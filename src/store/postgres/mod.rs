@@ -90,6 +90,7 @@ mod notifications;
 mod notifying;
 mod open;
 mod options;
+mod others;
 mod overlap;
 mod partitions;
 mod passing;

@@ -8,6 +8,7 @@ mod damage;
 mod history;
 mod kills;
 mod minute;
+mod restored;
 mod shortage;
 mod start;
 mod stops;

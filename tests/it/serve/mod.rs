@@ -11,6 +11,7 @@ mod moving;
 mod overview;
 mod refusals;
 mod relay;
+mod restoring;
 mod roles;
 mod starting;
 mod stopping;

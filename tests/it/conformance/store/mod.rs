@@ -30,6 +30,7 @@ pub mod postgres;
 mod preferences;
 mod pruning;
 mod races;
+mod restored;
 mod schedule_lists;
 mod schedules;
 mod secrets;
@@ -194,6 +195,10 @@ macro_rules! every_case {
                 catching_up_makes_jobs_and_skips,
                 next_ticks_come_in_pages,
                 candidates_are_what_can_fire,
+            }
+            restored {
+                what_was_due_is_passed_over_and_recorded,
+                what_cannot_be_read_is_left_and_told,
             }
             starting {
                 what_is_fired_is_claimed,

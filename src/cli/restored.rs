@@ -1,0 +1,32 @@
+//! `punctual restored`: makes a restored backup ready for its first start.
+
+use super::config::load_part_and_warn;
+use super::{CliError, output};
+use crate::app::{Restored, UNFINISHED_COUNTED, restored};
+use crate::config::Sources;
+use crate::runtime::{Clock, Random};
+
+pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
+    let config = load_part_and_warn(sources)?;
+    let done = restored(&config, &Clock::system(), &Random::system()).await;
+    let done = done.map_err(CliError::failed)?;
+    output::print(&summary(&done))?;
+    match done.passed.left {
+        0 => Ok(()),
+        left => Err(CliError::failed(format!(
+            "{left} schedules are due as before, since they cannot be read or are held: run this \
+             again; the log of `punctual serve` names the unreadable ones, which do not fire"
+        ))),
+    }
+}
+
+fn summary(done: &Restored) -> String {
+    let Restored { now, passed, unfinished } = done;
+    let more = if *unfinished == u64::from(UNFINISHED_COUNTED) { " or more" } else { "" };
+    format!(
+        "{} ticks of {} schedules were due before {now}: they do not run, and are recorded as skips \
+         (restored).\n\
+         {unfinished}{more} jobs were unfinished in the backup: they go on at the first start.\n",
+        passed.ticks, passed.schedules
+    )
+}
