@@ -21,3 +21,4 @@ mod settings;
 mod sizes;
 mod sql;
 mod tree;
+mod unit;

@@ -11,11 +11,15 @@ use crate::tree::{File, Finding, Tree};
 /// What the names of all metrics begin with, and where they are defined.
 const METRIC: &str = "punctual_";
 const METRICS: &str = "src/telemetry/metrics/mod.rs";
+/// The document with the map of the code.
+const MAP: &str = "docs/architecture.md";
+/// How long the README is, in lines: what is longer is on a page of its own.
+const README_LINES: std::ops::RangeInclusive<usize> = 120..=180;
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let Some(readme) = tree.get("README.md") else {
+    if tree.get("README.md").is_none() {
         return vec![Finding::new("README.md", "is missing")];
-    };
+    }
     let mut findings = Vec::new();
     for document in documents(tree) {
         for (line, text) in document.lines() {
@@ -31,7 +35,8 @@ fn check(tree: &Tree) -> Vec<Finding> {
             );
         }
     }
-    findings.extend(unmapped(tree, readme));
+    let map = tree.get(MAP).map_or("", |file| &file.text);
+    findings.extend(unmapped(tree, map));
     findings
 }
 
@@ -44,12 +49,21 @@ fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
 }
 
 /// The map names each folder of the source.
-fn unmapped(tree: &Tree, readme: &File) -> Vec<Finding> {
+fn unmapped(tree: &Tree, map: &str) -> Vec<Finding> {
     let inner = tree.files.iter().filter_map(|file| file.path.strip_prefix("src/"));
     let folders: BTreeSet<&str> = inner.filter_map(|path| Some(path.split_once('/')?.0)).collect();
-    let lacks = |folder: &&str| !readme.text.contains(&format!("`src/{folder}/`"));
-    let complaint = |folder| Finding::new("README.md", format!("the map lacks src/{folder}/"));
+    let lacks = |folder: &&str| !map.contains(&format!("`src/{folder}/`"));
+    let complaint = |folder| Finding::new(MAP, format!("the map lacks src/{folder}/"));
     folders.into_iter().filter(lacks).map(complaint).collect()
+}
+
+/// The README is read to its end.
+fn length(tree: &Tree) -> Option<Finding> {
+    let readme = tree.get("README.md")?;
+    let lines = readme.text.lines().count();
+    let (least, most) = (README_LINES.start(), README_LINES.end());
+    let complaint = || Finding::new("README.md", format!("{lines} lines, not {least} to {most}"));
+    (!README_LINES.contains(&lines)).then(complaint)
 }
 
 /// Benches are declared.
@@ -189,6 +203,7 @@ mod tests {
     fn repository() {
         let tree = Tree::repository();
         assert_tidy(&check(&tree));
+        assert_tidy(&Vec::from_iter(length(&tree)));
         for document in documents(&tree) {
             assert_tidy(&unknown_calls(document));
         }
@@ -198,10 +213,11 @@ mod tests {
     fn finds_what_nothing_answers_to() {
         let readme = "cargo bench --bench cron\ncargo bench --bench gone\n`tests/run quick`, tests/run.\n\
                       tests/run gone\nPUNCTUAL_STORE_URL\nexport PUNCTUAL_GONE=1\n\
-                      `src/config/`\n`punctual_gone_total`, punctual_jobs_total, `punctual_`\n\
+                      `punctual_gone_total`, punctual_jobs_total, `punctual_`\n\
                       [a](docs/a.md#a-heading), [b](#gone)\n";
         let tree = Tree::of(&[
             ("README.md", readme),
+            (MAP, "`src/config/`"),
             ("docs/a.md", "## A heading!\n[c](../README.md), [d](gone.md)\nPUNCTUAL_LOST"),
             (METRICS, "\"punctual_jobs_total\""),
             ("Cargo.toml", "[[bench]]\nname = \"cron\""),
@@ -213,14 +229,22 @@ mod tests {
             "README.md:2: there is no bench gone",
             "README.md:4: tests/run knows no",
             "README.md:6: nothing",
-            "README.md:8: there is no metric punctual_gone_total",
-            "README.md:9: leads nowhere: #gone",
+            "README.md:7: there is no metric punctual_gone_total",
+            "README.md:8: leads nowhere: #gone",
             "docs/a.md:2: leads nowhere: gone.md",
             "docs/a.md:3: nothing reads PUNCTUAL_LOST",
             "lacks src/app/",
             "lacks src/telemetry/",
         ];
         assert_finds(&check(&tree), &expected);
+    }
+
+    #[test]
+    fn finds_a_readme_that_is_too_long_or_too_short() {
+        let readme = |lines: usize| Tree::of(&[("README.md", &"a\n".repeat(lines))]);
+        assert_finds(&Vec::from_iter(length(&readme(119))), &["119 lines, not 120 to 180"]);
+        assert_finds(&Vec::from_iter(length(&readme(180))), &[]);
+        assert_finds(&Vec::from_iter(length(&readme(181))), &["181 lines"]);
     }
 
     #[test]

@@ -1,40 +1,50 @@
-//! The README's table of settings is the commented file of defaults, row by row.
+//! `docs/configuration.md` is the commented file of defaults, as a page.
 
 use crate::tree::{Finding, Tree};
 
 /// The file with every setting, its default and its meaning.
 pub const DEFAULTS: &str = "src/config/default.toml";
+const DOCUMENT: &str = "docs/configuration.md";
 
-/// A setting, as the README shows it.
+/// A setting, as the page shows it.
 pub struct Setting {
     pub variable: String,
+    /// The table of the file that it is in; empty at the top.
+    section: String,
     default: String,
     meaning: String,
 }
 
 impl Setting {
+    /// The value that it has unless it is set.
+    pub fn default(&self) -> &str {
+        &self.default
+    }
+
     fn row(&self) -> String {
         let default = match self.default.as_str() {
             "" => String::new(),
             value => format!("`{value}`"),
         };
-        format!("| `{}` | {default} | {} |", self.variable, self.meaning)
+        format!("| `{}` | {default} | {} |\n", self.variable, self.meaning)
     }
 }
 
 /// All settings, in the order of the file.
 pub fn settings(tree: &Tree) -> Vec<Setting> {
-    let (mut section, mut comment) = (String::new(), Vec::new());
+    let (mut section, mut comment) = ("", Vec::new());
     let mut all = Vec::new();
-    for line in tree.get(DEFAULTS).map_or("", |file| &file.text).lines() {
+    for line in text(tree).lines() {
         if let Some(text) = line.strip_prefix("# ") {
             comment.push(text);
         } else if let Some(name) = line.strip_prefix('[') {
-            section = format!("{}_", name.trim_end_matches(']'));
+            section = name.trim_end_matches(']');
         } else if let Some((key, value)) = line.split_once(" = ") {
-            let variable = format!("PUNCTUAL_{section}{key}").to_uppercase();
+            let path = if section.is_empty() { key.to_owned() } else { format!("{section}_{key}") };
+            let variable = format!("PUNCTUAL_{path}").to_uppercase();
             let default = value.trim_matches(['[', ']']).replace('"', "");
-            all.push(Setting { variable, default, meaning: comment.join(" ") });
+            let (section, meaning) = (section.to_owned(), comment.join(" "));
+            all.push(Setting { variable, section, default, meaning });
         }
         if !line.starts_with('#') {
             comment.clear();
@@ -43,54 +53,116 @@ pub fn settings(tree: &Tree) -> Vec<Setting> {
     all
 }
 
+fn text(tree: &Tree) -> &str {
+    tree.get(DEFAULTS).map_or("", |file| &file.text)
+}
+
+/// The page that the file of defaults makes.
+fn page(tree: &Tree) -> String {
+    let text = text(tree);
+    let (head, _) = text.split_once("\n\n").unwrap_or((text, ""));
+    let mut page = format!(
+        "# Configuration\n\n<!-- Made from {DEFAULTS} by a test of tests/tidy/settings.rs; edit that file. \
+         -->\n\n{}\nAll mistakes are listed at once, before a port is bound. `punctual config` prints \
+         what is in force, in the form of that file, and where each value comes from.\n",
+        prose(head),
+    );
+    let mut last = None;
+    for setting in settings(tree) {
+        if last.as_ref() != Some(&setting.section) {
+            let heading = if setting.section.is_empty() { "General" } else { &setting.section };
+            page += &format!("\n## {heading}\n\n| Variable | Default | Meaning |\n|---|---|---|\n");
+        }
+        page += &setting.row();
+        last = Some(setting.section);
+    }
+    let last_setting =
+        text.lines().rev().skip_while(|line| line.starts_with('#') || line.is_empty());
+    let tail: Vec<&str> = text.lines().skip(last_setting.count()).collect();
+    page + "\n## plans\n\n" + &prose(&tail.join("\n"))
+}
+
+/// Comments as Markdown: what is indented in them is code.
+fn prose(comments: &str) -> String {
+    let (mut text, mut code) = (String::new(), false);
+    for line in comments.trim().lines() {
+        let line = line.trim_start_matches('#').strip_prefix(' ').unwrap_or_default();
+        let is_code = line.starts_with("  ") || (code && line.is_empty());
+        if is_code != code {
+            text += if is_code { "```toml\n" } else { "```\n" };
+        }
+        code = is_code;
+        text += line.strip_prefix("  ").unwrap_or(line);
+        text.push('\n');
+    }
+    if code { text + "```\n" } else { text }
+}
+
 fn check(tree: &Tree) -> Vec<Finding> {
-    let expected: Vec<String> = settings(tree).iter().map(Setting::row).collect();
-    let readme = tree.get("README.md").map_or("", |file| &file.text);
-    let table: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `PUNCTUAL_")).collect();
-    let mut findings = Vec::new();
-    for row in expected.iter().filter(|row| !table.contains(&row.as_str())) {
-        findings.push(Finding::new("README.md", format!("lacks the row {row}")));
+    let expected = page(tree);
+    let document = tree.get(DOCUMENT).map_or("", |file| &file.text);
+    if document == expected {
+        return Vec::new();
     }
-    for row in table.iter().filter(|row| !expected.iter().any(|known| known == *row)) {
-        findings.push(Finding::new("README.md", format!("{DEFAULTS} says otherwise: {row}")));
-    }
-    if findings.is_empty() && table != expected {
-        findings.push(Finding::new("README.md", format!("rows not in the order of {DEFAULTS}")));
-    }
-    findings
+    let mut pairs = (1..).zip(expected.lines().zip(document.lines()));
+    let differing = pairs.find(|(_, (expected, found))| expected != found);
+    let ends = expected.lines().count().min(document.lines().count()) + 1;
+    let line = differing.map_or(ends, |(line, _)| line);
+    let what = format!(
+        "not what {DEFAULTS} says, from line {line} on; run\n\
+         PUNCTUAL_REFRESH_CONFIGURATION=1 cargo test --test tidy settings::"
+    );
+    vec![Finding::new(DOCUMENT, what)]
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::tree::{assert_finds, assert_tidy};
 
-    const FILE: &str = "# All settings.\n\n# Who.\nroles = [\"api\", \"executor\"]\n\n[http]\n\
-                        # Where. Any\n# port.\nlisten = \"a:1\"\n# Prefix.\nbase_path = \"\"\n";
-    const ROLES: &str = "| `PUNCTUAL_ROLES` | `api, executor` | Who. |\n";
-    const LISTEN: &str = "| `PUNCTUAL_HTTP_LISTEN` | `a:1` | Where. Any port. |\n";
-    const PREFIX: &str = "| `PUNCTUAL_HTTP_BASE_PATH` |  | Prefix. |\n";
+    const FILE: &str = "# All settings.\n#\n# Each can be set.\n\n# Who.\nroles = [\"api\", \"executor\"]\n\n\
+                        [http]\n# Where. Any\n# port.\nlisten = \"a:1\"\n# Prefix.\nbase_path = \"\"\n\n\
+                        # Plans limit. Such as:\n#\n#   [plans.free]\n#   schedules = 5\n";
+    const ROLES: &str = "## General\n\n| Variable | Default | Meaning |\n|---|---|---|\n\
+                         | `PUNCTUAL_ROLES` | `api, executor` | Who. |\n";
+    const HTTP: &str = "## http\n\n| Variable | Default | Meaning |\n|---|---|---|\n\
+                        | `PUNCTUAL_HTTP_LISTEN` | `a:1` | Where. Any port. |\n\
+                        | `PUNCTUAL_HTTP_BASE_PATH` |  | Prefix. |\n";
+    const PLANS: &str =
+        "## plans\n\nPlans limit. Such as:\n\n```toml\n[plans.free]\nschedules = 5\n```\n";
 
-    fn findings(rows: &[&str]) -> Vec<Finding> {
-        check(&Tree::of(&[(DEFAULTS, FILE), ("README.md", &rows.concat())]))
+    fn findings(document: &str) -> Vec<Finding> {
+        check(&Tree::of(&[(DEFAULTS, FILE), (DOCUMENT, document)]))
     }
 
     #[test]
     fn repository() {
+        let tree = Tree::repository();
+        if option_env!("PUNCTUAL_REFRESH_CONFIGURATION").is_some() {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCUMENT);
+            std::fs::write(path, page(&tree)).expect("the page can be written");
+        }
         assert_tidy(&check(&Tree::repository()));
     }
 
     #[test]
-    fn accepts_the_table_of_the_file() {
-        assert_finds(&findings(&[ROLES, LISTEN, PREFIX]), &[]);
+    fn the_page_shows_the_whole_file() {
+        let page = page(&Tree::of(&[(DEFAULTS, FILE)]));
+        let parts = page.split_once("\n## General").expect("parts").0;
+        assert!(parts.contains("All settings.\n\nEach can be set.\n"), "{page}");
+        assert!(page.ends_with(&format!("\n{ROLES}\n{HTTP}\n{PLANS}")), "{page}");
+        assert_finds(&findings(&page), &[]);
     }
 
     #[test]
-    fn finds_rows_that_are_missing_changed_or_moved() {
-        assert_finds(&findings(&[ROLES, LISTEN]), &["lacks the row | `PUNCTUAL_HTTP_BASE"]);
-        let changed = ROLES.replace("Who", "What");
-        let expected = ["lacks the row | `PUNCTUAL_ROLES", "otherwise: | `PUNCTUAL_ROLES"];
-        assert_finds(&findings(&[&changed, LISTEN, PREFIX]), &expected);
-        assert_finds(&findings(&[LISTEN, ROLES, PREFIX]), &["not in the order"]);
+    fn finds_a_page_that_is_missing_changed_or_cut() {
+        assert_finds(&check(&Tree::of(&[(DEFAULTS, FILE)])), &["from line 1 on"]);
+        let page = page(&Tree::of(&[(DEFAULTS, FILE)]));
+        let lines = page.lines().count();
+        assert_finds(&findings(&page.replace("Who.", "What.")), &["not what"]);
+        let cut = page.strip_suffix("```\n").expect("code at the end");
+        assert_finds(&findings(cut), &[&format!("from line {lines} on")]);
     }
 }

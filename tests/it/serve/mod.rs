@@ -15,5 +15,6 @@ mod restoring;
 mod roles;
 mod starting;
 mod stopping;
+mod unit;
 mod versions;
 mod world;

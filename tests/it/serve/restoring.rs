@@ -50,7 +50,9 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     let strictly = ["--quiet", "--set", "ON_ERROR_STOP=1", "--single-transaction"];
     postgres("psql", &[&strictly[..], &["--dbname", &empty.url(), "--file", dump]].concat());
     // As if each had become due between the backup and now.
-    run(&mut empty.beside().await, "UPDATE schedule_state SET next_tick = 1800000000").await;
+    let ago =
+        "UPDATE schedule_state SET next_tick = extract(epoch FROM now())::bigint * 1000 - 600000";
+    run(&mut empty.beside().await, ago).await;
     world.set("PUNCTUAL_STORE_URL", empty.url());
     let said = world.run(&["restored"]);
     assert!(said.contains(&format!("of {SCHEDULES} schedules were due")), "{said}");
