@@ -13,6 +13,8 @@ const METRIC: &str = "punctual_";
 const METRICS: &str = "src/telemetry/metrics/mod.rs";
 /// The document with the map of the code.
 const MAP: &str = "docs/architecture.md";
+/// The document that says what each alert means.
+const RUNBOOK: &str = "docs/operations.md";
 /// How long the README is, in lines: what is longer is on a page of its own.
 const README_LINES: std::ops::RangeInclusive<usize> = 120..=180;
 
@@ -37,6 +39,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     }
     let map = tree.get(MAP).map_or("", |file| &file.text);
     findings.extend(unmapped(tree, map));
+    findings.extend(alerts_without_a_section(tree));
     findings
 }
 
@@ -55,6 +58,23 @@ fn unmapped(tree: &Tree, map: &str) -> Vec<Finding> {
     let lacks = |folder: &&str| !map.contains(&format!("`src/{folder}/`"));
     let complaint = |folder| Finding::new(MAP, format!("the map lacks src/{folder}/"));
     folders.into_iter().filter(lacks).map(complaint).collect()
+}
+
+/// Who is woken by an alert finds its section in the runbook.
+fn alerts_without_a_section(tree: &Tree) -> Vec<Finding> {
+    let sections: BTreeSet<String> = tree.get(RUNBOOK).into_iter().flat_map(headings).collect();
+    let mut findings = Vec::new();
+    for rules in tree.files.iter().filter(|file| file.path.starts_with("charts/")) {
+        for (line, text) in rules.lines() {
+            let Some((_, section)) = text.split_once(&format!("{RUNBOOK}#")) else { continue };
+            let section = first_word(section);
+            if !section.is_empty() && !sections.contains(section) {
+                let what = format!("{RUNBOOK} has no section {section}");
+                findings.push(Finding::at(rules, line, what));
+            }
+        }
+    }
+    findings
 }
 
 /// The README is read to its end.
@@ -237,6 +257,15 @@ mod tests {
             "lacks src/telemetry/",
         ];
         assert_finds(&check(&tree), &expected);
+    }
+
+    #[test]
+    fn finds_alerts_without_a_section() {
+        let rules = "  runbook_url: docs/operations.md#all-is-well\n\
+                     runbook_url: docs/operations.md#gone\n{{ $url }}docs/operations.md#{{ $x }}\n";
+        let tree = Tree::of(&[(RUNBOOK, "### All is well\n"), ("charts/a/rules.yaml", rules)]);
+        let expected = ["charts/a/rules.yaml:2: docs/operations.md has no section gone"];
+        assert_finds(&alerts_without_a_section(&tree), &expected);
     }
 
     #[test]
