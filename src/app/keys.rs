@@ -34,18 +34,27 @@ pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, S
         _ if !config.secrets.is_empty() => config.secrets.clone(),
         Store::Postgres(_) => return Err(StartError::NoKeys),
         Store::Sqlite(settings) => {
-            let path = settings.path.with_file_name(FILE);
+            let path = file_beside(&settings.path);
             if !path.exists() {
                 if SqliteStore::has_keys(settings).await? {
                     return Err(StartError::KeysLost { store: settings.path.clone(), path });
                 }
                 make(&path, random).map_err(|error| unusable(&path, reason(&path, &error)))?;
             }
-            read(&path)?
+            let found = read(&path)?;
+            if others_can_read(&path) {
+                tracing::warn!(path = %path.display(), "the file of the keys {OTHERS}");
+            }
+            found
         }
     };
     let (first, others) = found.split_first().ok_or(StartError::NoKeys)?;
     Ok(Sealer::new(first, others, random.clone()))
+}
+
+/// The file with the key of a store's file.
+pub(super) fn file_beside(store: &Path) -> PathBuf {
+    store.with_file_name(FILE)
 }
 
 fn unusable(path: &Path, reason: String) -> StartError {
@@ -61,16 +70,14 @@ fn reason(path: &Path, error: &io::Error) -> String {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
+/// The keys in a file.
+pub(super) fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
     let content = std::fs::read_to_string(path).map(Zeroizing::new);
     let content = content.map_err(|error| unusable(path, error.to_string()))?;
     let found =
         SecretKey::list(&content).map_err(|why| unusable(path, format!("what is in it {why}")))?;
     if found.is_empty() {
         return Err(unusable(path, "there is no key in it".to_owned()));
-    }
-    if others_can_read(path) {
-        tracing::warn!(path = %path.display(), "the file of the keys {OTHERS}");
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@
 //! operations listener last.
 
 mod copy;
+mod doctor;
 mod error;
 mod front;
 mod keys;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
+pub use doctor::{Diagnosis, diagnose};
 pub use error::StartError;
 pub use keys::new_key;
 pub use overview::{Away, Overview, overview};

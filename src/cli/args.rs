@@ -7,6 +7,7 @@ use super::audit_log::AuditLogArgs;
 use super::cluster::ClusterArgs;
 use super::copy::CopyArgs;
 use super::cron::CronArgs;
+use super::doctor::DoctorArgs;
 use super::openapi::OpenapiArgs;
 use super::secrets::SecretsCommand;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
@@ -38,6 +39,11 @@ Examples:
   punctual serve --store-url sqlite:/var/lib/punctual/punctual.db --http-listen 0.0.0.0:8080
   punctual serve --config /etc/punctual.toml --log-format json
   PUNCTUAL_OUTBOUND_ALLOW=10.1.0.0/16 punctual serve";
+
+const DOCTOR_HELP: &str = "\
+Examples:
+  punctual doctor --config /etc/punctual.toml
+  punctual doctor --replicas 3 --json";
 
 const COPY_HELP: &str = "\
 Example:
@@ -72,6 +78,12 @@ pub enum Command {
     ///
     /// Exits with 1 if one of the servers does not answer, after showing what the others say.
     Cluster(ClusterArgs),
+    /// Check the configuration against its servers, before a start or beside a running service
+    ///
+    /// Versions, rights, latency, clocks, memory, connections, certificates and disk: a line each, with
+    /// what to do. Exits with 1 if a check fails; warnings are no failure. Changes nothing.
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArgs),
     /// Copy an installation from one machine to the store of a cluster
     ///
     /// Everything: accounts, users, keys, schedules, jobs and their attempts, skips. Can be repeated, and

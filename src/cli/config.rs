@@ -13,6 +13,11 @@ pub(super) fn load_part_and_warn(sources: &Sources) -> Result<Config, CliError> 
     Ok(warned(load_part(sources))?.config)
 }
 
+/// The whole configuration, as `serve` takes it, for a command that does not log.
+pub(super) fn load_and_warn(sources: &Sources) -> Result<Config, CliError> {
+    Ok(warned(load(sources))?.config)
+}
+
 fn warned(loaded: Result<Loaded, Mistakes>) -> Result<Loaded, CliError> {
     let loaded = loaded?;
     warn(&loaded.warnings);

@@ -15,6 +15,7 @@ mod copy;
 mod cron;
 mod deletion;
 mod dev;
+mod doctor;
 mod error;
 mod export;
 mod healthcheck;
@@ -66,6 +67,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Serve(settings) => serve::run(&settings.sources()).await,
         Command::Migrate(settings) => migrate::run(&settings.sources()).await,
         Command::Cluster(args) => cluster::run(&args).await,
+        Command::Doctor(args) => doctor::run(&args).await,
         Command::Copy(args) => copy::run(&args).await,
         Command::Restored(settings) => restored::run(&settings.sources()).await,
         Command::Account(command) => accounts::run_account(&command).await,

@@ -6,10 +6,12 @@
 pub mod alert;
 pub mod audit;
 pub mod call;
+pub mod certificate;
 pub mod channel;
 pub mod cron;
 pub mod endpoint;
 pub mod field_errors;
+pub mod finding;
 pub mod firing;
 pub mod headers;
 pub mod id;

@@ -64,6 +64,7 @@ const LISTED_KEYS: [(&str, &str); 12] = [
     ("taken", "tickets, each with its account"),
     ("counter", "a number of calls, by subject: an id, a digest or an address of a client"),
     ("ping", "nothing"),
+    ("trial", "nothing"),
     ("due_channel", "numbers of shards"),
     ("ticket_channel", "numbers of shards"),
 ];

@@ -9,6 +9,7 @@
 //! When etcd is away, or was never there, the terms end with their trust, and this replica tries
 //! one server after the other until it is back. A lease that has ended is followed by a new one.
 
+mod checkup;
 mod failure;
 mod line;
 mod look;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, ClusterError, Terms};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
+pub use checkup::{Inspected, check_up};
 pub use look::{Seen, look};
 use member::{Known, Member};
 pub use settings::{InvalidSettings, ServerSettings, Settings};

@@ -106,6 +106,17 @@ impl ServerSettings {
     }
 }
 
+impl ServerSettings {
+    /// The servers that are reached over TLS: their hosts and ports.
+    pub fn tls_servers(&self) -> Vec<(String, u16)> {
+        let server = |endpoint: &String| {
+            let url = url::Url::parse(endpoint).ok().filter(|url| url.scheme() == "https")?;
+            Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
+        };
+        self.endpoints.iter().filter_map(server).collect()
+    }
+}
+
 fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
     fs::read_to_string(file).map_err(|error| {
         let file = file.display();
@@ -143,10 +154,12 @@ mod tests {
             parse("etcd://a:2379,10.0.0.1:2379,[::1]:2379/team/punctual/").expect("valid");
         let endpoints = ["http://a:2379", "http://10.0.0.1:2379", "http://[::1]:2379"];
         assert_eq!(several.endpoints, endpoints);
-        assert_eq!((several.prefix.as_str(), several.login), ("team/punctual", None));
+        assert_eq!((several.prefix.as_str(), several.login.as_ref()), ("team/punctual", None));
         let secure = parse("etcds://me:se%40cret@a:2379").expect("valid");
         assert_eq!(secure.endpoints, ["https://a:2379"]);
         assert_eq!(secure.prefix, PREFIX);
+        assert_eq!(secure.tls_servers(), [("a".to_owned(), 2379)]);
+        assert!(several.tls_servers().is_empty());
         assert!(!format!("{secure:?}").contains("cret"));
         assert_eq!(secure.login, Some(("me".to_owned(), "se@cret".to_owned())));
     }

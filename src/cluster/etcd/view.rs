@@ -38,6 +38,11 @@ impl Keys {
         format!("{}/shards/{shard}", self.prefix)
     }
 
+    /// What rights are tried with.
+    pub(super) fn trial(&self) -> String {
+        format!("{}/checkup", self.prefix)
+    }
+
     fn read(&self, key: &[u8]) -> Option<Key> {
         let key = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?;
         if let Some(name) = key.strip_prefix("/members/") {

@@ -9,7 +9,7 @@ use super::server::{Lent, Server};
 use crate::queue::Result;
 
 /// The oldest major version that is known to work.
-const OLDEST: u32 = 6;
+pub(super) const OLDEST: u32 = 6;
 
 /// For how long what was written to try the server is kept.
 const PING_LIFE_MS: u64 = 10_000;
@@ -37,7 +37,6 @@ pub(super) async fn check(server: &Server) {
             return tracing::warn!(%error, "could not check the queue server's version and maxmemory-policy");
         }
     };
-    let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
     for version in versions.iter().flatten() {
         if major(version).is_some_and(|major| major < OLDEST) {
             tracing::warn!(version, "the queue server is too old: use Redis 6 or later, or Valkey");
@@ -58,8 +57,13 @@ pub(super) async fn check(server: &Server) {
     }
 }
 
+/// The first number of a version.
+pub(super) fn major(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
+}
+
 /// What the server says of itself, or what the nodes of a cluster say, each answer once.
-async fn ask(lent: &Lent, field: &str) -> Result<BTreeSet<Option<String>>> {
+pub(super) async fn ask(lent: &Lent, field: &str) -> Result<BTreeSet<Option<String>>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
     let mut ask = redis::cmd("INFO");
     ask.arg(section);

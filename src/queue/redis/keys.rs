@@ -71,6 +71,11 @@ impl Keys {
         format!("{}:ping", self.prefix)
     }
 
+    /// What rights are tried with.
+    pub(super) fn trial(&self) -> String {
+        format!("{}:checkup", self.prefix)
+    }
+
     /// Where changed due indexes are announced.
     pub(super) fn due_channel(&self) -> String {
         format!("{}:due-hints", self.prefix)

@@ -14,6 +14,7 @@
 
 mod changes;
 mod check;
+mod checkup;
 mod due;
 mod entry;
 mod failure;
@@ -40,6 +41,7 @@ use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use changes::Messenger;
 use check::ping;
+pub use checkup::check_up;
 use due::{DueIndexes, millis};
 use hints::Hints;
 use keys::Keys;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use redis::{Client, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 
 /// Where the server is, how to log in, and what the keys begin with.
 #[derive(Clone)]
@@ -104,6 +104,17 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The servers that are reached over TLS: their hosts and ports.
+    pub fn tls_servers(&self) -> Vec<(String, u16)> {
+        let over_tls = |node: &ConnectionInfo| match node.addr() {
+            ConnectionAddr::TcpTls { host, port, .. } => Some((host.clone(), *port)),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(over_tls).collect()
+    }
+}
+
 fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
     fs::read_to_string(file).map_err(|error| {
         let file = file.display();
@@ -130,6 +141,8 @@ mod tests {
         assert_eq!((many.nodes.len(), many.cluster), (2, true));
         assert_eq!(many.nodes[1].redis_settings().password(), Some("secret"));
         assert!(!format!("{one:?}{many:?}").contains("secret"));
+        assert_eq!(one.tls_servers(), [("redis.internal".to_owned(), 7000)]);
+        assert!(many.tls_servers().is_empty());
     }
 
     #[test]

@@ -68,6 +68,7 @@ mod audit_entries;
 mod batch;
 mod batch_rows;
 mod change;
+mod checkup;
 mod claims;
 mod commit;
 mod copy;
@@ -140,6 +141,7 @@ use super::months::Months;
 use super::vault::Vault;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
+pub use checkup::{Deployment, check_up};
 use definitions::Definitions;
 use error::Fault;
 use pool::{Connections, Within};
@@ -190,6 +192,13 @@ impl Settings {
             Ok(_) => Ok(settings),
             Err(fault) => Err(fault.message),
         }
+    }
+}
+
+impl Settings {
+    /// The server's host and port, if it may be reached over TLS.
+    pub fn tls_server(&self) -> Option<(String, u16)> {
+        options::tls_server(&self.url)
     }
 }
 

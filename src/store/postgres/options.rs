@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, PgPool};
 
 use super::Settings;
@@ -33,6 +33,14 @@ pub(super) fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
         Some(path) => Ok(options.password(&password(path)?)),
         None => Ok(options),
     }
+}
+
+/// The host and the port of a URL whose server may be reached over TLS.
+pub(super) fn tls_server(url: &str) -> Option<(String, u16)> {
+    let address = address(url).ok()?;
+    let plain = matches!(address.get_ssl_mode(), PgSslMode::Disable | PgSslMode::Allow);
+    let is_socket = address.get_socket().is_some() || address.get_host().starts_with('/');
+    (!plain && !is_socket).then(|| (address.get_host().to_owned(), address.get_port()))
 }
 
 fn password(path: &Path) -> Outcome<String> {

@@ -13,7 +13,7 @@ use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest server, as it numbers itself.
-const OLDEST_SERVER: u32 = 130_000;
+pub(super) const OLDEST_SERVER: u32 = 130_000;
 /// How long migrations may take.
 const MIGRATION: Duration = Duration::from_secs(3_600);
 /// How long a migration waits for tables that somebody uses: everybody else waits behind it. What is
@@ -99,17 +99,27 @@ impl PostgresStore {
     }
 
     async fn compare(&self) -> Outcome<()> {
-        let known = newest(&known());
         let mut connection = self.connect().await?;
         check_server(&connection)?;
-        let min_compatible = min_compatible(&mut connection).await?;
-        let applied = match min_compatible {
-            Some(_) => applied(&mut connection).await?,
-            None => 0,
-        };
+        let standing = standing(&mut connection).await?;
         connection.close().await?;
-        is_up_to_date(min_compatible, applied, known).map_err(unfit)
+        standing.map_or(Ok(()), |lacks| Err(unfit(lacks)))
     }
+}
+
+/// What a store lacks that this binary needs, if it lacks anything.
+///
+/// # Errors
+/// `Incompatible` if the store needs a newer binary.
+pub(super) async fn standing(connection: &mut PgConnection) -> Outcome<Option<String>> {
+    let known = newest(&known());
+    let min_compatible = min_compatible(&mut *connection).await?;
+    let applied = match min_compatible {
+        Some(_) => applied(connection).await?,
+        None => 0,
+    };
+    fits(min_compatible, known).map_err(unfit)?;
+    Ok(is_up_to_date(min_compatible, applied, known).err())
 }
 
 fn check_server(connection: &PgConnection) -> Outcome<()> {

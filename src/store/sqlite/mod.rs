@@ -32,6 +32,7 @@ mod audit;
 mod audit_entries;
 mod batch_rows;
 mod change;
+mod checkup;
 mod claims;
 mod commit;
 mod copy;
@@ -96,6 +97,7 @@ use sqlx::query::QueryAs;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions};
 use sqlx::{Sqlite, SqliteConnection};
 
+pub use checkup::check_up;
 pub use lock::ServerLock;
 
 use super::Result;

@@ -56,16 +56,26 @@ impl SqliteStore {
     }
 
     async fn compare(&self) -> Outcome<()> {
-        let known = newest(&known());
         let mut connection = self.options.connect().await?;
-        let min_compatible = min_compatible(&mut connection).await?;
-        let applied = match min_compatible {
-            Some(_) => applied(&mut connection).await?,
-            None => 0,
-        };
+        let standing = standing(&mut connection).await?;
         connection.close().await?;
-        is_up_to_date(min_compatible, applied, known).map_err(unfit)
+        standing.map_or(Ok(()), |lacks| Err(unfit(lacks)))
     }
+}
+
+/// What a store lacks that this binary needs, if it lacks anything.
+///
+/// # Errors
+/// `Incompatible` if the store needs a newer binary.
+pub(super) async fn standing(connection: &mut SqliteConnection) -> Outcome<Option<String>> {
+    let known = newest(&known());
+    let min_compatible = min_compatible(&mut *connection).await?;
+    let applied = match min_compatible {
+        Some(_) => applied(connection).await?,
+        None => 0,
+    };
+    fits(min_compatible, known).map_err(unfit)?;
+    Ok(is_up_to_date(min_compatible, applied, known).err())
 }
 
 /// What the store demands of a binary; nothing before the first migration.

@@ -11,11 +11,12 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use super::{folder, result};
 
 /// The commands that change no data of an account, and show no secrets of one.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "dev",
     "serve",
     "migrate",
     "cluster",
+    "doctor",
     "copy",
     "account list",
     "account show",

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod audit;
+mod doctor;
 mod secrets;
 mod service;
 mod signing;

@@ -12,7 +12,7 @@ fn help_and_version() {
     assert_eq!(version, format!("punctual {}\n", env!("CARGO_PKG_VERSION")));
     let help = result(folder.path(), &["--help"]);
     for command in
-        ["dev", "serve", "migrate", "account", "key", "cron", "openapi", "healthcheck", "config"]
+        ["dev", "serve", "migrate", "doctor", "account", "key", "cron", "openapi", "healthcheck"]
     {
         assert!(help.contains(&format!("\n  {command} ")), "no {command} in {help}");
     }

@@ -3,6 +3,7 @@
 
 mod commands;
 mod deletion;
+mod doctor;
 mod exporting;
 mod idempotency;
 mod leaks;

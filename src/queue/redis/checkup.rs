@@ -1,0 +1,160 @@
+//! Whether a server fits what is kept on it. Only a key of its own is written, for a moment.
+
+use std::error::Error;
+use std::time::Duration;
+
+use redis::Script;
+
+use super::Settings;
+use super::check::{OLDEST, ask, major, ping};
+use super::keys::Keys;
+use super::server::{Lent, Server};
+use crate::domain::finding::Finding;
+use crate::queue::{QueueError, Result};
+use crate::runtime::Clock;
+
+/// How often the server is asked: the fastest answer says most.
+const QUESTIONS: u32 = 5;
+/// A job takes two round trips.
+const SLOW: Duration = Duration::from_millis(10);
+
+/// Asks the server of `settings`.
+pub async fn check_up(settings: &Settings, clock: &Clock) -> Vec<Finding> {
+    match look(settings, clock).await {
+        Ok(findings) => findings,
+        Err(error) => vec![Finding::failure(reason(&error))],
+    }
+}
+
+async fn look(settings: &Settings, clock: &Clock) -> Result<Vec<Finding>> {
+    let (server, keys) = (Server::new(settings, clock.clone())?, Keys::new(&settings.prefix));
+    let mut round_trip = Duration::MAX;
+    for _ in 0..QUESTIONS {
+        let asked = clock.monotonic();
+        ping(&server, &keys).await?;
+        round_trip = round_trip.min(clock.monotonic().saturating_sub(asked));
+    }
+    let lent = server.connect("checkup").await?;
+    let mut findings = match versions(&lent).await {
+        Ok(findings) => findings,
+        Err(error) => vec![not_told("its version", &error)],
+    };
+    findings.push(of_speed(round_trip));
+    findings.push(match try_rights(&lent, &keys).await {
+        Ok(()) => Finding::good("the user has the rights that are needed"),
+        Err(error) => Finding::failure(reason(&error)),
+    });
+    match memory(&lent).await {
+        Ok(told) => findings.extend(told),
+        Err(error) => findings.push(not_told("its maxmemory-policy", &error)),
+    }
+    Ok(findings)
+}
+
+/// Without the name of the operation: it is no operation of the service's.
+fn reason(error: &QueueError) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn not_told(what: &str, error: &QueueError) -> Finding {
+    Finding::warning(format!("the server does not tell {what}: {}", reason(error)))
+}
+
+async fn versions(lent: &Lent) -> Result<Vec<Finding>> {
+    let told = ask(lent, "redis_version").await?;
+    Ok(told
+        .iter()
+        .map(|version| match version {
+            Some(version) if major(version).is_some_and(|major| major < OLDEST) => {
+                let what = format!("Redis {version} is too old: use Redis 6 or later, or Valkey");
+                Finding::failure(what)
+            }
+            Some(version) => Finding::good(format!("Redis {version}")),
+            None => Finding::warning("the server does not tell its version: it must be 6 or later"),
+        })
+        .collect())
+}
+
+fn of_speed(round_trip: Duration) -> Finding {
+    let took = format!("a round trip takes {:.1} ms", round_trip.as_secs_f64() * 1e3);
+    if round_trip > SLOW {
+        return Finding::warning(format!(
+            "{took}, and a job takes several of them: put replicas and server into one region"
+        ));
+    }
+    Finding::good(took)
+}
+
+/// Does what the scripts do with a key that is nobody's, and sends to nobody.
+async fn try_rights(lent: &Lent, keys: &Keys) -> Result<()> {
+    let script = Script::new(include_str!("scripts/checkup.lua"));
+    let key = keys.trial();
+    let call = async {
+        let mut link = lent.link();
+        script.key(&key).invoke_async::<()>(&mut link).await
+    };
+    lent.answer("checkup", call).await?;
+    // What is done without a script.
+    for command in [&["SADD", &key, "a"][..], &["SPOP", &key], &["UNLINK", &key]] {
+        let mut call = redis::cmd(command[0]);
+        call.arg(&command[1..]);
+        let mut link = lent.link();
+        lent.answer("checkup", call.query_async::<redis::Value>(&mut link)).await?;
+    }
+    let mut publish = redis::cmd("PUBLISH");
+    publish.arg(keys.trial()).arg("");
+    let mut link = lent.link();
+    lent.answer("checkup", publish.query_async::<redis::Value>(&mut link)).await.map(drop)
+}
+
+/// What becomes of entries when the memory is used up, and whether it soon will be.
+async fn memory(lent: &Lent) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for policy in ask(lent, "maxmemory_policy").await? {
+        findings.push(match policy.as_deref() {
+            Some("noeviction") => Finding::good("maxmemory-policy is noeviction"),
+            Some(policy) => Finding::warning(format!(
+                "maxmemory-policy is {policy}: set it to noeviction, or ticks and jobs are late when \
+                 the memory is used up"
+            )),
+            None => Finding::warning("the server does not tell its maxmemory-policy: it must be noeviction"),
+        });
+    }
+    let bytes = async |field| -> Result<u64> {
+        // Of a cluster the node counts that has most.
+        let told = ask(lent, field).await?;
+        Ok(told.iter().flatten().filter_map(|bytes| bytes.parse().ok()).max().unwrap_or(0))
+    };
+    findings.push(of_room(bytes("used_memory").await?, bytes("maxmemory").await?));
+    Ok(findings)
+}
+
+fn of_room(used: u64, most: u64) -> Finding {
+    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    if most == 0 {
+        return Finding::good(format!("it uses {} MB, without a limit", megabytes(used)));
+    }
+    let said = format!("it uses {} of {} MB", megabytes(used), megabytes(most));
+    // A million schedules take 112 MB, and waiting jobs come in bursts.
+    if used > most / 10 * 8 {
+        let what = format!("{said}: raise maxmemory, or due ticks and jobs are late");
+        return Finding::warning(what);
+    }
+    Finding::good(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::finding::Grade;
+
+    #[test]
+    fn little_room_is_told() {
+        assert_eq!(of_room(5_000_000, 0).grade, Grade::Good);
+        assert_eq!(of_room(80_000_000, 100_000_000).grade, Grade::Good);
+        let full = of_room(80_000_001, 100_000_000);
+        assert_eq!(full.grade, Grade::Warning);
+        assert!(full.text.starts_with("it uses 81 of 100 MB: raise maxmemory"), "{}", full.text);
+        assert_eq!(of_speed(SLOW * 2).grade, Grade::Warning);
+    }
+}

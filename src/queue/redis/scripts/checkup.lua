@@ -1,0 +1,13 @@
+-- Does with KEYS[1] what the other scripts do with theirs, and leaves nothing.
+redis.call('SET', KEYS[1], 1, 'PX', 10000)
+redis.call('PEXPIRE', KEYS[1], 10000)
+redis.call('GET', KEYS[1])
+redis.call('UNLINK', KEYS[1])
+redis.call('ZADD', KEYS[1], 1, 'a', 2, 'b')
+redis.call('ZCARD', KEYS[1])
+redis.call('ZCOUNT', KEYS[1], 1, 2)
+redis.call('ZRANGE', KEYS[1], 0, -1)
+redis.call('ZRANGEBYSCORE', KEYS[1], 1, 2)
+redis.call('ZRANGEBYLEX', KEYS[1], '-', '+')
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, 0)
+redis.call('ZREM', KEYS[1], 'b')
