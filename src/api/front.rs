@@ -23,7 +23,7 @@ use super::{Api, ApiError, idempotency, limits};
 use crate::domain::AccountId;
 use crate::queue::Standing;
 use crate::runtime::Clock;
-use crate::telemetry::metrics::{HTTP_REQUESTS, HTTP_SECONDS};
+use crate::telemetry::metrics::{Answered, Endpoint, HTTP_REQUESTS, HTTP_SECONDS};
 
 /// How long a request may take, its body included. What it has begun to change is finished all
 /// the same.
@@ -61,6 +61,11 @@ pub(super) async fn serve(
         limits::tell(response.headers_mut(), &standing);
     }
     let duration = api.clock.monotonic().saturating_sub(began);
+    let template = route.as_ref().map_or("", MatchedPath::as_str);
+    let template = template.strip_prefix(api.base_path.as_str()).unwrap_or(template);
+    let endpoint = Endpoint::of(&method, template);
+    HTTP_REQUESTS.with(Answered(endpoint, response.status())).add(1);
+    HTTP_SECONDS.with(endpoint).record_span(duration);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     log(&method, route, &response, duration, id.as_str(), account);
     let headers = response.headers_mut();
@@ -134,8 +139,6 @@ fn log(
     account: Option<AccountId>,
 ) {
     let status = response.status();
-    HTTP_REQUESTS.with((method.into(), status.into())).add(1);
-    HTTP_SECONDS.record(duration.as_secs_f64());
     let account = account.map(tracing::field::display);
     // To a tenth: more digits would be noise.
     let (status, duration_ms) = (status.as_u16(), (duration.as_secs_f64() * 1e4).round() / 10.0);

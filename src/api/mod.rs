@@ -156,3 +156,25 @@ fn served() -> OpenApiRouter<SharedApi> {
         .routes(routes!(audit_log::list_audit_log))
         .merge(reference::routes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::metrics::ENDPOINTS;
+
+    #[test]
+    fn every_endpoint_has_metrics_of_its_own() {
+        let document = serde_json::to_value(document("")).expect("JSON");
+        let paths = document["paths"].as_object().expect("paths").iter();
+        let mut served: Vec<_> = paths
+            .flat_map(|(path, methods)| {
+                let methods = methods.as_object().expect("methods").keys();
+                let methods = methods.filter(|name| *name != "parameters");
+                methods.map(move |method| (method.to_uppercase(), path.clone()))
+            })
+            .collect();
+        served.sort_by(|one, other| (&one.1, &one.0).cmp(&(&other.1, &other.0)));
+        let counted = ENDPOINTS.iter().map(|(method, path)| ((*method).into(), (*path).into()));
+        assert_eq!(served, counted.collect::<Vec<(String, String)>>());
+    }
+}

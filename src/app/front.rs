@@ -27,7 +27,7 @@ pub(super) fn serve_operations(
     listener: Bound,
 ) {
     let exporter = metrics::install();
-    let router = operations::router(readiness.clone(), exporter.clone());
+    let router = operations::router(readiness.clone(), exporter.clone(), clock.clone());
     serve(tasks, clock, listener.listener, router, config.ops.limits);
     let (driven, clock) = (tasks.clone(), clock.clone());
     tasks.spawn(TaskKind::Upkeep, async move {

@@ -16,6 +16,7 @@ mod error;
 mod front;
 mod keys;
 mod listen;
+mod observer;
 mod overview;
 mod peers;
 mod restored;
@@ -51,6 +52,7 @@ use crate::runtime::{Clock, Random, Tasks};
 use crate::scheduler::Context;
 use crate::schedules::Schedules;
 use crate::store::sqlite::ServerLock;
+use crate::telemetry::metrics::SHARDS;
 use front::{Commands, Front};
 use listen::Listeners;
 use peers::Joined;
@@ -145,6 +147,8 @@ impl App {
             replica,
         };
         stages::keep_time(&context, tasks, keeper);
+        SHARDS.set(usize::from(shards));
+        stages::observe(config, &context, tasks);
         let alone = matches!(config.peers, Peers::Alone);
         // An executor's too: while the queue is away, its own sweep is what finds its jobs.
         if config.roles.scheduler || config.roles.executor {

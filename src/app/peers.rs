@@ -14,7 +14,7 @@ use crate::queue::SharedQueue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::RedisQueue;
 use crate::queue::standby::Standby;
-use crate::runtime::{Clock, Random, TaskKind, Tasks};
+use crate::runtime::{Clock, Measured, Random, TaskKind, Tasks};
 use crate::scheduler::Context;
 
 /// Where the system keeps the machine's name, which on Kubernetes is the pod's.
@@ -47,11 +47,12 @@ pub(super) fn join(
     let replica = name(random);
     let Peers::Cluster(shared) = &config.peers else {
         let cluster = Arc::new(SingleNode::new(replica.clone(), ready.shards));
-        return Ok(Joined { queue: Arc::new(MemoryQueue::new()), cluster, replica });
+        let queue = Measured::new(Arc::new(MemoryQueue::new()), clock.clone());
+        return Ok(Joined { queue: Arc::new(queue), cluster, replica });
     };
     let Shared { queue, cluster, lease_time } = (**shared).clone();
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
-    let mut queue: SharedQueue = Arc::new(queue);
+    let mut queue: SharedQueue = Arc::new(Measured::new(Arc::new(queue), clock.clone()));
     if config.roles.executor {
         queue = Arc::new(Standby::new(queue, Arc::new(MemoryQueue::new()), clock.clone()));
     }

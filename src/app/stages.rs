@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::StartError;
+use super::observer::{self, Observer};
 use super::time::TimeKeeper;
 use crate::channels::Channels;
 use crate::config::{Config, Peers};
@@ -17,6 +18,13 @@ use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
 /// Keeps the clock in step with the store's time.
 pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
     run(tasks, TaskKind::Upkeep, context, Arc::default(), keeper);
+}
+
+/// Keeps the metrics of what waits in the store, and of the machine, up to date.
+pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks) {
+    observer::note_certificates(config);
+    let observer = Observer::new(context.store.clone(), config);
+    run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
 }
 
 /// Sweeps on. A process that is `alone` first closes the attempts that an earlier one left, before

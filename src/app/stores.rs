@@ -8,7 +8,7 @@ use super::keys;
 use super::time::TimeKeeper;
 use crate::config::{Config, Store};
 use crate::operations::Readiness;
-use crate::runtime::{Clock, Random};
+use crate::runtime::{Clock, Measured, Random};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::{ServerLock, SqliteStore};
 use crate::store::{Result, SharedStore, StoreError, StoreErrorKind};
@@ -69,11 +69,12 @@ impl OpenStore {
         }
     }
 
-    /// The store as all others see it.
+    /// The store as all others see it: its calls are measured.
     pub fn shared(&self) -> SharedStore {
+        let clock = Clock::system();
         match self {
-            Self::Sqlite(store) => store.clone(),
-            Self::Postgres(store) => store.clone(),
+            Self::Sqlite(store) => Arc::new(Measured::new(store.clone(), clock)),
+            Self::Postgres(store) => Arc::new(Measured::new(store.clone(), clock)),
         }
     }
 

@@ -109,7 +109,7 @@ impl Worker for TimeKeeper {
 mod tests {
     use super::*;
     use crate::domain::AccountId;
-    use crate::store::{ShardRecord, Upkeep};
+    use crate::store::{ShardRecord, Upkeep, Waiting};
 
     /// A store whose time the machine shows, and which is asked through a pool: so long does it
     /// take to get a connection, and then the answer.
@@ -154,6 +154,10 @@ mod tests {
 
         async fn unfinished(&self, _: u32) -> Result<u64> {
             Ok(0)
+        }
+
+        async fn waiting(&self, _: Timestamp, _: u32) -> Result<Waiting> {
+            Ok(Waiting::default())
         }
     }
 

@@ -117,6 +117,8 @@ pub enum Command {
     Cron(CronArgs),
     /// Print the OpenAPI document of the API
     Openapi(OpenapiArgs),
+    /// Print every metric that the service has, as the page of the documentation
+    Metrics,
     /// Exit with 0 if a running service is ready; for containers
     Healthcheck(SettingArgs<OpsOnly>),
     /// Print the configuration in force, with comments; passwords are hidden

@@ -20,6 +20,7 @@ mod error;
 mod export;
 mod healthcheck;
 mod meter;
+mod metrics;
 mod migrate;
 mod openapi;
 mod operator;
@@ -78,6 +79,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::AuditLog(args) => audit_log::run(&args).await,
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),
+        Command::Metrics => metrics::run(),
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,
         Command::Config(settings) => config::run(&settings.sources()),
     }

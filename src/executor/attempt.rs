@@ -15,7 +15,9 @@ use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
 use crate::domain::retry::parse_retry_after;
 use crate::runtime::faults::Point;
 use crate::store::{Claimed, Completion, End};
-use crate::telemetry::metrics::{ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING};
+use crate::telemetry::metrics::{
+    ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING, RESPONSES, ResponseClass,
+};
 
 /// A claimed attempt that holds its slot.
 pub(super) struct Attempt {
@@ -88,6 +90,8 @@ impl Attempt {
 
     fn judge(&self, exchange: &Exchange, now: Timestamp) -> End {
         ATTEMPT_SECONDS.record(f64::from(exchange.duration_ms) / 1_000.0);
+        let response = exchange.result.as_ref().ok();
+        RESPONSES.with(ResponseClass::of(response.map(|response| response.status))).add(1);
         let expected = &self.claimed.definition.expected_status_codes;
         let expected = expected.as_ref().and_then(|codes| codes.parse().ok());
         let outcome = Outcome::of(exchange, expected.as_ref());

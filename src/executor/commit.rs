@@ -10,7 +10,7 @@ use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::faults::Point;
 use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::{
-    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, EVENTS_RAISED, FinalStatus,
+    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, EVENTS_RAISED, FinalStatus, JOBS_FAILED,
     JOBS_FINISHED, RETRIES,
 };
 
@@ -36,6 +36,7 @@ impl Commit {
             match self.try_commit(part.completions(), locked).await {
                 Ok(committed) => {
                     log(part.completions(), &committed);
+                    count_failures(part.completions(), &committed);
                     let fates = part.into_ended().zip(&committed.fates);
                     let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
                     held.extend(busy.map(|(ended, _)| ended));
@@ -124,6 +125,18 @@ fn replace<P>(Ended { completion: mut refused, place }: Ended<P>) -> Option<Ende
 /// Whether a row may be the cause, and not the state that the store is in.
 fn is_hopeless(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
+}
+
+/// Counts jobs that have failed for good, by why. One whose retry was refused was cancelled, or had
+/// no attempt left.
+fn count_failures(part: &[Completion], committed: &Committed) {
+    for (completion, fate) in part.iter().zip(&committed.fates) {
+        if let (Fate::Applied(JobStatus::Failed), End::Failed(failure) | End::Retry(failure, _)) =
+            (fate, &completion.end)
+        {
+            JOBS_FAILED.with(failure.code).add(1);
+        }
+    }
 }
 
 fn log(part: &[Completion], committed: &Committed) {

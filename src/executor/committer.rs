@@ -10,6 +10,7 @@ use super::aside::Aside;
 use super::commit::{BATCH, Commit};
 use super::ended::Ended;
 use crate::runtime::{TaskKind, Tasks};
+use crate::telemetry::metrics::{Beat, Loop};
 
 /// How soon a commit follows another. An outcome that comes after a rest is committed at once; of
 /// many those are gathered that come within this time, because a commit costs far more than a row
@@ -38,9 +39,14 @@ impl Committer {
         let (aside, kept) = Aside::start(commit.clone(), &self.tasks);
         let mut batch = Vec::with_capacity(BATCH);
         let mut last: Option<Duration> = None;
-        while let Ok(turn) = commits.clone().acquire_owned().await
-            && self.waiting.recv_many(&mut batch, BATCH).await > 0
-        {
+        let beat = Beat::start(Loop::Committer, self.shared.clock.monotonic());
+        while let Ok(turn) = commits.clone().acquire_owned().await {
+            // Nothing is due while there is no outcome.
+            beat.due(Duration::MAX);
+            if self.waiting.recv_many(&mut batch, BATCH).await == 0 {
+                break;
+            }
+            beat.due(self.shared.clock.monotonic());
             if let Some(last) = last {
                 self.gather(&mut batch, last + STEP).await;
             }

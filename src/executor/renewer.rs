@@ -10,6 +10,7 @@ use super::Shared;
 use super::running::Abort;
 use crate::domain::JobId;
 use crate::store::{Aborts, Claim};
+use crate::telemetry::metrics::{Beat, Loop};
 
 /// How often cancellations are looked for; the contract gives 5 s for an abort.
 const EVERY: Duration = Duration::from_secs(2);
@@ -31,7 +32,9 @@ impl Renewer {
 
     /// Runs until the stop has begun and no attempt is under way.
     pub(super) async fn run(mut self, stopping: CancellationToken) {
+        let beat = Beat::start(Loop::Renewer, self.shared.clock.monotonic());
         loop {
+            beat.due(self.shared.clock.monotonic() + EVERY);
             tokio::select! {
                 () = self.shared.clock.sleep(EVERY) => {}
                 () = async { stopping.cancelled().await; self.shared.running.idle().await } => return,

@@ -12,6 +12,7 @@ use super::Settings;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId};
 use crate::queue::Room;
+use crate::telemetry::metrics::{self, CAPS_REACHED};
 
 /// The slots of an executor.
 pub(super) struct Slots {
@@ -228,15 +229,20 @@ impl State {
     /// Counts a slot as taken for a ticket.
     fn enter(&mut self, ticket: &Ticket, slots: &Slots, now: Duration) {
         self.used += 1;
+        if self.used == slots.total {
+            CAPS_REACHED.with(metrics::Cap::Slots).add(1);
+        }
         let of_account = self.accounts.entry(ticket.account).or_default();
         *of_account += 1;
         if slots.are_capped(slots.per_account, *of_account) {
             self.full.insert(Cap::Account(ticket.account), now + FULL_FOR);
+            CAPS_REACHED.with(metrics::Cap::Account).add(1);
         }
         let of_host = self.hosts.entry(ticket.host).or_default();
         *of_host += 1;
         if slots.are_capped(slots.per_host, *of_host) {
             self.full.insert(Cap::Host(ticket.host), now + FULL_FOR);
+            CAPS_REACHED.with(metrics::Cap::Host).add(1);
         }
     }
 

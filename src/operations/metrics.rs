@@ -8,11 +8,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
 use crate::domain::Timestamp;
-use crate::runtime::{Pause, RunError, Worker};
+use crate::runtime::{Clock, Pause, RunError, Worker};
 use crate::telemetry::metrics::Exporter;
 
 /// The text format of Prometheus, version 0.0.4.
-pub(super) async fn show(State(exporter): State<Exporter>) -> impl IntoResponse {
+pub(super) async fn show(State((exporter, clock)): State<(Exporter, Clock)>) -> impl IntoResponse {
+    exporter.refresh(clock.now(), clock.monotonic());
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], exporter.render())
 }
 

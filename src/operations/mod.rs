@@ -20,14 +20,15 @@ use axum::routing::{any, get};
 pub use metrics::MetricsUpkeep;
 pub use readiness::{Readiness, Serving};
 
+use crate::runtime::Clock;
 use crate::telemetry::metrics::Exporter;
 
 /// The routes of the operations listener.
-pub fn router(readiness: Arc<Readiness>, exporter: Exporter) -> Router {
+pub fn router(readiness: Arc<Readiness>, exporter: Exporter, clock: Clock) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness::readyz).with_state(readiness))
-        .route("/metrics", get(metrics::show).with_state(exporter))
+        .route("/metrics", get(metrics::show).with_state((exporter, clock)))
         .route("/echo", any(echo::echo))
         .fallback(|| async { (StatusCode::NOT_FOUND, "not found\n") })
 }

@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, ClusterError, Member, SharedCluster, Terms};
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::memory::MemoryQueue;
 use crate::runtime::Clock;
-use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore};
+use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Waiting};
 use crate::telemetry;
 
 /// A store that answers when told to, and counts how often it is asked.
@@ -61,6 +61,10 @@ impl UpkeepStore for Pinged {
     async fn unfinished(&self, _: u32) -> store::Result<u64> {
         Ok(0)
     }
+
+    async fn waiting(&self, _: Timestamp, _: u32) -> store::Result<Waiting> {
+        Ok(Waiting::default())
+    }
 }
 
 async fn ask(router: &Router, request: Request) -> (u16, String) {
@@ -76,7 +80,7 @@ async fn get(router: &Router, path: &str) -> (u16, String) {
 
 fn ops(clock: &Clock) -> (Router, Arc<Readiness>) {
     let readiness = Readiness::starting(clock.clone());
-    (router(readiness.clone(), telemetry::metrics::install()), readiness)
+    (router(readiness.clone(), telemetry::metrics::install(), clock.clone()), readiness)
 }
 
 #[tokio::test]

@@ -27,12 +27,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::runtime::measured;
 
 /// How many more attempts an executor may begin.
 #[derive(Clone, Debug, Default)]
@@ -151,72 +151,75 @@ pub struct Verdict {
     pub allowed: bool,
 }
 
-/// The due index, the run queue, and counters that all replicas share.
-#[async_trait]
-pub trait Queue: Send + Sync {
-    /// Makes a shard's due index the epoch's, as it is: what it lacks, and what is wrong in it, is
-    /// for the caller to mend. `Foreign`, and nothing is changed, if there is none or it is of a
-    /// higher epoch.
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>>;
+measured! {
+    QueueOperation, QUEUE_CALL_SECONDS, QUEUE_CALL_ERRORS;
+    /// The due index, the run queue, and counters that all replicas share.
+    pub trait Queue: Send + Sync {
+        /// Makes a shard's due index the epoch's, as it is: what it lacks, and what is wrong in it, is
+        /// for the caller to mend. `Foreign`, and nothing is changed, if there is none or it is of a
+        /// higher epoch.
+        async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>>;
 
-    /// Replaces a shard's due index by `entries` and makes it the epoch's. `Foreign`, and nothing
-    /// is changed, if the index is of a higher epoch.
-    async fn rebuild(
-        &self,
-        shard: ShardId,
-        epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
-    ) -> Result<Index<()>>;
+        /// Replaces a shard's due index by `entries` and makes it the epoch's. `Foreign`, and nothing
+        /// is changed, if the index is of a higher epoch.
+        async fn rebuild(
+            &self,
+            shard: ShardId,
+            epoch: Epoch,
+            entries: &[(ScheduleId, Timestamp)],
+        ) -> Result<Index<()>>;
 
-    /// Sets the next ticks of schedules in the index; `None` takes one out.
-    async fn set_due(
-        &self,
-        shard: ShardId,
-        epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
-    ) -> Result<Index<()>>;
+        /// Sets the next ticks of schedules in the index; `None` takes one out.
+        async fn set_due(
+            &self,
+            shard: ShardId,
+            epoch: Epoch,
+            entries: &[(ScheduleId, Option<Timestamp>)],
+        ) -> Result<Index<()>>;
 
-    /// What is due at `now`, at most `limit`. Taking nothing out: `set_due` does, after firing.
-    async fn due(
-        &self,
-        shard: ShardId,
-        epoch: Epoch,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Index<Due>>;
+        /// What is due at `now`, at most `limit`. Taking nothing out: `set_due` does, after firing.
+        async fn due(
+            &self,
+            shard: ShardId,
+            epoch: Epoch,
+            now: Timestamp,
+            limit: usize,
+        ) -> Result<Index<Due>>;
 
-    /// Tells a shard's leader what has changed, now or as soon as the queue takes it.
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()>;
+        /// Tells a shard's leader what has changed, now or as soon as the queue takes it.
+        async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()>;
 
-    /// Takes the hints for a shard, at most `limit`, where `all` is one of them; fewer only if there
-    /// are no more.
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes>;
+        /// Takes the hints for a shard, at most `limit`, where `all` is one of them; fewer only if there
+        /// are no more.
+        async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes>;
 
-    /// Queues tickets.
-    async fn push(&self, tickets: &[Ticket]) -> Result<()>;
+        /// Queues tickets.
+        async fn push(&self, tickets: &[Ticket]) -> Result<()>;
 
-    /// Queues tickets that were just taken and cannot start yet: nobody is notified.
-    async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
+        /// Queues tickets that were just taken and cannot start yet: nobody is notified.
+        async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
 
-    /// Takes tickets whose start is not after `now`, as far as there is room. Beside them, when
-    /// the next ticket may start.
-    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
+        /// Takes tickets whose start is not after `now`, as far as there is room. Beside them, when
+        /// the next ticket may start.
+        async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
 
-    /// Counts a request of `subject` in all windows, or in none if one is full.
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
+        /// Counts a request of `subject` in all windows, or in none if one is full.
+        async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
 
-    /// Takes back a request of `subject` that was counted, in the windows that have not begun anew
-    /// since.
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()>;
+        /// Takes back a request of `subject` that was counted, in the windows that have not begun anew
+        /// since.
+        async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()>;
 
-    /// Whether the queue takes writes.
-    async fn ping(&self) -> Result<()>;
+        /// Whether the queue takes writes.
+        async fn ping(&self) -> Result<()>;
+    }
+    beside {
+        /// Notified when a due index or its hints may have changed.
+        fn due_hint(&self) -> Arc<Notify>;
 
-    /// Notified when a due index or its hints may have changed.
-    fn due_hint(&self) -> Arc<Notify>;
-
-    /// Notified when there may be new tickets.
-    fn ticket_hint(&self) -> Arc<Notify>;
+        /// Notified when there may be new tickets.
+        fn ticket_hint(&self) -> Arc<Notify>;
+    }
 }
 
 /// A queue shared by all who use it.

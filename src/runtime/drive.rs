@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::{Clock, TaskKind, Tasks};
 use crate::domain::Timestamp;
-use crate::telemetry::metrics::{LOOP_RUNS_FAILED, Loop};
+use crate::telemetry::metrics::{Beat, LOOP_RUNS_FAILED, Loop};
 
 /// How long a loop pauses after a run, unless a hint wakes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,7 @@ pub async fn drive<W: Worker>(
     worker: &mut W,
 ) {
     let mut retry = FASTEST_RETRY;
+    let beat = Beat::start(kind.into(), clock.monotonic());
     while !tasks.stopping().is_cancelled() {
         let run = AssertUnwindSafe(worker.run_once(clock.now())).catch_unwind().await;
         let pause = match run {
@@ -67,6 +68,7 @@ pub async fn drive<W: Worker>(
                 continue;
             }
         };
+        beat.due(clock.monotonic() + span(pause, clock));
         let wake = async {
             match pause {
                 Pause::None => tokio::task::yield_now().await,
@@ -79,6 +81,17 @@ pub async fn drive<W: Worker>(
             () = hint.notified() => {}
             () = tasks.stopping().cancelled() => {}
         }
+        // Not before each pass: a loop that fails again and again stays overdue.
+        beat.due(clock.monotonic());
+    }
+}
+
+/// How long a pause is.
+fn span(pause: Pause, clock: &Clock) -> Duration {
+    match pause {
+        Pause::None => Duration::ZERO,
+        Pause::For(span) => span,
+        Pause::Until(instant) => instant.since(clock.now()),
     }
 }
 

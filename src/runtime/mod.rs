@@ -8,12 +8,15 @@ mod clock;
 mod drive;
 pub mod faults;
 mod lapse;
+mod measured;
 mod random;
 mod serve;
 mod tasks;
 
 pub use clock::Clock;
 pub use drive::{Pause, RunError, Worker, drive};
+pub use measured::Measured;
+pub(crate) use measured::measured;
 pub use random::Random;
 pub use serve::{ServeLimits, serve};
 pub use tasks::{OnPanic, StopAt, TaskKind, Tasks};

@@ -13,7 +13,8 @@ use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
 use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob};
 use crate::telemetry::metrics::{
-    FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, SKIPS, TICKS_FIRED,
+    FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, FIRING_LAG_SECONDS, SKIPS, TICKS_FIRED,
+    TICKS_LATE,
 };
 
 /// How long a schedule whose row is not free rests in the index before it is tried again. A change
@@ -21,6 +22,8 @@ use crate::telemetry::metrics::{
 const REST: Duration = Duration::from_millis(100);
 /// How long firings wait at most for an executor that is busy with others, and alone.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+/// A tick whose job is made later than this after its instant counts as late.
+const LATE: Duration = Duration::from_secs(1);
 /// After fewer that were fired and started at once, the rest goes to the queue.
 const WORTH_REPEATING: usize = 100;
 
@@ -150,6 +153,7 @@ impl Batch<'_> {
             }
             Fired::Done { mut tickets, held, advanced, busy, .. } => {
                 count(firings, &advanced, tickets.len() + started.len());
+                observe_lag(firings, &advanced, self.context.clock.now());
                 let queued = tickets.iter().map(|ticket| ticket.job);
                 let made = queued.chain(held).chain(started).collect();
                 self.taken.settle(firings, &made, &busy);
@@ -243,6 +247,19 @@ impl<'a> Taken<'a> {
             Some((candidate.account, firing))
         })
     }
+}
+
+/// Notes how long after their instants the jobs of ticks were committed, at `now`.
+fn observe_lag(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], now: Timestamp) {
+    let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
+    let fired = firings.iter().filter(|firing| advanced.contains(&firing.schedule));
+    let mut late = 0;
+    for job in fired.flat_map(|firing| &firing.jobs) {
+        let lag = now.since(job.id.timestamp());
+        FIRING_LAG_SECONDS.record_span(lag);
+        late += u64::from(lag > LATE);
+    }
+    TICKS_LATE.add(late);
 }
 
 fn count(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], jobs: usize) {

@@ -17,6 +17,7 @@ use crate::queue::{Index, QueueError};
 use crate::runtime::faults::Point;
 use crate::runtime::{Random, RunError};
 use crate::store::Fence;
+use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
 
 /// How long a shard rests in which nothing is due soon; bounds how late a lost hint is noticed.
 const LONGEST_REST: Duration = Duration::from_secs(5);
@@ -169,6 +170,8 @@ impl Led {
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);
+        ELECTIONS.add(1);
+        HIGHEST_EPOCH.raise_to(epoch.0);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
         // What the leader before has kept serves until it has been compared with the store, page
         // after page: ticks do not wait until a large index is built. Also if the answer was lost.

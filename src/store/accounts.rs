@@ -1,6 +1,5 @@
 //! Accounts and their keys.
 
-use async_trait::async_trait;
 use chrono::{Datelike, TimeZone, Utc};
 
 use super::{Result, Write};
@@ -9,6 +8,7 @@ use crate::domain::key::MOST_KEYS;
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::plan::UNLIMITED;
 use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::runtime::measured;
 
 /// The owner of schedules, jobs and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,61 +145,63 @@ pub struct Usage {
     pub quota_exhausted_at: Option<Timestamp>,
 }
 
-/// Accounts and their keys.
-#[async_trait]
-pub trait AccountStore: Send + Sync {
-    /// Makes the account that `write` is for, of this name and on this plan; `false` if the
-    /// name is taken.
-    async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Accounts and their keys.
+    pub trait AccountStore: Send + Sync {
+        /// Makes the account that `write` is for, of this name and on this plan; `false` if the
+        /// name is taken.
+        async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool>;
 
-    /// All accounts, by name.
-    async fn accounts(&self) -> Result<Vec<Account>>;
+        /// All accounts, by name.
+        async fn accounts(&self) -> Result<Vec<Account>>;
 
-    /// One account.
-    async fn account(&self, id: AccountId) -> Result<Option<Account>>;
+        /// One account.
+        async fn account(&self, id: AccountId) -> Result<Option<Account>>;
 
-    /// What it uses at `now`.
-    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
+        /// What it uses at `now`.
+        async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
 
-    /// How many jobs it has made since the start of the calendar month (UTC) of `now`, counted to
-    /// one million: takes a while for one with so many.
-    async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64>;
+        /// How many jobs it has made since the start of the calendar month (UTC) of `now`, counted to
+        /// one million: takes a while for one with so many.
+        async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64>;
 
-    /// Puts an account on a plan; `false` if there is no such account. The jobs of the month are
-    /// counted anew then, by `QuotaStore::begin_months`. Once this has answered nothing fires that a
-    /// leader has read before; if it fails, or the process dies meanwhile, calling it again sees to
-    /// that. Again: no other effect.
-    async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
+        /// Puts an account on a plan; `false` if there is no such account. The jobs of the month are
+        /// counted anew then, by `QuotaStore::begin_months`. Once this has answered nothing fires that a
+        /// leader has read before; if it fails, or the process dies meanwhile, calling it again sees to
+        /// that. Again: no other effect.
+        async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
-    /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once this has
-    /// answered no tick of a suspended account becomes a job, whatever a leader has read before; if the
-    /// process dies meanwhile, calling it again sees to that. `false` if there is no such account.
-    /// Again: no other effect.
-    async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
+        /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once this has
+        /// answered no tick of a suspended account becomes a job, whatever a leader has read before; if the
+        /// process dies meanwhile, calling it again sees to that. `false` if there is no such account.
+        /// Again: no other effect.
+        async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
 
-    /// The names of plans that accounts have and that are not among `known`, in their order; some
-    /// twenty at most.
-    async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>>;
+        /// The names of plans that accounts have and that are not among `known`, in their order; some
+        /// twenty at most.
+        async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>>;
 
-    /// Stores a key of the account, unless it has [`MOST_KEYS`] that work: however many are made
-    /// at once, there are never more.
-    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated>;
+        /// Stores a key of the account, unless it has [`MOST_KEYS`] that work: however many are made
+        /// at once, there are never more.
+        async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated>;
 
-    /// The account's keys, newest first, revoked and expired ones too.
-    async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
+        /// The account's keys, newest first, revoked and expired ones too.
+        async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
 
-    /// Lets a new key take the place of one that works; until then both do.
-    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated>;
+        /// Lets a new key take the place of one that works; until then both do.
+        async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated>;
 
-    /// Revokes a key for good; `false` if the account has no such key. Again: no effect.
-    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;
+        /// Revokes a key for good; `false` if the account has no such key. Again: no effect.
+        async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;
 
-    /// A key by its id, before it is known whose it is: what authentication reads.
-    async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
+        /// A key by its id, before it is known whose it is: what authentication reads.
+        async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
 
-    /// Notes when keys were used last, each once in the batch, of all accounts. What is not later
-    /// than what was noted before changes nothing.
-    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()>;
+        /// Notes when keys were used last, each once in the batch, of all accounts. What is not later
+        /// than what was noted before changes nothing.
+        async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()>;
+    }
 }
 
 /// Where counting an account's jobs stops.

@@ -7,8 +7,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::alert_claims::{ClaimedDeliveries, DeliveryClaim, TryEnd};
 use super::form::Form;
 use super::{Result, Write};
@@ -17,6 +15,7 @@ use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::alert::grouping::GroupingRules;
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, JobId, ScheduleId, Timestamp};
+use crate::runtime::measured;
 
 /// What there is to do for a notifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,37 +160,39 @@ pub enum Redelivered {
 /// How long final deliveries and their tries are kept.
 pub const DELIVERIES_KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// Events, deliveries and their tries. The notifier's batches work over all accounts.
-#[async_trait]
-pub trait AlertStore: Send + Sync {
-    /// What there is to do at `now`. Reads only.
-    async fn alert_work(&self, now: Timestamp) -> Result<AlertWork>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Events, deliveries and their tries. The notifier's batches work over all accounts.
+    pub trait AlertStore: Send + Sync {
+        /// What there is to do at `now`. Reads only.
+        async fn alert_work(&self, now: Timestamp) -> Result<AlertWork>;
 
-    /// Plans the deliveries of at most `limit` events, oldest first, and judges the incidents that are
-    /// due. One replica does it at a time; another one finds nothing to do.
-    async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed>;
+        /// Plans the deliveries of at most `limit` events, oldest first, and judges the incidents that are
+        /// due. One replica does it at a time; another one finds nothing to do.
+        async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed>;
 
-    /// Claims deliveries whose try is due, or whose claim has ended without one: a try is recorded as
-    /// lost then. What cannot be tried, because its channel is gone or not verified, fails.
-    async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries>;
+        /// Claims deliveries whose try is due, or whose claim has ended without one: a try is recorded as
+        /// lost then. What cannot be tried, because its channel is gone or not verified, fails.
+        async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries>;
 
-    /// Lets all claims end at `now`: for a process that is alone with its store and has just begun.
-    async fn release_deliveries(&self, now: Timestamp) -> Result<u64>;
+        /// Lets all claims end at `now`: for a process that is alone with its store and has just begun.
+        async fn release_deliveries(&self, now: Timestamp) -> Result<u64>;
 
-    /// Records ends of tries in one transaction. Returns, for each, whether it took effect.
-    async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>>;
+        /// Records ends of tries in one transaction. Returns, for each, whether it took effect.
+        async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>>;
 
-    /// Some of the deliveries of an account, with their tries.
-    async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage>;
+        /// Some of the deliveries of an account, with their tries.
+        async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage>;
 
-    /// One delivery, with its tries.
-    async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>>;
+        /// One delivery, with its tries.
+        async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>>;
 
-    /// Has a failed delivery tried again, at once.
-    async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered>;
+        /// Has a failed delivery tried again, at once.
+        async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered>;
 
-    /// Removes final deliveries that were planned before `before`, with their tries, at most `limit`.
-    async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64>;
+        /// Removes final deliveries that were planned before `before`, with their tries, at most `limit`.
+        async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64>;
+    }
 }
 
 /// The columns of events, as they are copied.

@@ -7,11 +7,10 @@
 //!
 //! An entry holds names and ids, never a value that was written: there are no secrets in it.
 
-use async_trait::async_trait;
-
 use super::{Act, Result, Write};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
+use crate::runtime::measured;
 
 /// Of whom what is done to no account's data is: of no account, so that nobody but an operator reads
 /// it.
@@ -58,23 +57,25 @@ pub struct AuditPage {
     pub has_more: bool,
 }
 
-/// The audit log, to be read and, when its time is over, cleared.
-#[async_trait]
-pub trait AuditStore: Send + Sync {
-    /// Enters, for [`INSTALLATION`], that somebody begins to seal all secrets with the first key: many
-    /// transactions follow, and no account sees its data change.
-    async fn enter_rotation(&self, act: &Act) -> Result<()>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// The audit log, to be read and, when its time is over, cleared.
+    pub trait AuditStore: Send + Sync {
+        /// Enters, for [`INSTALLATION`], that somebody begins to seal all secrets with the first key: many
+        /// transactions follow, and no account sees its data change.
+        async fn enter_rotation(&self, act: &Act) -> Result<()>;
 
-    /// Enters for an account that somebody read its secrets in clear, and how: that is no change, but
-    /// has to be answered for as one.
-    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;
+        /// Enters for an account that somebody read its secrets in clear, and how: that is no change, but
+        /// has to be answered for as one.
+        async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;
 
-    /// Lists the changes of an account's data, or those of [`INSTALLATION`]. An account that was
-    /// deleted has none.
-    async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;
+        /// Lists the changes of an account's data, or those of [`INSTALLATION`]. An account that was
+        /// deleted has none.
+        async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;
 
-    /// Removes entries made before `before`, oldest first, at most `limit`. Returns how many.
-    async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64>;
+        /// Removes entries made before `before`, oldest first, at most `limit`. Returns how many.
+        async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64>;
+    }
 }
 
 /// The entries that a query asks for: account, lowest and highest id, how many, [`INSTALLATION`];

@@ -1,6 +1,5 @@
 //! Notification channels: the destinations of an account's alerts.
 
-use async_trait::async_trait;
 use sqlx::FromRow;
 
 use super::form::Form;
@@ -9,6 +8,7 @@ use super::vault::Vault;
 use super::{Result, Write};
 use crate::domain::channel::{Channel, ChannelConfig};
 use crate::domain::{AccountId, ChannelId, Timestamp};
+use crate::runtime::measured;
 
 /// A channel with its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,58 +81,60 @@ pub enum TryAllowed {
 /// Test notifications that a channel may be sent in an hour.
 pub const TESTS_PER_HOUR: u32 = 5;
 
-/// The channels of an account.
-#[async_trait]
-pub trait ChannelStore: Send + Sync {
-    /// Stores a channel. If the account may have at most `most`, it never has more.
-    async fn create_channel(
-        &self,
-        write: &Write,
-        channel: &NewChannel,
-        most: Option<u64>,
-    ) -> Result<ChannelCreated>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// The channels of an account.
+    pub trait ChannelStore: Send + Sync {
+        /// Stores a channel. If the account may have at most `most`, it never has more.
+        async fn create_channel(
+            &self,
+            write: &Write,
+            channel: &NewChannel,
+            most: Option<u64>,
+        ) -> Result<ChannelCreated>;
 
-    /// All channels of an account, newest first.
-    async fn channels(&self, account: AccountId) -> Result<Vec<Channel>>;
+        /// All channels of an account, newest first.
+        async fn channels(&self, account: AccountId) -> Result<Vec<Channel>>;
 
-    /// One channel with its configuration.
-    async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>>;
+        /// One channel with its configuration.
+        async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>>;
 
-    /// Changes a channel whose configuration still has this revision. A new configuration takes
-    /// `verified` away unless the change keeps it: alerts that wait for the channel fail.
-    async fn change_channel(
-        &self,
-        write: &Write,
-        id: ChannelId,
-        revision: i64,
-        change: &ChannelChange,
-    ) -> Result<ChannelChanged>;
+        /// Changes a channel whose configuration still has this revision. A new configuration takes
+        /// `verified` away unless the change keeps it: alerts that wait for the channel fail.
+        async fn change_channel(
+            &self,
+            write: &Write,
+            id: ChannelId,
+            revision: i64,
+            change: &ChannelChange,
+        ) -> Result<ChannelChanged>;
 
-    /// Deletes a channel and detaches it from all preferences, which keep its label for their warning.
-    /// Alerts that wait for it fail. `false` if the account has no such channel.
-    async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool>;
+        /// Deletes a channel and detaches it from all preferences, which keep its label for their warning.
+        /// Alerts that wait for it fail. `false` if the account has no such channel.
+        async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool>;
 
-    /// Counts a test notification, at most [`TESTS_PER_HOUR`].
-    async fn count_test(
-        &self,
-        account: AccountId,
-        id: ChannelId,
-        now: Timestamp,
-    ) -> Result<TryAllowed>;
+        /// Counts a test notification, at most [`TESTS_PER_HOUR`].
+        async fn count_test(
+            &self,
+            account: AccountId,
+            id: ChannelId,
+            now: Timestamp,
+        ) -> Result<TryAllowed>;
 
-    /// Marks a channel as verified whose configuration still has this revision; `config` is what the
-    /// test notification has completed of it.
-    async fn verify_channel(
-        &self,
-        write: &Write,
-        id: ChannelId,
-        revision: i64,
-        config: Option<&ChannelConfig>,
-    ) -> Result<ChannelChanged>;
+        /// Marks a channel as verified whose configuration still has this revision; `config` is what the
+        /// test notification has completed of it.
+        async fn verify_channel(
+            &self,
+            write: &Write,
+            id: ChannelId,
+            revision: i64,
+            config: Option<&ChannelConfig>,
+        ) -> Result<ChannelChanged>;
 
-    /// Takes `verified` away from a channel; `trouble` says why. `false` if the account has no such
-    /// channel.
-    async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool>;
+        /// Takes `verified` away from a channel; `trouble` says why. `false` if the account has no such
+        /// channel.
+        async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool>;
+    }
 }
 
 /// The columns, as they are copied.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::Result;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{Exchange, Failure};
@@ -12,6 +10,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::signing::SigningSecret;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::measured;
 
 /// One run of an executor: drawn at random when the process starts, so that no claim of an
 /// earlier process is taken for one of its own.
@@ -221,50 +220,52 @@ pub const LATEST_EFFECT: Duration = Duration::from_secs(6);
 pub(in crate::store) const FIRST: (Timestamp, JobId) =
     (Timestamp::from_millis(i64::MIN), JobId::from_bytes([0; 16]));
 
-/// Claims: what executors and the sweep do.
-#[async_trait]
-pub trait ClaimStore: Send + Sync {
-    /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
-    /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
-    /// second mention of a job and one whose row somebody else holds just now: it stays among the
-    /// [`late`](Self::late) ones.
-    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Claims: what executors and the sweep do.
+    pub trait ClaimStore: Send + Sync {
+        /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
+        /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
+        /// second mention of a job and one whose row somebody else holds just now: it stays among the
+        /// [`late`](Self::late) ones.
+        async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-    /// What this claim has brought of the jobs, or another of the same executor at the same instant,
-    /// as long as that runs; it takes nothing. Who
-    /// has lost the answer of [`claim`](Self::claim) or
-    /// [`fire_and_claim`](super::FiringStore::fire_and_claim) asks so, and loses no attempt. An
-    /// effect may come as late as [`LATEST_EFFECT`] after the failure.
-    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
+        /// What this claim has brought of the jobs, or another of the same executor at the same instant,
+        /// as long as that runs; it takes nothing. Who
+        /// has lost the answer of [`claim`](Self::claim) or
+        /// [`fire_and_claim`](super::FiringStore::fire_and_claim) asks so, and loses no attempt. An
+        /// effect may come as late as [`LATEST_EFFECT`] after the failure.
+        async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-    /// Extends the claims of this executor on running jobs, without waiting for anybody.
-    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed>;
+        /// Extends the claims of this executor on running jobs, without waiting for anybody.
+        async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed>;
 
-    /// What executors are to abort.
-    async fn aborts(&self) -> Result<Aborts>;
+        /// What executors are to abort.
+        async fn aborts(&self) -> Result<Aborts>;
 
-    /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
-    /// status, streak, active and held job), and the events that preferences want. A run that began before the last one known does not
-    /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
-    /// one that somebody else holds is passed over, together with all it is to be written with.
-    async fn commit(
-        &self,
-        now: Timestamp,
-        completions: &[Completion],
-        locked: Locked,
-    ) -> Result<Committed>;
+        /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
+        /// status, streak, active and held job), and the events that preferences want. A run that began before the last one known does not
+        /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
+        /// one that somebody else holds is passed over, together with all it is to be written with.
+        async fn commit(
+            &self,
+            now: Timestamp,
+            completions: &[Completion],
+            locked: Locked,
+        ) -> Result<Committed>;
 
-    /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
-    /// id, beginning after those of `after`; at most `limit`. Rows that are held by somebody or
-    /// cannot be read are left out, here and in [`expired`](Self::expired): so a page that is not
-    /// full need not be the last, but an empty one is.
-    async fn late(
-        &self,
-        before: Timestamp,
-        after: Option<(Timestamp, JobId)>,
-        limit: u32,
-    ) -> Result<Vec<Ticket>>;
+        /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
+        /// id, beginning after those of `after`; at most `limit`. Rows that are held by somebody or
+        /// cannot be read are left out, here and in [`expired`](Self::expired): so a page that is not
+        /// full need not be the last, but an empty one is.
+        async fn late(
+            &self,
+            before: Timestamp,
+            after: Option<(Timestamp, JobId)>,
+            limit: u32,
+        ) -> Result<Vec<Ticket>>;
 
-    /// Claims that ended before `before`, oldest first, at most `limit`.
-    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;
+        /// Claims that ended before `before`, oldest first, at most `limit`.
+        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;
+    }
 }

@@ -1,13 +1,12 @@
 //! Firing: what a shard's leader does. Batches over all accounts.
 
-use async_trait::async_trait;
-
 use super::{Claim, Claims, Result, StoreError, StoreErrorKind, TickRange};
 use crate::domain::job::Trigger;
 use crate::domain::schedule::{CatchUpPolicy, OverlapPolicy, SkipReason};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::measured;
 
 /// An entry of a due index: a schedule and its next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,66 +119,68 @@ pub enum Fired {
     Fenced,
 }
 
-/// Firing: what a shard's leader does.
-#[async_trait]
-pub trait FiringStore: Send + Sync {
-    /// The number of shards, fixed at the first call with `wanted`. A store that was set up with
-    /// another number answers with an error of kind `Incompatible` that names both.
-    async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Firing: what a shard's leader does.
+    pub trait FiringStore: Send + Sync {
+        /// The number of shards, fixed at the first call with `wanted`. A store that was set up with
+        /// another number answers with an error of kind `Incompatible` that names both.
+        async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
 
-    /// The number that tells this store from all others: `proposed`, if it has none yet.
-    async fn installation(&self, proposed: u32) -> Result<u32>;
+        /// The number that tells this store from all others: `proposed`, if it has none yet.
+        async fn installation(&self, proposed: u32) -> Result<u32>;
 
-    /// Raises the shard's epoch and returns it; writes with a lower one change nothing from now
-    /// on.
-    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;
+        /// Raises the shard's epoch and returns it; writes with a lower one change nothing from now
+        /// on.
+        async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;
 
-    /// The next ticks of a shard's schedules, in the order of their ids, after `after`; at most
-    /// `limit`, fewer only at the end. What a due index is built from.
-    async fn next_ticks(
-        &self,
-        shard: ShardId,
-        after: Option<ScheduleId>,
-        limit: u32,
-    ) -> Result<Vec<DueEntry>>;
+        /// The next ticks of a shard's schedules, in the order of their ids, after `after`; at most
+        /// `limit`, fewer only at the end. What a due index is built from.
+        async fn next_ticks(
+            &self,
+            shard: ShardId,
+            after: Option<ScheduleId>,
+            limit: u32,
+        ) -> Result<Vec<DueEntry>>;
 
-    /// What is needed to fire these schedules of a shard; absent are those that do not exist, are
-    /// disabled, have no next tick or cannot be read. The catch-up policy is asked for only where
-    /// the tick is before `late_before`: it takes one more look-up, and hardly ever matters.
-    async fn candidates(
-        &self,
-        shard: ShardId,
-        ids: &[ScheduleId],
-        late_before: Timestamp,
-    ) -> Result<Vec<Candidate>>;
+        /// What is needed to fire these schedules of a shard; absent are those that do not exist, are
+        /// disabled, have no next tick or cannot be read. The catch-up policy is asked for only where
+        /// the tick is before `late_before`: it takes one more look-up, and hardly ever matters.
+        async fn candidates(
+            &self,
+            shard: ShardId,
+            ids: &[ScheduleId],
+            late_before: Timestamp,
+        ) -> Result<Vec<Candidate>>;
 
-    /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
-    /// the version and the tick that were read, and whose tick is not after `now`: the next tick
-    /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
-    /// tickets come from the store.
-    ///
-    /// Nobody who holds a schedule's row is waited for, so that the others fire on time.
-    ///
-    /// The jobs may start from `now` on. A firing whose next tick would not move forward, or that
-    /// would make a job before its tick, fails the batch with kind `Rejected`.
-    ///
-    /// Overlap: for `skip`, a job starts only if none is active, and becomes the active one; for
-    /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
-    /// let it follow. Consecutive skips with the same reason extend one range.
-    async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired>;
+        /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
+        /// the version and the tick that were read, and whose tick is not after `now`: the next tick
+        /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
+        /// tickets come from the store.
+        ///
+        /// Nobody who holds a schedule's row is waited for, so that the others fire on time.
+        ///
+        /// The jobs may start from `now` on. A firing whose next tick would not move forward, or that
+        /// would make a job before its tick, fails the batch with kind `Rejected`.
+        ///
+        /// Overlap: for `skip`, a job starts only if none is active, and becomes the active one; for
+        /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
+        /// let it follow. Consecutive skips with the same reason extend one range.
+        async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired>;
 
-    /// Fires a batch as [`fire`](Self::fire) does at the instant of the claim, and claims in the
-    /// same transaction those of the jobs that may start: they are RUNNING from the beginning, and
-    /// have no tickets. Of jobs that overlap policies keep in order, a store may leave the claim
-    /// to whoever takes their tickets.
-    ///
-    /// If the answer is lost, [`recall`](super::ClaimStore::recall) tells what was claimed.
-    async fn fire_and_claim(
-        &self,
-        fence: Fence,
-        claim: &Claim,
-        firings: &[Firing],
-    ) -> Result<(Fired, Claims)>;
+        /// Fires a batch as [`fire`](Self::fire) does at the instant of the claim, and claims in the
+        /// same transaction those of the jobs that may start: they are RUNNING from the beginning, and
+        /// have no tickets. Of jobs that overlap policies keep in order, a store may leave the claim
+        /// to whoever takes their tickets.
+        ///
+        /// If the answer is lost, [`recall`](super::ClaimStore::recall) tells what was claimed.
+        async fn fire_and_claim(
+            &self,
+            fence: Fence,
+            claim: &Claim,
+            firings: &[Firing],
+        ) -> Result<(Fired, Claims)>;
+    }
 }
 
 /// Refuses what would break TICK-3 whatever the store holds.

@@ -10,13 +10,12 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::Result;
 use super::form::Form;
 use crate::domain::audit::Action;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
+use crate::runtime::measured;
 
 /// How long a call that has not been answered keeps its key to itself.
 pub(in crate::store) const UNFINISHED: Duration = Duration::from_secs(60);
@@ -57,26 +56,28 @@ pub enum Reserved {
     Unanswered(Receipt),
 }
 
-/// Calls that take effect once.
-#[async_trait]
-pub trait IdempotencyStore: Send + Sync {
-    /// Reserves a key unless it is in use. Again by the same holder: the same.
-    async fn reserve(
-        &self,
-        account: AccountId,
-        now: Timestamp,
-        reservation: &Reservation,
-    ) -> Result<Reserved>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Calls that take effect once.
+    pub trait IdempotencyStore: Send + Sync {
+        /// Reserves a key unless it is in use. Again by the same holder: the same.
+        async fn reserve(
+            &self,
+            account: AccountId,
+            now: Timestamp,
+            reservation: &Reservation,
+        ) -> Result<Reserved>;
 
-    /// Keeps the answer of a call that still holds its key.
-    async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()>;
+        /// Keeps the answer of a call that still holds its key.
+        async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()>;
 
-    /// Gives a key back, as if it had not been used, unless the call has taken effect.
-    async fn release(&self, account: AccountId, once: Once) -> Result<()>;
+        /// Gives a key back, as if it had not been used, unless the call has taken effect.
+        async fn release(&self, account: AccountId, once: Once) -> Result<()>;
 
-    /// Removes keys that were reserved before `before`, oldest first, at most `limit`. Returns how
-    /// many.
-    async fn prune_answers(&self, before: Timestamp, limit: u32) -> Result<u64>;
+        /// Removes keys that were reserved before `before`, oldest first, at most `limit`. Returns how
+        /// many.
+        async fn prune_answers(&self, before: Timestamp, limit: u32) -> Result<u64>;
+    }
 }
 
 /// Reads a key ($1) of an account ($2).

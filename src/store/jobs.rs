@@ -1,11 +1,10 @@
 //! Jobs: what users do with them.
 
-use async_trait::async_trait;
-
 use super::{Result, UsedUp, Write};
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::runtime::measured;
 
 /// A job that a user asks for. It runs by the schedule's current version, at once; its
 /// `scheduled_run_at` is the time in its id.
@@ -108,38 +107,40 @@ pub struct JobPage {
     pub has_more: bool,
 }
 
-/// Jobs: what users do with them. What changes something fails with `Suspended` or `NoSuchAccount`
-/// if the account is that; suspending and deleting it come wholly before or after.
-#[async_trait]
-pub trait JobStore: Send + Sync {
-    /// Makes a job with trigger `manual`, taking the schedule's row so that a delete at the same
-    /// time comes wholly before or after. Disabled schedules, overlap policies and next ticks do not
-    /// matter and are not touched. `quota` is how many jobs the account's plan allows in a month, if
-    /// it limits them: this one is counted if it is made, and only then.
-    async fn create_job(
-        &self,
-        write: &Write,
-        job: &NewJob,
-        quota: Option<u64>,
-    ) -> Result<Triggered>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Jobs: what users do with them. What changes something fails with `Suspended` or `NoSuchAccount`
+    /// if the account is that; suspending and deleting it come wholly before or after.
+    pub trait JobStore: Send + Sync {
+        /// Makes a job with trigger `manual`, taking the schedule's row so that a delete at the same
+        /// time comes wholly before or after. Disabled schedules, overlap policies and next ticks do not
+        /// matter and are not touched. `quota` is how many jobs the account's plan allows in a month, if
+        /// it limits them: this one is counted if it is made, and only then.
+        async fn create_job(
+            &self,
+            write: &Write,
+            job: &NewJob,
+            quota: Option<u64>,
+        ) -> Result<Triggered>;
 
-    /// Makes a job like the finished job `of`, by the schedule's current version. It is counted as
-    /// by `create_job`.
-    async fn retry_job(
-        &self,
-        write: &Write,
-        of: JobId,
-        id: JobId,
-        quota: Option<u64>,
-    ) -> Result<Retried>;
+        /// Makes a job like the finished job `of`, by the schedule's current version. It is counted as
+        /// by `create_job`.
+        async fn retry_job(
+            &self,
+            write: &Write,
+            of: JobId,
+            id: JobId,
+            quota: Option<u64>,
+        ) -> Result<Retried>;
 
-    /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It counts in no
-    /// streak and leaves `last_run_at` and `last_job_status` as they are.
-    async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled>;
+        /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It counts in no
+        /// streak and leaves `last_run_at` and `last_job_status` as they are.
+        async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled>;
 
-    /// One job with its attempts, the one under way included.
-    async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>>;
+        /// One job with its attempts, the one under way included.
+        async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>>;
 
-    /// Lists jobs. A schedule of another account, or none, has none.
-    async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage>;
+        /// Lists jobs. A schedule of another account, or none, has none.
+        async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage>;
+    }
 }

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sqlx::FromRow;
 
 use super::rows::{StoreRow, number};
@@ -15,6 +14,7 @@ use super::{Result, Write};
 use crate::domain::schedule::{Definition, Skip, UnreadableFields};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::measured;
 
 /// How long after its deletion an account may be found gone, at the earliest: calls that were under
 /// way then may still have written.
@@ -138,44 +138,46 @@ impl<R: StoreRow> FromRow<'_, R> for StoredMonth {
     }
 }
 
-/// What accounts have, whole, and their end.
-#[async_trait]
-pub trait LifeStore: Send + Sync {
-    /// The versions of an account's schedules, deleted ones too, by id; those after `after`.
-    async fn versions(
-        &self,
-        account: AccountId,
-        after: Option<VersionId>,
-        limit: u32,
-    ) -> Result<Vec<StoredVersion>>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// What accounts have, whole, and their end.
+    pub trait LifeStore: Send + Sync {
+        /// The versions of an account's schedules, deleted ones too, by id; those after `after`.
+        async fn versions(
+            &self,
+            account: AccountId,
+            after: Option<VersionId>,
+            limit: u32,
+        ) -> Result<Vec<StoredVersion>>;
 
-    /// The skips of an account's schedules, deleted ones too, oldest first; those after `after`.
-    async fn skips_of(
-        &self,
-        account: AccountId,
-        after: Option<SkipPlace>,
-        limit: u32,
-    ) -> Result<Vec<StoredSkip>>;
+        /// The skips of an account's schedules, deleted ones too, oldest first; those after `after`.
+        async fn skips_of(
+            &self,
+            account: AccountId,
+            after: Option<SkipPlace>,
+            limit: u32,
+        ) -> Result<Vec<StoredSkip>>;
 
-    /// The months of an account of which the jobs were counted, in order.
-    async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>>;
+        /// The months of an account of which the jobs were counted, in order.
+        async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>>;
 
-    /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
-    /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`], and the
-    /// log of the [`INSTALLATION`](super::INSTALLATION), as long as that is kept.
-    async fn delete_account(&self, write: &Write) -> Result<bool>;
+        /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
+        /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`], and the
+        /// log of the [`INSTALLATION`](super::INSTALLATION), as long as that is kept.
+        async fn delete_account(&self, write: &Write) -> Result<bool>;
 
-    /// The accounts that were deleted, oldest deletion first.
-    async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>>;
+        /// The accounts that were deleted, oldest deletion first.
+        async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>>;
 
-    /// How many rows a deleted account still has, counted to a million in each table.
-    async fn rows_left(&self, account: AccountId) -> Result<u64>;
+        /// How many rows a deleted account still has, counted to a million in each table.
+        async fn rows_left(&self, account: AccountId) -> Result<u64>;
 
-    /// Removes rows of one kind of a deleted account, at most `limit` and what belongs to them;
-    /// schedules first, then jobs, whatever state they are in. What somebody holds is passed over, and
-    /// no other kind follows before it is gone.
-    /// Nothing happens to an account that is not deleted. Of several callers at once one removes.
-    async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased>;
+        /// Removes rows of one kind of a deleted account, at most `limit` and what belongs to them;
+        /// schedules first, then jobs, whatever state they are in. What somebody holds is passed over, and
+        /// no other kind follows before it is gone.
+        /// Nothing happens to an account that is not deleted. Of several callers at once one removes.
+        async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased>;
+    }
 }
 
 /// The tables that an account has rows in beside schedules and jobs, with the column that tells them

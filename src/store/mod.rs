@@ -115,7 +115,7 @@ pub use schedules::{
 pub use seal::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
 pub use signing::{KnownSecret, NewSecret, SigningStore};
-pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore};
+pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore, Waiting};
 pub use users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,

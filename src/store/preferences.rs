@@ -1,6 +1,5 @@
 //! Notification preferences: which outcomes of a schedule are told, on which channels.
 
-use async_trait::async_trait;
 use sqlx::FromRow;
 
 use super::form::Form;
@@ -10,6 +9,7 @@ use crate::domain::alert::policy::AlertPolicy;
 use crate::domain::channel::Channel;
 use crate::domain::plan::NotifyOn;
 use crate::domain::{AccountId, ChannelId, ScheduleId};
+use crate::runtime::measured;
 
 /// A schedule's preference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,24 +54,26 @@ pub enum PreferenceSet {
     Unverified(ChannelId),
 }
 
-/// Notification preferences of schedules.
-#[async_trait]
-pub trait PreferenceStore: Send + Sync {
-    /// The preference of a schedule, the default one if none was set; `None` if the account has no such
-    /// schedule.
-    async fn preference(
-        &self,
-        account: AccountId,
-        schedule: ScheduleId,
-    ) -> Result<Option<StoredPreference>>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Notification preferences of schedules.
+    pub trait PreferenceStore: Send + Sync {
+        /// The preference of a schedule, the default one if none was set; `None` if the account has no such
+        /// schedule.
+        async fn preference(
+            &self,
+            account: AccountId,
+            schedule: ScheduleId,
+        ) -> Result<Option<StoredPreference>>;
 
-    /// Replaces the preference of a schedule. Jobs that end from then on raise events by it.
-    async fn set_preference(
-        &self,
-        write: &Write,
-        schedule: ScheduleId,
-        new: &NewPreference,
-    ) -> Result<PreferenceSet>;
+        /// Replaces the preference of a schedule. Jobs that end from then on raise events by it.
+        async fn set_preference(
+            &self,
+            write: &Write,
+            schedule: ScheduleId,
+            new: &NewPreference,
+        ) -> Result<PreferenceSet>;
+    }
 }
 
 /// The bits of `schedule_state.alert_on`.

@@ -9,10 +9,9 @@
 //! the negative number of its month, for history may have been pruned since: the new one holds no
 //! less.
 
-use async_trait::async_trait;
-
 use super::Result;
 use crate::domain::{AccountId, Timestamp};
+use crate::runtime::measured;
 
 /// Jobs that are to be made for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,32 +65,34 @@ impl Granted {
     }
 }
 
-/// Jobs per month.
-#[async_trait]
-pub trait QuotaStore: Send + Sync {
-    /// Reserves jobs in the month (UTC) of `now`: what is wanted or, if that is more, 1 % of what
-    /// is left, up to `ahead`; never more than is left. The accounts are all different. Nobody waits
-    /// for counters that are held.
-    async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Jobs per month.
+    pub trait QuotaStore: Send + Sync {
+        /// Reserves jobs in the month (UTC) of `now`: what is wanted or, if that is more, 1 % of what
+        /// is left, up to `ahead`; never more than is left. The accounts are all different. Nobody waits
+        /// for counters that are held.
+        async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants>;
 
-    /// The same for one account, whose counter is waited for if somebody else holds it: a quarter of
-    /// a second at most. Those who wait get it in the order in which they came. `None` if it is still
-    /// held, or is not there.
-    async fn await_jobs(
-        &self,
-        now: Timestamp,
-        ahead: u32,
-        wanted: &Wanted,
-    ) -> Result<Option<Granted>>;
+        /// The same for one account, whose counter is waited for if somebody else holds it: a quarter of
+        /// a second at most. Those who wait get it in the order in which they came. `None` if it is still
+        /// held, or is not there.
+        async fn await_jobs(
+            &self,
+            now: Timestamp,
+            ahead: u32,
+            wanted: &Wanted,
+        ) -> Result<Option<Granted>>;
 
-    /// Makes the counters of the month that are not there yet, with the jobs that the accounts have
-    /// made in it before. That may take a minute for one with millions of them, and goes on if this
-    /// is dropped: however often it is called, an account is counted once at a time. Of several
-    /// processes that count it, the first one that has come to its end decides.
-    async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()>;
+        /// Makes the counters of the month that are not there yet, with the jobs that the accounts have
+        /// made in it before. That may take a minute for one with millions of them, and goes on if this
+        /// is dropped: however often it is called, an account is counted once at a time. Of several
+        /// processes that count it, the first one that has come to its end decides.
+        async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()>;
 
-    /// The names of the plans of accounts; those that are not there are left out.
-    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>>;
+        /// The names of the plans of accounts; those that are not there are left out.
+        async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>>;
+    }
 }
 
 /// A number of jobs as a column holds it.

@@ -1,7 +1,5 @@
 //! Schedules: what users do with them.
 
-use async_trait::async_trait;
-
 use super::{Result, Write};
 use crate::domain::audit::Action;
 use crate::domain::schedule::{
@@ -10,6 +8,7 @@ use crate::domain::schedule::{
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::measured;
 
 /// A version to be stored. Its definition has been checked.
 #[derive(Clone, Debug)]
@@ -199,44 +198,46 @@ pub struct SkipPage {
     pub next: Option<(Timestamp, i64)>,
 }
 
-/// Schedules: what users do with them.
-#[async_trait]
-pub trait ScheduleStore: Send + Sync {
-    /// Stores all of them or, on an error, none. If the account may have at most so many, it never
-    /// has more, however many are made at once.
-    async fn create_schedules(
-        &self,
-        write: &Write,
-        schedules: &[NewSchedule],
-        most: Option<u64>,
-    ) -> Result<Created>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Schedules: what users do with them.
+    pub trait ScheduleStore: Send + Sync {
+        /// Stores all of them or, on an error, none. If the account may have at most so many, it never
+        /// has more, however many are made at once.
+        async fn create_schedules(
+            &self,
+            write: &Write,
+            schedules: &[NewSchedule],
+            most: Option<u64>,
+        ) -> Result<Created>;
 
-    /// One schedule.
-    async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>>;
+        /// One schedule.
+        async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>>;
 
-    /// Lists schedules.
-    async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage>;
+        /// Lists schedules.
+        async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage>;
 
-    /// Changes a schedule if it is still as it was read.
-    async fn change_schedule(
-        &self,
-        write: &Write,
-        id: ScheduleId,
-        change: &Change,
-    ) -> Result<Changed>;
+        /// Changes a schedule if it is still as it was read.
+        async fn change_schedule(
+            &self,
+            write: &Write,
+            id: ScheduleId,
+            change: &Change,
+        ) -> Result<Changed>;
 
-    /// Deletes a schedule, locking its row first; then ends its waiting jobs (held ones too) as
-    /// FAILED `CANCELLED` and forbids running ones a further attempt (TICK-4). `false` if the
-    /// account has no such schedule. Jobs and the versions they use stay.
-    async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool>;
+        /// Deletes a schedule, locking its row first; then ends its waiting jobs (held ones too) as
+        /// FAILED `CANCELLED` and forbids running ones a further attempt (TICK-4). `false` if the
+        /// account has no such schedule. Jobs and the versions they use stay.
+        async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool>;
 
-    /// Lists the skips of a schedule that exists.
-    async fn skips(
-        &self,
-        account: AccountId,
-        id: ScheduleId,
-        query: &SkipQuery,
-    ) -> Result<SkipPage>;
+        /// Lists the skips of a schedule that exists.
+        async fn skips(
+            &self,
+            account: AccountId,
+            id: ScheduleId,
+            query: &SkipQuery,
+        ) -> Result<SkipPage>;
+    }
 }
 
 /// A disabled schedule has no next tick, whatever was said (TICK-4).

@@ -1,9 +1,8 @@
 //! Keys, and the stored secrets that are sealed with them.
 
-use async_trait::async_trait;
-
 use super::{INSTALLATION, OpenError, Result, Sealer};
 use crate::domain::AccountId;
+use crate::runtime::measured;
 
 const PROOF_COLUMN: &str = "secret_keys.proof";
 const PROOF_TEXT: &str = "punctual";
@@ -145,25 +144,27 @@ impl Sealer {
     }
 }
 
-/// Keys, and the stored secrets that are sealed with them.
-#[async_trait]
-pub trait SecretStore: Send + Sync {
-    /// Makes sure that secrets sealed with the keys of the store, and with `others`, can be
-    /// opened, and notes these and the first key as keys of the store. `WrongKeys` if a key is
-    /// missing or is not the one it was.
-    async fn use_keys(&self, others: &[KeyProof]) -> Result<()>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Keys, and the stored secrets that are sealed with them.
+    pub trait SecretStore: Send + Sync {
+        /// Makes sure that secrets sealed with the keys of the store, and with `others`, can be
+        /// opened, and notes these and the first key as keys of the store. `WrongKeys` if a key is
+        /// missing or is not the one it was.
+        async fn use_keys(&self, others: &[KeyProof]) -> Result<()>;
 
-    /// The keys that stored secrets may be sealed with, by their ids.
-    async fn key_proofs(&self) -> Result<Vec<KeyProof>>;
+        /// The keys that stored secrets may be sealed with, by their ids.
+        async fn key_proofs(&self) -> Result<Vec<KeyProof>>;
 
-    /// How many rows have a secret that the first key has not sealed.
-    async fn stale_secrets(&self) -> Result<u64>;
+        /// How many rows have a secret that the first key has not sealed.
+        async fn stale_secrets(&self) -> Result<u64>;
 
-    /// Seals those rows of a table with the first key that follow `after`, at most `limit`.
-    async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed>;
+        /// Seals those rows of a table with the first key that follow `after`, at most `limit`.
+        async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed>;
 
-    /// Takes away the keys of the store that nothing is sealed with any more: all but the first
-    /// one, and those if there are stale secrets. With `abandon`, stale secrets that cannot be opened
-    /// do not count. Returns the keys that were taken away.
-    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>>;
+        /// Takes away the keys of the store that nothing is sealed with any more: all but the first
+        /// one, and those if there are stale secrets. With `abandon`, stale secrets that cannot be opened
+        /// do not count. Returns the keys that were taken away.
+        async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>>;
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use async_trait::async_trait;
 use serde::Deserialize;
 
 use super::form::Form;
@@ -11,6 +10,7 @@ use super::{Result, Write};
 use crate::domain::signing::MOST_SECRETS;
 use crate::domain::signing::SigningSecret;
 use crate::domain::{AccountId, SigningSecretId, Timestamp};
+use crate::runtime::measured;
 
 /// A secret of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,25 +36,27 @@ pub struct NewSecret {
     pub old_expires_at: Timestamp,
 }
 
-/// The secrets that accounts' requests are signed with. An account has its first one from the
-/// transaction on that makes it; claiming a job whose requests are signed reads them.
-#[async_trait]
-pub trait SigningStore: Send + Sync {
-    /// Makes the first secret of each account that has none, as those that were made by an earlier
-    /// release. Its id follows from the account, so that there is only one, whoever makes it.
-    async fn make_first_secrets(&self) -> Result<()>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// The secrets that accounts' requests are signed with. An account has its first one from the
+    /// transaction on that makes it; claiming a job whose requests are signed reads them.
+    pub trait SigningStore: Send + Sync {
+        /// Makes the first secret of each account that has none, as those that were made by an earlier
+        /// release. Its id follows from the account, so that there is only one, whoever makes it.
+        async fn make_first_secrets(&self) -> Result<()>;
 
-    /// The secrets of an account, newest first; one that has expired is among them until it is
-    /// pruned, or the next rotation.
-    async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>>;
+        /// The secrets of an account, newest first; one that has expired is among them until it is
+        /// pruned, or the next rotation.
+        async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>>;
 
-    /// Lets a new secret sign beside the newest one, until that expires. One that was to expire
-    /// already goes at once: there are never more than [`MOST_SECRETS`]. `false` if there is no
-    /// such account.
-    async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool>;
+        /// Lets a new secret sign beside the newest one, until that expires. One that was to expire
+        /// already goes at once: there are never more than [`MOST_SECRETS`]. `false` if there is no
+        /// such account.
+        async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool>;
 
-    /// Removes secrets that expired before `before`, at most `limit`. Returns how many.
-    async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64>;
+        /// Removes secrets that expired before `before`, at most `limit`. Returns how many.
+        async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64>;
+    }
 }
 
 /// Account.

@@ -1,12 +1,12 @@
 //! Upkeep: health and the end of history.
 
-use async_trait::async_trait;
 use sqlx::FromRow;
 
 use super::Result;
 use super::rows::StoreRow;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
+use crate::runtime::measured;
 
 /// What a round of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,22 @@ pub struct Upkeep {
     pub skips: u64,
     /// Versions that no schedule and no job uses.
     pub versions: u64,
+}
+
+/// The jobs that wait for an executor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many there are, counted to a cap.
+    pub jobs: u64,
+    /// Since when the oldest could have started.
+    pub since: Option<Timestamp>,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Waiting {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let jobs: i64 = row.read("jobs")?;
+        Ok(Self { jobs: u64::try_from(jobs).unwrap_or(0), since: row.read("since")? })
+    }
 }
 
 /// How a shard stands.
@@ -57,42 +73,47 @@ impl<R: StoreRow> FromRow<'_, R> for ShardRecord {
     }
 }
 
-/// Upkeep: health and the end of history.
-#[async_trait]
-pub trait UpkeepStore: Send + Sync {
-    /// Whether the store answers and can be written to, without writing.
-    async fn ping(&self) -> Result<()>;
+measured! {
+    StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
+    /// Upkeep: health and the end of history.
+    pub trait UpkeepStore: Send + Sync {
+        /// Whether the store answers and can be written to, without writing.
+        async fn ping(&self) -> Result<()>;
 
-    /// The present instant by the store's own clock, which replicas discipline theirs by. `None` if
-    /// the store has no clock but the process's.
-    async fn time(&self) -> Result<Option<Timestamp>>;
+        /// The present instant by the store's own clock, which replicas discipline theirs by. `None` if
+        /// the store has no clock but the process's.
+        async fn time(&self) -> Result<Option<Timestamp>>;
 
-    /// Makes room for the jobs of the days around `now`: a store that divides them by time does it
-    /// ahead of time, and back to the oldest tick that may still be fired. To be called at the
-    /// start, and then at least once a day. A job that nevertheless finds no room gets it.
-    async fn prepare(&self, now: Timestamp) -> Result<()>;
+        /// Makes room for the jobs of the days around `now`: a store that divides them by time does it
+        /// ahead of time, and back to the oldest tick that may still be fired. To be called at the
+        /// start, and then at least once a day. A job that nevertheless finds no room gets it.
+        async fn prepare(&self, now: Timestamp) -> Result<()>;
 
-    /// Removes, of what ended before `before`, at most `limit` rows of each kind. Unfinished jobs
-    /// stay. A store that divides jobs by time removes old days whole, up to a day later, and then
-    /// more than `limit` jobs.
-    async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
+        /// Removes, of what ended before `before`, at most `limit` rows of each kind. Unfinished jobs
+        /// stay. A store that divides jobs by time removes old days whole, up to a day later, and then
+        /// more than `limit` jobs.
+        async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
 
-    /// The same for one account, whose history is shorter than that of others, row by row: jobs and
-    /// skips that ended before `before`, entries of the audit log made before. Returns how many there
-    /// were of those of which there were most.
-    async fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32)
-    -> Result<u64>;
+        /// The same for one account, whose history is shorter than that of others, row by row: jobs and
+        /// skips that ended before `before`, entries of the audit log made before. Returns how many there
+        /// were of those of which there were most.
+        async fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32)
+        -> Result<u64>;
 
-    /// Removes keys that have expired or were revoked before `before`, at most `limit`. Returns how
-    /// many.
-    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64>;
+        /// Removes keys that have expired or were revoked before `before`, at most `limit`. Returns how
+        /// many.
+        async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64>;
 
-    /// How all shards stand at `now`, in their order; none before they are set up. Looks through
-    /// all schedules: for people, not for loops.
-    async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>>;
+        /// How all shards stand at `now`, in their order; none before they are set up. Looks through
+        /// all schedules: for people, not for loops.
+        async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>>;
 
-    /// How many jobs are unfinished, counted to `cap`.
-    async fn unfinished(&self, cap: u32) -> Result<u64>;
+        /// How many jobs are unfinished, counted to `cap`.
+        async fn unfinished(&self, cap: u32) -> Result<u64>;
+
+        /// The jobs that could have started by `now` and wait for an executor, counted to `cap`.
+        async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting>;
+    }
 }
 
 /// Removes old skips of an account; here and in what follows, `passing` says what to do with rows

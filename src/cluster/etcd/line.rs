@@ -7,6 +7,17 @@ use etcd_client::{Certificate, Client, ConnectOptions, Error, TlsOptions};
 
 use super::failure::Failure;
 use super::settings::ServerSettings;
+use crate::runtime::Clock;
+use crate::telemetry::metrics::{CLUSTER_CALL_ERRORS, CLUSTER_CALL_SECONDS, ClusterOperation};
+
+pub(super) const CONNECT: ClusterOperation = ClusterOperation::named("connect");
+pub(super) const GET: ClusterOperation = ClusterOperation::named("get");
+pub(super) const PUT: ClusterOperation = ClusterOperation::named("put");
+pub(super) const TXN: ClusterOperation = ClusterOperation::named("txn");
+pub(super) const WATCH: ClusterOperation = ClusterOperation::named("watch");
+pub(super) const GRANT: ClusterOperation = ClusterOperation::named("lease_grant");
+pub(super) const KEEP_ALIVE: ClusterOperation = ClusterOperation::named("lease_keep_alive");
+pub(super) const REVOKE: ClusterOperation = ClusterOperation::named("lease_revoke");
 
 /// How long a request may take that only memory has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,30 +46,37 @@ pub(super) async fn connect(settings: &ServerSettings, turn: usize) -> Result<Cl
             None => tls.with_webpki_roots(),
         });
     }
-    answer(Box::pin(Client::connect([endpoint], Some(options)))).await
+    answer(CONNECT, Box::pin(Client::connect([endpoint], Some(options)))).await
 }
 
 /// The answer to a request, waited for as long as is bearable. Whether a request without an answer
 /// had an effect is unknown.
 pub(super) async fn answer<T>(
+    operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {
-    within(PATIENCE, request).await
+    within(operation, PATIENCE, request).await
 }
 
 /// The answer to a write.
 pub(super) async fn written<T>(
+    operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {
-    within(WRITE_PATIENCE, request).await
+    within(operation, WRITE_PATIENCE, request).await
 }
 
 async fn within<T>(
+    operation: ClusterOperation,
     bound: Duration,
     request: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {
-    match tokio::time::timeout(bound, request).await {
+    let clock = Clock::system();
+    let answer = match tokio::time::timeout(bound, request).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::Silent),
-    }
+    };
+    CLUSTER_CALL_SECONDS.with(operation).record_span(clock.monotonic());
+    CLUSTER_CALL_ERRORS.with(operation).add(u64::from(answer.is_err()));
+    answer
 }

@@ -3,7 +3,7 @@
 use etcd_client::GetOptions;
 
 use super::failure::Failure;
-use super::line::{answer, connect};
+use super::line::{GET, answer, connect};
 use super::settings::ServerSettings;
 use super::view::{Keys, View};
 use crate::cluster::{ClusterError, Member};
@@ -36,7 +36,7 @@ async fn look_from(settings: &ServerSettings, turn: usize) -> Result<Seen, Failu
     let keys = Keys::new(&settings.prefix);
     let mut client = connect(settings, turn).await?;
     let listed = client.get(keys.all(), Some(GetOptions::new().with_prefix()));
-    let listed = answer(listed).await?;
+    let listed = answer(GET, listed).await?;
     let installation = keys.installation();
     let told = listed.kvs().iter().find(|entry| entry.key() == installation.as_bytes());
     let installation = told.map(|told| String::from_utf8_lossy(told.value()).into_owned());

@@ -62,6 +62,11 @@ const FORMS: &str = "must be etcd://HOST:PORT,HOST:PORT/PREFIX, or etcds:// for 
 const PREFIX: &str = "punctual";
 
 impl ServerSettings {
+    /// The authorities (PEM) that are trusted instead of those of the public web.
+    pub fn authorities(&self) -> Option<&[u8]> {
+        self.authorities.as_deref().map(str::as_bytes)
+    }
+
     /// Reads the address `url`. The password of `password_file` goes before that of the address.
     /// With TLS the authorities in `ca_file` (PEM) are trusted, or those of the public web if there
     /// is none.

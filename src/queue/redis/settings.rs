@@ -42,6 +42,11 @@ const FORMS: &str = "must be redis://HOST:PORT or rediss://HOST:PORT for one ser
                      USER:PASSWORD@ may stand before the host";
 
 impl Settings {
+    /// The authorities (PEM) that are trusted instead of those of the public web.
+    pub fn authorities(&self) -> Option<&[u8]> {
+        self.authorities.as_deref()
+    }
+
     /// Reads the address `url`: `redis://` (or `rediss://` with TLS) for one server,
     /// `redis+cluster://` (or `rediss+cluster://`) for a cluster with one or more of its nodes. The
     /// password of `password_file` goes before that of the address. With TLS the authorities in

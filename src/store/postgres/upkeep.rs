@@ -13,7 +13,8 @@ use super::values::count;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::{AccountId, Timestamp};
 use crate::store::upkeep::prune_keys;
-use crate::store::{Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore};
+use crate::store::{Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore, Waiting};
+use crate::telemetry::metrics::PARTITIONS_AHEAD_SECONDS;
 
 const SHARD_RECORDS: &str = "
     SELECT n.shard, s.replica, s.epoch, s.led_at, t.since AS due_since,
@@ -26,6 +27,11 @@ const SHARD_RECORDS: &str = "
     LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
                WHERE status = 0 AND wake_at <= $1 GROUP BY shard) AS j ON j.shard = n.shard
     ORDER BY n.shard";
+
+const WAITING: &str = "
+    SELECT count(*) AS jobs, min(wake_at) AS since FROM
+        (SELECT wake_at FROM jobs WHERE status < 2 AND status = 0 AND wake_at <= $1
+         ORDER BY wake_at LIMIT $2) AS counted";
 
 #[async_trait]
 impl UpkeepStore for PostgresStore {
@@ -59,7 +65,12 @@ impl UpkeepStore for PostgresStore {
     }
 
     async fn prepare(&self, now: Timestamp) -> Result<()> {
-        self.make_days(days_around(now)).await.map_err(failed_in("prepare"))?;
+        let days = days_around(now);
+        let until = days.last().map(|last| last.plus(1).start());
+        self.make_days(days).await.map_err(failed_in("prepare"))?;
+        if let Some(until) = until {
+            PARTITIONS_AHEAD_SECONDS.end((), until);
+        }
         self.present.fetch_max(now.as_millis(), Ordering::Relaxed);
         Ok(())
     }
@@ -112,6 +123,17 @@ impl UpkeepStore for PostgresStore {
                                      (SELECT FROM jobs WHERE status < 2 LIMIT $1) AS counted";
                     let query = sqlx::query_scalar(query).bind(i64::from(cap));
                     Ok(count(query.fetch_one(connection).await?))
+                })
+            })
+            .await
+    }
+
+    async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
+        self.scheduler
+            .run("waiting", Within::AllDays, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(WAITING).bind(now).bind(i64::from(cap));
+                    Ok(query.fetch_one(connection).await?)
                 })
             })
             .await

@@ -9,7 +9,7 @@ use super::removing::prune_account;
 use super::{SqliteStore, failed_in};
 use crate::domain::{AccountId, Timestamp};
 use crate::store::upkeep::prune_keys;
-use crate::store::{Result, ShardRecord, Upkeep, UpkeepStore};
+use crate::store::{Result, ShardRecord, Upkeep, UpkeepStore, Waiting};
 
 const SHARD_RECORDS: &str = "
     WITH RECURSIVE n (shard) AS (
@@ -26,6 +26,11 @@ const SHARD_RECORDS: &str = "
     LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
                WHERE status = 0 AND wake_at <= ?1 GROUP BY shard) AS j ON j.shard = n.shard
     ORDER BY n.shard";
+
+const WAITING: &str = "
+    SELECT count(*) AS jobs, min(wake_at) AS since FROM
+        (SELECT wake_at FROM jobs INDEXED BY jobs_unfinished
+         WHERE status < 2 AND status = 0 AND wake_at <= ?1 ORDER BY wake_at LIMIT ?2)";
 
 #[async_trait]
 impl UpkeepStore for SqliteStore {
@@ -85,5 +90,10 @@ impl UpkeepStore for SqliteStore {
         .bind(cap);
         let (count,): (i64,) = self.readers.one(query).await.map_err(failed_in("unfinished"))?;
         Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
+        let query = sqlx::query_as(WAITING).bind(now).bind(cap);
+        self.readers.one(query).await.map_err(failed_in("waiting"))
     }
 }

@@ -1,10 +1,12 @@
 //! Shows the metrics as Prometheus reads them.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use super::{BUILD_INFO, TABLE, Version, process};
+use super::{BUILD_INFO, DISK_FREE_BYTES, TABLE, Version, beats, process};
+use crate::domain::Timestamp;
 
 /// The recorder of the process. Metrics are constants, so there can be only one.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
@@ -31,6 +33,7 @@ fn build() -> Exporter {
         metric.register(&recorder);
     }
     BUILD_INFO.with(Version::Current).set(1);
+    DISK_FREE_BYTES.set_to(f64::NAN);
     Exporter(recorder.handle())
 }
 
@@ -42,6 +45,15 @@ impl Exporter {
         text
     }
 
+    /// Computes what depends on the time, to be called before it is rendered: what is left at `now`,
+    /// and which loops are overdue on the monotonic clock.
+    pub fn refresh(&self, now: Timestamp, monotonic: Duration) {
+        for metric in TABLE {
+            metric.refresh(now);
+        }
+        beats::refresh(monotonic);
+    }
+
     /// Folds what histograms took in since the last time; to be called every few seconds, since
     /// they keep each value until then.
     pub fn upkeep(&self) {
@@ -51,8 +63,6 @@ impl Exporter {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::domain::schedule::SkipReason;
     use crate::telemetry::metrics::{SKIPS, START_LAG_SECONDS};

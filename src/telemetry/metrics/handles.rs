@@ -2,10 +2,12 @@
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use metrics::{Key, Metadata, Recorder};
 
 use super::LabelSet;
+use crate::domain::Timestamp;
 
 /// What is known of a metric before anything was recorded.
 #[derive(Clone, Copy, Debug)]
@@ -19,16 +21,26 @@ pub struct Definition {
 /// What the exporter needs of every metric.
 pub(super) trait Metric: Sync {
     fn definition(&self) -> Definition;
+    /// Its type, as Prometheus calls it.
+    fn kind(&self) -> &'static str;
+    /// The labels of each of its series.
+    fn labels(&self) -> Vec<Vec<metrics::Label>>;
     /// Upper bounds of a histogram's buckets.
     fn buckets(&self) -> Option<&'static [f64]> {
         None
     }
     /// Makes all its series in `recorder`.
     fn register(&self, recorder: &dyn Recorder);
+    /// Computes what depends on the time at which it is shown.
+    fn refresh(&self, _now: Timestamp) {}
 }
 
 const METADATA: Metadata<'static> =
     Metadata::new("punctual", metrics::Level::INFO, Some(module_path!()));
+
+fn all_labels<L: LabelSet>() -> Vec<Vec<metrics::Label>> {
+    (0..L::COUNT).map(L::labels).collect()
+}
 
 /// One handle per series, in the order of `LabelSet::index`.
 struct Series<H>(OnceLock<Box<[H]>>);
@@ -92,6 +104,14 @@ impl<L: LabelSet> Metric for Counter<L> {
         self.definition
     }
 
+    fn kind(&self) -> &'static str {
+        "counter"
+    }
+
+    fn labels(&self) -> Vec<Vec<metrics::Label>> {
+        all_labels::<L>()
+    }
+
     fn register(&self, recorder: &dyn Recorder) {
         let Definition { name, help } = self.definition;
         recorder.describe_counter(name.into(), None, help.into());
@@ -115,12 +135,22 @@ impl<L: LabelSet> Gauge<L> {
     pub fn with(&self, labels: L) -> GaugeSeries<'_> {
         GaugeSeries(self.series.get(labels.index()))
     }
+
+    /// Sets the series at `index`.
+    pub(super) fn set_at(&self, index: usize, value: f64) {
+        GaugeSeries(self.series.get(index)).set_to(value);
+    }
 }
 
 impl Gauge {
     /// Sets it to `value`.
     pub fn set(&self, value: usize) {
         self.with(()).set(value);
+    }
+
+    /// Sets it to a number that need not be a count.
+    pub fn set_to(&self, value: f64) {
+        self.with(()).set_to(value);
     }
 
     /// Raises it by one until the guard is dropped.
@@ -153,6 +183,13 @@ impl GaugeSeries<'_> {
             handle.set(f64::from(u32::try_from(value).unwrap_or(u32::MAX)));
         }
     }
+
+    /// Sets it to a number that need not be a count.
+    pub fn set_to(self, value: f64) {
+        if let Some(handle) = self.0 {
+            handle.set(value);
+        }
+    }
 }
 
 impl GaugeSeries<'static> {
@@ -170,6 +207,14 @@ impl<L: LabelSet> Metric for Gauge<L> {
         self.definition
     }
 
+    fn kind(&self) -> &'static str {
+        "gauge"
+    }
+
+    fn labels(&self) -> Vec<Vec<metrics::Label>> {
+        all_labels::<L>()
+    }
+
     fn register(&self, recorder: &dyn Recorder) {
         let Definition { name, help } = self.definition;
         recorder.describe_gauge(name.into(), None, help.into());
@@ -178,27 +223,33 @@ impl<L: LabelSet> Metric for Gauge<L> {
 }
 
 /// How values are spread.
-pub struct Histogram {
+pub struct Histogram<L: LabelSet = ()> {
     definition: Definition,
     buckets: &'static [f64],
     series: Series<metrics::Histogram>,
+    labels: PhantomData<fn(L)>,
+}
+
+impl<L: LabelSet> Histogram<L> {
+    pub(super) const fn new(definition: Definition, buckets: &'static [f64]) -> Self {
+        Self { definition, buckets, series: Series::new(), labels: PhantomData }
+    }
+
+    /// The series with these labels.
+    pub fn with(&self, labels: L) -> HistogramSeries<'_> {
+        HistogramSeries(self.series.get(labels.index()))
+    }
 }
 
 impl Histogram {
-    pub(super) const fn new(definition: Definition, buckets: &'static [f64]) -> Self {
-        Self { definition, buckets, series: Series::new() }
-    }
-
     /// Takes in one value, in the unit its name ends with.
     pub fn record(&self, value: f64) {
-        if let Some(handle) = self.series.get(0) {
-            handle.record(value);
-        }
+        self.with(()).record(value);
     }
 
     /// Takes in a span, for a histogram of seconds.
-    pub fn record_span(&self, span: std::time::Duration) {
-        self.record(span.as_secs_f64());
+    pub fn record_span(&self, span: Duration) {
+        self.with(()).record_span(span);
     }
 
     /// Takes in the size of a batch.
@@ -207,9 +258,35 @@ impl Histogram {
     }
 }
 
-impl Metric for Histogram {
+/// One series of a histogram.
+#[derive(Clone, Copy)]
+pub struct HistogramSeries<'a>(Option<&'a metrics::Histogram>);
+
+impl HistogramSeries<'_> {
+    /// Takes in one value, in the unit its name ends with.
+    pub fn record(self, value: f64) {
+        if let Some(handle) = self.0 {
+            handle.record(value);
+        }
+    }
+
+    /// Takes in a span, for a histogram of seconds.
+    pub fn record_span(self, span: Duration) {
+        self.record(span.as_secs_f64());
+    }
+}
+
+impl<L: LabelSet> Metric for Histogram<L> {
     fn definition(&self) -> Definition {
         self.definition
+    }
+
+    fn kind(&self) -> &'static str {
+        "histogram"
+    }
+
+    fn labels(&self) -> Vec<Vec<metrics::Label>> {
+        all_labels::<L>()
     }
 
     fn buckets(&self) -> Option<&'static [f64]> {
@@ -219,6 +296,6 @@ impl Metric for Histogram {
     fn register(&self, recorder: &dyn Recorder) {
         let Definition { name, help } = self.definition;
         recorder.describe_histogram(name.into(), None, help.into());
-        self.series.register::<()>(name, |key| recorder.register_histogram(key, &METADATA));
+        self.series.register::<L>(name, |key| recorder.register_histogram(key, &METADATA));
     }
 }

@@ -1,6 +1,6 @@
 //! Labels: closed enumerations, so that the number of series is known beforehand.
 
-use crate::domain::outcome::Outcome;
+use crate::domain::outcome::{ErrorCode, Outcome};
 use crate::domain::plan::ChannelType;
 use crate::domain::schedule::SkipReason;
 
@@ -69,6 +69,7 @@ impl<A: Label, B: Label> LabelSet for (A, B) {
     }
 }
 
+/// Declares an enumeration that is a label.
 macro_rules! label {
     ($(#[$doc:meta])* $type:ident, $name:literal { $($(#[$item_doc:meta])* $item:ident = $text:expr,)* }) => {
         $(#[$doc])*
@@ -94,6 +95,19 @@ macro_rules! label {
 
 impl Label for SkipReason {
     const NAME: &'static str = "reason";
+    const COUNT: usize = Self::ALL.len();
+
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    fn text(place: usize) -> &'static str {
+        Self::ALL[place].as_str()
+    }
+}
+
+impl Label for ErrorCode {
+    const NAME: &'static str = "code";
     const COUNT: usize = Self::ALL.len();
 
     fn place(self) -> usize {
@@ -239,58 +253,73 @@ label! {
 }
 
 label! {
-    /// The method of a request.
-    RequestMethod, "method" {
-        /// GET and HEAD.
-        Get = "GET",
-        /// POST.
-        Post = "POST",
-        /// PUT.
-        Put = "PUT",
-        /// PATCH.
-        Patch = "PATCH",
-        /// DELETE.
-        Delete = "DELETE",
-        /// Whatever else a client thinks of.
-        Other = "other",
-    }
-}
-
-impl From<&http::Method> for RequestMethod {
-    fn from(method: &http::Method) -> Self {
-        match *method {
-            http::Method::GET | http::Method::HEAD => Self::Get,
-            http::Method::POST => Self::Post,
-            http::Method::PUT => Self::Put,
-            http::Method::PATCH => Self::Patch,
-            http::Method::DELETE => Self::Delete,
-            _ => Self::Other,
-        }
-    }
-}
-
-label! {
-    /// The class of an answer's status.
-    StatusClass, "class" {
+    /// What the response to an attempt said.
+    ResponseClass, "class" {
         /// 100 to 299.
         Success = "2xx",
         /// 300 to 399.
         Redirect = "3xx",
         /// 400 to 499.
         ClientError = "4xx",
-        /// 500 to 599.
+        /// 500 and more.
         ServerError = "5xx",
+        /// There was none.
+        None = "none",
     }
 }
 
-impl From<http::StatusCode> for StatusClass {
-    fn from(status: http::StatusCode) -> Self {
-        match status.as_u16() {
-            0..=299 => Self::Success,
-            300..=399 => Self::Redirect,
-            400..=499 => Self::ClientError,
-            _ => Self::ServerError,
+impl ResponseClass {
+    /// The class of a status; absent if there was no response.
+    pub fn of(status: Option<u16>) -> Self {
+        match status {
+            None => Self::None,
+            Some(0..=299) => Self::Success,
+            Some(300..=399) => Self::Redirect,
+            Some(400..=499) => Self::ClientError,
+            Some(_) => Self::ServerError,
         }
+    }
+}
+
+label! {
+    /// What keeps attempts from starting although an executor has free slots, or because it has none.
+    Cap, "cap" {
+        /// All slots of the executor.
+        Slots = "slots",
+        /// Those of one account.
+        Account = "account",
+        /// Those to one host.
+        Host = "host",
+    }
+}
+
+label! {
+    /// What became of a tick of the canary.
+    CanaryResult, "result" {
+        /// It ran when it was due.
+        OnTime = "on_time",
+        /// It ran, too late.
+        Late = "late",
+        /// It did not run.
+        Missed = "missed",
+        /// It ran more than once.
+        Doubled = "doubled",
+    }
+}
+
+label! {
+    /// What a file of certificates is for.
+    CertificateUse, "certificate" {
+        /// Trusted by requests to targets.
+        Outbound = "outbound",
+        /// Trusted when mail is sent.
+        Mail = "mail",
+        /// Trusted as the queue's.
+        Queue = "queue",
+        /// Trusted as the cluster's.
+        Cluster = "cluster",
+        /// Trusted as the store's.
+        Store = "store",
     }
 }
 
@@ -308,14 +337,14 @@ mod tests {
 
     #[test]
     fn every_pair_has_its_own_series() {
-        type Pair = (RequestMethod, StatusClass);
-        let index = (RequestMethod::Patch, StatusClass::ClientError).index();
+        type Pair = (ChannelType, TryResult);
+        let index = (ChannelType::Slack, TryResult::Failed).index();
         let labels = Pair::labels(index);
-        assert_eq!((labels[0].key(), labels[0].value()), ("method", "PATCH"));
-        assert_eq!((labels[1].key(), labels[1].value()), ("class", "4xx"));
+        assert_eq!((labels[0].key(), labels[0].value()), ("type", "slack"));
+        assert_eq!((labels[1].key(), labels[1].value()), ("result", "failed"));
         let mut all: Vec<_> = (0..Pair::COUNT).map(Pair::labels).collect();
         all.sort();
         all.dedup();
-        assert_eq!(all.len(), 24);
+        assert_eq!(all.len(), Pair::COUNT);
     }
 }

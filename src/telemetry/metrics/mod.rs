@@ -5,18 +5,31 @@
 //! series is fixed: no id, host, address or error text can become one. All series exist from
 //! [`install`] on, with the value 0. Without `install`, as in most tests, recording does nothing.
 
+mod beats;
+mod countdown;
+mod document;
 mod exporter;
 mod handles;
+mod http;
 mod labels;
+mod operations;
+mod peak;
 mod process;
 
+pub use self::http::{Answered, ENDPOINTS, Endpoint};
+pub use beats::Beat;
+pub use countdown::Countdown;
+pub use document::document;
 pub use exporter::{Exporter, install};
 pub use handles::{Counter, Definition, Gauge, Histogram};
 pub use labels::{
-    AlertResult, AttemptOutcome, CallState, FinalStatus, Label, LabelSet, Loop, Pool,
-    RequestMethod, StatusClass, StoreFault, TryResult, Version,
+    AlertResult, AttemptOutcome, CallState, CanaryResult, Cap, CertificateUse, FinalStatus, Label,
+    LabelSet, Loop, Pool, ResponseClass, StoreFault, TryResult, Version,
 };
+pub use operations::{ClusterOperation, QueueOperation, StoreOperation};
+pub use peak::Peak;
 
+use crate::domain::outcome::ErrorCode;
 use crate::domain::plan::ChannelType;
 use crate::domain::schedule::SkipReason;
 
@@ -25,6 +38,9 @@ const SECONDS: &[f64] = &[
     0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,
 ];
+/// Spans of calls to servers; the longest is what a call may take.
+const CALLS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Sizes of batches.
 const COUNTS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0];
@@ -44,22 +60,32 @@ macro_rules! table {
 
 table! {
     TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job.";
+    TICKS_LATE: Counter = "punctual_ticks_late_total", "Ticks that became a job more than a second after their instant.";
+    FIRING_LAG_SECONDS: Histogram[SECONDS] = "punctual_firing_lag_seconds", "From the instant of a tick to the commit of its job.";
     SKIPS: Counter<SkipReason> = "punctual_skips_total", "Ticks that became no job, by reason.";
     QUOTAS_EXHAUSTED: Counter = "punctual_quotas_exhausted_total", "Accounts that used up the jobs of a month, once for each month.";
     FIRE_BATCH_SIZE: Histogram[COUNTS] = "punctual_fire_batch_size", "Ticks fired by one statement.";
     FIRE_BATCH_SECONDS: Histogram[SECONDS] = "punctual_fire_batch_seconds", "Time one firing statement took.";
     LEADER_SHARDS: Gauge = "punctual_leader_shards", "Shards this replica leads.";
+    SHARDS: Gauge = "punctual_shards", "Shards there are, whoever leads them.";
+    ELECTIONS: Counter = "punctual_elections_total", "Times that this replica began to lead a shard.";
+    HIGHEST_EPOCH: Peak = "punctual_highest_epoch", "Highest epoch by which this replica has led a shard.";
 
     TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed after they were made, by their tickets or beside the API; all others started in the moment in which they were fired.";
     SWEEP_TICKETS: Counter = "punctual_sweep_tickets_total", "Tickets pushed again because the queue had none for a late job.";
+    QUEUE_TICKETS: Gauge = "punctual_queue_tickets", "Jobs that could start and wait for an executor, in the whole store, counted to 10,000.";
+    OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "For how long the oldest of these jobs could have started, in the whole store.";
 
     START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt.";
     ATTEMPTS: Counter<AttemptOutcome> = "punctual_attempts_total", "Attempts that ended, by outcome.";
     ATTEMPT_SECONDS: Histogram[SECONDS] = "punctual_attempt_seconds", "Time one attempt took, to the last byte of its response.";
     ATTEMPTS_RUNNING: Gauge = "punctual_attempts_running", "Attempts under way.";
     EXECUTOR_SLOTS: Gauge = "punctual_executor_slots", "Attempts that may be under way at once.";
+    CAPS_REACHED: Counter<Cap> = "punctual_caps_reached_total", "Times that the last slot of an executor, of an account or to a host was taken.";
+    RESPONSES: Counter<ResponseClass> = "punctual_responses_total", "Responses to attempts, by class of status; none if the target did not answer.";
     RETRIES: Counter = "punctual_retries_total", "Further attempts that were scheduled after one failed.";
     JOBS_FINISHED: Counter<FinalStatus> = "punctual_jobs_finished_total", "Jobs that ended, by status.";
+    JOBS_FAILED: Counter<ErrorCode> = "punctual_jobs_failed_total", "Jobs that failed for good, by error code.";
     CLAIMS_LOST: Counter = "punctual_claims_lost_total", "Outcomes that could not be committed because the claim had passed to another.";
     WORKERS_LOST: Counter = "punctual_workers_lost_total", "Attempts closed because their claim expired.";
     COMMIT_BATCH_SIZE: Histogram[COUNTS] = "punctual_commit_batch_size", "Outcomes committed by one transaction.";
@@ -77,14 +103,26 @@ table! {
     FENCED_WRITES: Counter = "punctual_fenced_writes_total", "Writes refused because a newer leader exists.";
     STORE_ERRORS: Counter<StoreFault> = "punctual_store_errors_total", "Store operations that failed, by kind.";
     STORE_CALLS: Gauge<(Pool, CallState)> = "punctual_store_calls", "Calls to PostgreSQL that wait for a connection or have one, by pool.";
+    STORE_CALL_SECONDS: Histogram<StoreOperation>[CALLS] = "punctual_store_call_seconds", "Time a call of the store took, by operation.";
+    STORE_CALL_ERRORS: Counter<StoreOperation> = "punctual_store_call_errors_total", "Calls of the store that failed, by operation.";
+    QUEUE_CALL_SECONDS: Histogram<QueueOperation>[CALLS] = "punctual_queue_call_seconds", "Time a call of the queue took, by operation.";
+    QUEUE_CALL_ERRORS: Counter<QueueOperation> = "punctual_queue_call_errors_total", "Calls of the queue that failed, by operation.";
+    CLUSTER_CALL_SECONDS: Histogram<ClusterOperation>[CALLS] = "punctual_cluster_call_seconds", "Time a request to etcd took, by operation.";
+    CLUSTER_CALL_ERRORS: Counter<ClusterOperation> = "punctual_cluster_call_errors_total", "Requests to etcd that failed or were not answered in time, by operation.";
     LOOP_RUNS_FAILED: Counter<Loop> = "punctual_loop_runs_failed_total", "Runs of a background loop that failed and are tried again.";
+    LOOP_IDLE_SECONDS: Gauge<Loop> = "punctual_loop_idle_seconds", "Seconds since the last pass of a loop, less the pause that the loop asked for; of several loops of a kind the longest.";
+    PARTITIONS_AHEAD_SECONDS: Countdown = "punctual_partitions_ahead_seconds", "For how long from now there are partitions for jobs; NaN without PostgreSQL.";
+    DISK_FREE_BYTES: Gauge = "punctual_disk_free_bytes", "Free space on the disk of the embedded store's file; NaN with PostgreSQL.";
+    CERTIFICATE_EXPIRY_SECONDS: Countdown<CertificateUse> = "punctual_certificate_expiry_seconds", "Time left until the first certificate of a configured file expires, by what it is for; NaN where there is none.";
 
-    HTTP_REQUESTS: Counter<(RequestMethod, StatusClass)> = "punctual_http_requests_total", "API requests answered, by method and class of status.";
-    HTTP_SECONDS: Histogram[SECONDS] = "punctual_http_seconds", "Time to answer an API request.";
+    HTTP_REQUESTS: Counter<Answered> = "punctual_http_requests_total", "API requests answered, by method, class of status and route.";
+    HTTP_SECONDS: Histogram<Endpoint>[SECONDS] = "punctual_http_seconds", "Time to answer an API request, by route.";
     RATE_LIMITED: Counter = "punctual_rate_limited_total", "API requests refused by a rate limit.";
     AUTH_FAILURES: Counter = "punctual_auth_failures_total", "API requests without a valid key.";
     CONNECTIONS_OPEN: Gauge = "punctual_connections_open", "Connections that clients have open.";
     ACCEPT_ERRORS: Counter = "punctual_accept_errors_total", "Connections that could not be accepted.";
+
+    CANARY_TICKS: Counter<CanaryResult> = "punctual_canary_ticks_total", "Ticks of the canary's schedules, by what became of them.";
 
     LOG_LINES_DROPPED: Counter = "punctual_log_lines_dropped_total", "Log lines dropped because the log was read too slowly.";
     BUILD_INFO: Gauge<Version> = "punctual_build_info", "Always 1; the label is the version.";

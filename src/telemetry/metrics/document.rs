@@ -1,0 +1,69 @@
+//! The table of all metrics as a page of the documentation.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::{TABLE, handles};
+
+/// More values of a label than these are not listed.
+const LISTED: usize = 13;
+
+const HEAD: &str = "# Metrics
+
+Every metric that `/metrics` of the operations listener shows, beside those of the process
+(`process_…`). Labels have the values that stand here and no others: neither schedules nor accounts
+nor anything else that users make adds a series. All series are there from the start. Histograms of
+seconds have buckets from one millisecond to minutes.
+
+This page is written by `punctual metrics`.
+
+| Metric | Type | Labels | Meaning |
+|---|---|---|---|
+";
+
+/// The page `docs/metrics.md`.
+pub fn document() -> String {
+    let mut page = HEAD.to_owned();
+    for metric in TABLE {
+        let handles::Definition { name, help } = metric.definition();
+        let labels = labels(*metric);
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "| `{name}` | {} | {labels} | {help} |", metric.kind());
+    }
+    page
+}
+
+/// The labels of a metric with their values, each once and in the order of the series.
+fn labels(metric: &dyn handles::Metric) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for label in metric.labels().into_iter().flatten() {
+        let (name, value) = label.into_parts();
+        let (name, value) = (name.into_owned(), value.into_owned());
+        let known = values.entry(name.clone()).or_default();
+        if known.is_empty() {
+            names.push(name);
+        }
+        if !known.contains(&value) {
+            known.push(value);
+        }
+    }
+    let texts = names.iter().map(|name| match &values[name][..] {
+        _ if name == "version" => "`version`".to_owned(),
+        many if many.len() > LISTED => format!("`{name}`: {} values", many.len()),
+        few => format!("`{name}`: `{}`", few.join("`, `")),
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_as_it_is_written() {
+        let kept = include_str!("../../../docs/metrics.md");
+        let same = kept == document();
+        assert!(same, "docs/metrics.md is old; run: cargo run -- metrics >docs/metrics.md");
+    }
+}

@@ -1,0 +1,149 @@
+//! Labels of requests to the API: the routes there are, each with its methods.
+
+use super::operations::is_same;
+use super::{Label, LabelSet};
+
+/// What a request that no route took is counted as.
+const NONE: &str = "none";
+
+/// Every method and route of the API; a test there compares it with what is served.
+pub const ENDPOINTS: &[(&str, &str)] = &[
+    ("GET", "/docs"),
+    ("GET", "/docs/{file}"),
+    ("GET", "/openapi.json"),
+    ("GET", "/unsubscribe/{account}/{channel}/{token}"),
+    ("POST", "/unsubscribe/{account}/{channel}/{token}"),
+    ("GET", "/v1/account"),
+    ("GET", "/v1/audit-log"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/jobs/{id}"),
+    ("POST", "/v1/jobs/{id}/cancel"),
+    ("POST", "/v1/jobs/{id}/retry"),
+    ("GET", "/v1/notification-channels"),
+    ("POST", "/v1/notification-channels"),
+    ("DELETE", "/v1/notification-channels/{id}"),
+    ("GET", "/v1/notification-channels/{id}"),
+    ("PATCH", "/v1/notification-channels/{id}"),
+    ("PUT", "/v1/notification-channels/{id}"),
+    ("POST", "/v1/notification-channels/{id}/rotate-secret"),
+    ("POST", "/v1/notification-channels/{id}/verify"),
+    ("GET", "/v1/notification-deliveries"),
+    ("GET", "/v1/notification-deliveries/{id}"),
+    ("POST", "/v1/notification-deliveries/{id}/redeliver"),
+    ("GET", "/v1/schedules"),
+    ("POST", "/v1/schedules"),
+    ("POST", "/v1/schedules/bulk"),
+    ("POST", "/v1/schedules/preview"),
+    ("DELETE", "/v1/schedules/{id}"),
+    ("GET", "/v1/schedules/{id}"),
+    ("PATCH", "/v1/schedules/{id}"),
+    ("PUT", "/v1/schedules/{id}"),
+    ("GET", "/v1/schedules/{id}/notifications"),
+    ("PUT", "/v1/schedules/{id}/notifications"),
+    ("GET", "/v1/schedules/{id}/skips"),
+    ("PATCH", "/v1/schedules/{id}/toggle"),
+    ("POST", "/v1/schedules/{id}/trigger"),
+];
+
+/// A method and route of the API, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint(usize);
+
+impl Endpoint {
+    /// The endpoint of this method and this template, without what everything is mounted under.
+    pub fn of(method: &http::Method, route: &str) -> Self {
+        let method = if *method == http::Method::HEAD { "GET" } else { method.as_str() };
+        let is_it = |(its_method, its_route): &(&str, &str)| {
+            its_route.len() == route.len() && *its_route == route && *its_method == method
+        };
+        Self(ENDPOINTS.iter().position(is_it).unwrap_or(ENDPOINTS.len()))
+    }
+}
+
+/// Which route each endpoint has, and none at the end. Endpoints of one route stand together.
+const PLACES: [usize; ENDPOINTS.len() + 1] = {
+    let mut places = [0; ENDPOINTS.len() + 1];
+    let mut next = 1;
+    while next <= ENDPOINTS.len() {
+        let is_new = next == ENDPOINTS.len()
+            || !is_same(ENDPOINTS[next - 1].1.as_bytes(), ENDPOINTS[next].1.as_bytes());
+        places[next] = places[next - 1] + is_new as usize;
+        next += 1;
+    }
+    places
+};
+
+/// The route of an endpoint, whatever the method.
+impl Label for Endpoint {
+    const NAME: &'static str = "route";
+    const COUNT: usize = PLACES[ENDPOINTS.len()] + 1;
+
+    fn place(self) -> usize {
+        PLACES[self.0]
+    }
+
+    fn text(place: usize) -> &'static str {
+        let first = PLACES.iter().position(|its_place| *its_place == place);
+        first.and_then(|endpoint| ENDPOINTS.get(endpoint)).map_or(NONE, |(_, route)| route)
+    }
+}
+
+/// An answered request: its endpoint and the class of its status.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered(pub Endpoint, pub http::StatusCode);
+
+/// Classes of statuses, as they are written.
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+impl LabelSet for Answered {
+    const COUNT: usize = (ENDPOINTS.len() + 1) * CLASSES.len();
+
+    fn index(self) -> usize {
+        let class = match self.1.as_u16() {
+            0..=299 => 0,
+            300..=399 => 1,
+            400..=499 => 2,
+            _ => 3,
+        };
+        self.0.0 * CLASSES.len() + class
+    }
+
+    fn labels(index: usize) -> Vec<metrics::Label> {
+        let endpoint = ENDPOINTS.get(index / CLASSES.len());
+        let (method, route) = endpoint.copied().unwrap_or((NONE, NONE));
+        vec![
+            metrics::Label::from_static_parts("method", method),
+            metrics::Label::from_static_parts("status", CLASSES[index % CLASSES.len()]),
+            metrics::Label::from_static_parts("route", route),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, StatusCode};
+
+    use super::*;
+
+    #[test]
+    fn every_endpoint_has_its_series_and_every_route() {
+        let known = Endpoint::of(&Method::HEAD, "/v1/schedules/{id}");
+        assert_eq!(Endpoint::text(known.place()), "/v1/schedules/{id}");
+        let put = Endpoint::of(&Method::PUT, "/v1/schedules/{id}");
+        assert_eq!(known.place(), put.place());
+        let told = Answered::labels(Answered(put, StatusCode::NOT_FOUND).index());
+        let told: Vec<_> = told.iter().map(|label| (label.key(), label.value())).collect();
+        assert_eq!(told, [("method", "PUT"), ("status", "4xx"), ("route", "/v1/schedules/{id}")]);
+
+        let strange = Endpoint::of(&Method::TRACE, "/v1/schedules/{id}");
+        assert_eq!(Endpoint::text(strange.place()), "none");
+        let told = Answered::labels(Answered(strange, StatusCode::BAD_GATEWAY).index());
+        assert_eq!(told[0].value(), "none");
+
+        let mut routes: Vec<_> = (0..<Endpoint as Label>::COUNT).map(Endpoint::text).collect();
+        let all = routes.len();
+        routes.sort_unstable();
+        routes.dedup();
+        assert_eq!(routes.len(), all, "endpoints of one route stand together");
+    }
+}
