@@ -10,6 +10,7 @@ use crate::api;
 use crate::channels::Channels;
 use crate::config::Config;
 use crate::notifications::{NotificationParts, Notifications};
+use crate::operations::canary::Arrivals;
 use crate::operations::{self, MetricsUpkeep, Readiness};
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
@@ -25,9 +26,10 @@ pub(super) fn serve_operations(
     clock: &Clock,
     readiness: &Arc<Readiness>,
     listener: Bound,
+    arrivals: Option<Arrivals>,
 ) {
     let exporter = metrics::install();
-    let router = operations::router(readiness.clone(), exporter.clone(), clock.clone());
+    let router = operations::router(readiness.clone(), exporter.clone(), clock.clone(), arrivals);
     serve(tasks, clock, listener.listener, router, config.ops.limits);
     let (driven, clock) = (tasks.clone(), clock.clone());
     tasks.spawn(TaskKind::Upkeep, async move {

@@ -10,6 +10,7 @@
 //! attempts finish or, when the grace period ends, are released; then everything else is dropped, the
 //! operations listener last.
 
+mod canary;
 mod copy;
 mod doctor;
 mod error;
@@ -52,7 +53,7 @@ use crate::runtime::{Clock, Random, Tasks};
 use crate::scheduler::Context;
 use crate::schedules::Schedules;
 use crate::store::sqlite::ServerLock;
-use crate::telemetry::metrics::SHARDS;
+use canary::CanaryStart;
 use front::{Commands, Front};
 use listen::Listeners;
 use peers::Joined;
@@ -124,8 +125,16 @@ impl App {
         let (clock, random) = (Clock::system(), Random::system());
         let listeners = Listeners::bind(config).await?;
         let (public, operations) = listeners.addresses();
+        let canary = CanaryStart::new(config, operations);
         let readiness = Readiness::starting(clock.clone());
-        front::serve_operations(config, watch, &clock, &readiness, listeners.operations);
+        front::serve_operations(
+            config,
+            watch,
+            &clock,
+            &readiness,
+            listeners.operations,
+            canary.arrivals(),
+        );
 
         let open = OpenStore::open(config, &random).await?;
         let lock = open.lock()?;
@@ -136,7 +145,7 @@ impl App {
         ready.check_plans()?;
         let Joined { queue, cluster, replica } =
             peers::join(config, &ready, &clock, &random, tasks)?;
-        let client = Client::new(config.outbound.clone(), clock.clone(), tasks)?;
+        let client = Client::new(canary.outbound(config), clock.clone(), tasks)?;
 
         let mut context = Context {
             store: store.clone(),
@@ -147,8 +156,8 @@ impl App {
             replica,
         };
         stages::keep_time(&context, tasks, keeper);
-        SHARDS.set(usize::from(shards));
-        stages::observe(config, &context, tasks);
+        stages::observe(config, &context, tasks, shards);
+        canary.start(&context, tasks, &random, shards);
         let alone = matches!(config.peers, Peers::Alone);
         // An executor's too: while the queue is away, its own sweep is what finds its jobs.
         if config.roles.scheduler || config.roles.executor {

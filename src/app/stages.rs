@@ -14,6 +14,7 @@ use crate::notify::{self, Notifier};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
 use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
+use crate::telemetry::metrics::SHARDS;
 
 /// Keeps the clock in step with the store's time.
 pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
@@ -21,7 +22,8 @@ pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
 }
 
 /// Keeps the metrics of what waits in the store, and of the machine, up to date.
-pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks) {
+pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks, shards: u16) {
+    SHARDS.set(usize::from(shards));
     observer::note_certificates(config);
     let observer = Observer::new(context.store.clone(), config);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
@@ -131,7 +133,7 @@ fn wake_by_terms(context: &Context, tasks: &Tasks, hint: Arc<Notify>) {
 }
 
 /// Runs a worker as a loop until the stop, woken by `hint` too.
-fn run<W: Worker + 'static>(
+pub(super) fn run<W: Worker + 'static>(
     tasks: &Tasks,
     kind: TaskKind,
     context: &Context,

@@ -45,7 +45,7 @@ use crate::notify::Settings as NotifySettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::scheduler::PrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
-use reader::{Parsed, Raw, Reader, list, seconds, text};
+use reader::{Parsed, Raw, Reader, flag, list, seconds, text};
 
 /// What this process is to do and how.
 #[derive(Clone, Debug)]
@@ -60,6 +60,8 @@ pub struct Config {
     pub http: Http,
     /// The operations listener.
     pub ops: Ops,
+    /// Whether the service runs schedules of its own, to see whether it does its job.
+    pub canary: bool,
     /// The store.
     pub store: Store,
     /// Beside which others this process works.
@@ -159,6 +161,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         },
         http,
         ops,
+        canary: reader.read("canary.enabled", flag),
         store,
         peers,
         shards,

@@ -2,18 +2,28 @@
 
 use axum::Json;
 use axum::body::to_bytes;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+use super::canary::{self, Arrival, Arrivals};
+
 /// The largest body that is echoed.
 const BODY_BYTES: usize = 64 << 10;
+/// As much is taken of what a request says that it is of: longer than an id.
+const LONGEST_NAME: usize = 32;
 
 /// `{method, path, query, headers, body}`. A header that came several times is a list; bytes that
 /// are not UTF-8 are replaced. A body over 64 KiB is 413.
-pub(super) async fn echo(request: Request) -> Response {
+pub(super) async fn echo(State(arrivals): State<Option<Arrivals>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
+    if let Some(arrivals) = arrivals
+        && head.uri.query() == Some(canary::QUERY)
+    {
+        // If more come than are looked at, some are not compared.
+        let _ = arrivals.try_send(arrival(&head.headers));
+    }
     let Ok(body) = to_bytes(body, BODY_BYTES).await else {
         return (StatusCode::PAYLOAD_TOO_LARGE, "a body of at most 64 KiB is echoed\n")
             .into_response();
@@ -26,6 +36,14 @@ pub(super) async fn echo(request: Request) -> Response {
         "body": String::from_utf8_lossy(&body),
     }))
     .into_response()
+}
+
+/// Which request of the canary this is: its job, and which attempt.
+fn arrival(headers: &HeaderMap) -> Arrival {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (job, attempt) = (text("idempotency-key"), text("punctual-attempt"));
+    let known = |text: &str| text.chars().take(LONGEST_NAME).collect::<String>();
+    format!("canary {} {}", known(job), known(attempt))
 }
 
 fn headers(headers: &HeaderMap) -> Map<String, Value> {

@@ -7,6 +7,7 @@
 //!
 //! It is served from the first moment on, while stores are still unreachable, and to the last.
 
+pub mod canary;
 mod echo;
 mod metrics;
 mod readiness;
@@ -17,19 +18,25 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{any, get};
 
+use canary::Arrivals;
 pub use metrics::MetricsUpkeep;
 pub use readiness::{Readiness, Serving};
 
 use crate::runtime::Clock;
 use crate::telemetry::metrics::Exporter;
 
-/// The routes of the operations listener.
-pub fn router(readiness: Arc<Readiness>, exporter: Exporter, clock: Clock) -> Router {
+/// The routes of the operations listener; requests of the canary are noted in `arrivals`.
+pub fn router(
+    readiness: Arc<Readiness>,
+    exporter: Exporter,
+    clock: Clock,
+    arrivals: Option<Arrivals>,
+) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness::readyz).with_state(readiness))
         .route("/metrics", get(metrics::show).with_state((exporter, clock)))
-        .route("/echo", any(echo::echo))
+        .route("/echo", any(echo::echo).with_state(arrivals))
         .fallback(|| async { (StatusCode::NOT_FOUND, "not found\n") })
 }
 

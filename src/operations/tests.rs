@@ -80,7 +80,7 @@ async fn get(router: &Router, path: &str) -> (u16, String) {
 
 fn ops(clock: &Clock) -> (Router, Arc<Readiness>) {
     let readiness = Readiness::starting(clock.clone());
-    (router(readiness.clone(), telemetry::metrics::install(), clock.clone()), readiness)
+    (router(readiness.clone(), telemetry::metrics::install(), clock.clone(), None), readiness)
 }
 
 #[tokio::test]
