@@ -1,0 +1,52 @@
+# What `helm test` runs: makes a schedule for every minute, waits until it has run with success, and
+# removes it. Needs curl and a POSIX shell. URL is the API, KEY_FILE holds a key, TARGET is called.
+# Without KEY_FILE it only asks whether the API answers.
+set -eu
+
+say() { echo "helm test: $*"; }
+
+# The answer of the API, or the end with what it said.
+call() {
+    method=$1 path=$2
+    shift 2
+    answer=$(curl -sS --max-time 10 -X "$method" -w '\n%{http_code}' -H "x-api-key: $key" \
+        -H 'content-type: application/json' "$@" "$URL/v1/$path") || exit 1
+    status=${answer##*
+}
+    case $status in
+    2*) ;;
+    *) say "$method /v1/$path was answered with $answer" >&2; exit 1 ;;
+    esac
+    printf '%s' "$answer"
+}
+
+# A field of the JSON that comes in; the first of that name.
+field() { sed -n "s/^[^}]*\"$1\":\"\\([^\"]*\\)\".*/\\1/p" | head -n 1; }
+
+curl -sS -f --max-time 10 -o /dev/null "$URL/openapi.json"
+say "$URL answers"
+if [ -z "${KEY_FILE:-}" ]; then
+    say "no schedule was made: name a Secret with a key in test.keySecret.name"
+    exit 0
+fi
+
+key=$(cat "$KEY_FILE")
+made=$(call POST schedules -d "{\"name\": \"helm test\", \"cronExpression\": \"* * * * *\",
+    \"timezone\": \"UTC\", \"endpoint\": \"$TARGET\", \"httpMethod\": \"GET\", \"maxRetries\": 1}")
+schedule=$(printf '%s' "$made" | field id)
+[ -n "$schedule" ] || { say "no id in $made"; exit 1; }
+trap 'call DELETE "schedules/$schedule" >/dev/null' EXIT
+say "made the schedule $schedule, which calls $TARGET at each full minute"
+
+asked=0
+while [ "$asked" -lt 120 ]; do
+    jobs=$(call GET "jobs?scheduleId=$schedule&limit=1")
+    case $(printf '%s' "$jobs" | field status) in
+    SUCCESS) say "it has run"; exit 0 ;;
+    FAILED) say "it has run and failed: $jobs"; exit 1 ;;
+    esac
+    asked=$((asked + 1))
+    sleep 1
+done
+say "it has not run within two minutes: $jobs"
+exit 1
