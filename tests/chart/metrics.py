@@ -1,0 +1,185 @@
+"""Queries of dashboards and rules: they can be read, and name metrics and labels that exist."""
+
+import json
+import re
+import subprocess
+
+import yaml
+
+from chart import CHART, HERE, ROOT
+
+METRICS = ROOT / "src/telemetry/metrics"
+# What a scrape, Kubernetes, the rules and Prometheus itself add.
+FOREIGN_LABELS = {"namespace", "job", "instance", "pod", "le", "__name__", "alertname", "alertstate"}
+FOREIGN_METRICS = {"ALERTS"}
+# Those that the exposition adds to a histogram.
+PARTS = ("_bucket", "_sum", "_count")
+
+
+def table():
+    """The metrics of the source: by name, whether it is a histogram."""
+    found = {}
+    entry = re.compile(r'^\s*[A-Z_]+:\s*(\w+)[^=;]*=\s*"(punctual_\w+)"', re.MULTILINE)
+    for kind, name in entry.findall((METRICS / "mod.rs").read_text()):
+        found[name] = kind == "Histogram"
+    process = re.findall(r'"(process_\w+)"', (METRICS / "process.rs").read_text())
+    return found | {name: False for name in process}
+
+
+def pending():
+    """What the program does not have yet, by the file that says so."""
+    lines = (HERE / "pending.txt").read_text().splitlines()
+    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+
+def rules():
+    """The rules with the name of their file."""
+    for path in sorted((CHART / "rules").glob("*.yaml")):
+        for group in yaml.safe_load(path.read_text())["groups"]:
+            for rule in group["rules"]:
+                yield path.name, rule
+
+
+def dashboards():
+    """The dashboards by the name of their file."""
+    return {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
+
+
+def queries():
+    """All expressions by where they are."""
+    found = {}
+    for file, rule in rules():
+        found[f"{file}: {rule.get('alert') or rule['record']}"] = rule["expr"]
+    for file, dashboard in dashboards().items():
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", []):
+                found[f"{file}: {panel['title']} {target['refId']}"] = target["expr"]
+        for annotation in dashboard["annotations"]["list"]:
+            found[f"{file}: annotation {annotation['name']}"] = annotation["expr"]
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                inner = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"])
+                found[f"{file}: variable {variable['name']}"] = inner[1]
+    return found
+
+
+def check_queries(modules):
+    """Every query is PromQL, and every metric in it is in the table of the source."""
+    known, expected = table(), pending()
+    recorded = {rule["record"] for _, rule in rules() if "record" in rule}
+    done = subprocess.run(
+        ["node", str(HERE / "dashboards/queries.mjs"), str(modules)],
+        input=json.dumps(queries()),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    used = set()
+    for place, read in json.loads(done.stdout).items():
+        for error in read["errors"]:
+            yield f"{place}: not PromQL: {error}"
+        if not read["selectors"]:
+            yield f"{place}: names no metric"
+        for selector in read["selectors"]:
+            metric = selector["metric"]
+            base = next((metric.removesuffix(it) for it in PARTS if metric.endswith(it)), metric)
+            used |= {metric, base}
+            if metric in recorded | FOREIGN_METRICS | expected or base in expected:
+                continue
+            if metric in known:
+                if known[metric]:
+                    yield f"{place}: {metric} is a histogram: take {', '.join(PARTS)}"
+            elif not known.get(base, False):
+                yield f"{place}: there is no metric {metric}"
+    for name in sorted(expected):
+        if name in known:
+            yield f"pending.txt: {name} is there: remove the line"
+        elif name.startswith("punctual_") and name not in used:
+            yield f"pending.txt: nothing uses {name}: remove the line"
+
+
+def check_labels():
+    """Labels that matchers name are those that the source gives to metrics."""
+    given = set(re.findall(r'(?:NAME: &\'static str =|, )\s*"([a-z_]+)"\s*[{;]', labels_source()))
+    for place, expression in queries().items():
+        for body in re.findall(r"\{([^}]*)\}", expression):
+            for label in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", re.sub(r'"[^"]*"', '""', body)):
+                if label not in given | FOREIGN_LABELS | pending():
+                    yield f"{place}: no metric has a label {label}"
+
+
+def labels_source():
+    """Where labels are defined."""
+    return "\n".join(path.read_text() for path in sorted(METRICS.glob("*.rs")))
+
+
+def check_dashboards():
+    """What people read is there: titles that ask, units, thresholds; panels do not overlap."""
+    seen = set()
+    for file, dashboard in dashboards().items():
+        if dashboard["uid"] in seen:
+            yield f"{file}: another one has the uid {dashboard['uid']}"
+        seen.add(dashboard["uid"])
+        ids, taken = set(), set()
+        for panel in dashboard["panels"]:
+            if panel["id"] in ids:
+                yield f"{file}: the id {panel['id']} comes twice"
+            ids.add(panel["id"])
+            if panel["type"] != "row":
+                if not panel["title"].endswith("?"):
+                    yield f"{file}: the title {panel['title']!r} is no question"
+                defaults = panel["fieldConfig"]["defaults"]
+                if not defaults.get("unit") or not defaults["thresholds"]["steps"]:
+                    yield f"{file}: {panel['title']} has no unit or no thresholds"
+            at = panel["gridPos"]
+            cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+            if cells & taken or at["x"] + at["w"] > 24:
+                yield f"{file}: {panel['title']} overlaps another panel"
+            taken |= cells
+
+
+def kebab(name):
+    """As headings of the runbook are linked."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+def check_alerts():
+    """Each alert says how bad it is, what it is and what to do, and is tested both ways."""
+    tested = {}
+    for path in (HERE / "rules").glob("*.yaml"):
+        for test in yaml.safe_load(path.read_text())["tests"]:
+            for case in test["alert_rule_test"]:
+                tested.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
+    runbook = ROOT / "docs/operations.md"
+    text = runbook.read_text() if runbook.exists() else None
+    for file, rule in rules():
+        if "alert" not in rule:
+            continue
+        name = rule["alert"]
+        place = f"{file}: {name}"
+        if rule["labels"].get("severity") not in ("critical", "warning"):
+            yield f"{place}: the severity is neither critical nor warning"
+        if not rule["annotations"].get("summary") or not rule["annotations"].get("description"):
+            yield f"{place}: has no summary or no description"
+        if rule["annotations"].get("runbook_url") != f"docs/operations.md#{kebab(name)}":
+            yield f"{place}: the runbook is not docs/operations.md#{kebab(name)}"
+        if text is not None and not has_heading(text, kebab(name)):
+            yield f"{place}: docs/operations.md has no heading for it"
+        if tested.pop(name, set()) != {True, False}:
+            yield f"{place}: not tested both ways, when it fires and when it is quiet"
+    if text is None and "docs/operations.md" not in pending():
+        yield "docs/operations.md, the runbook, is not there"
+    if text is not None and "docs/operations.md" in pending():
+        yield "pending.txt: docs/operations.md is there: remove the line"
+    for name in tested:
+        yield f"a test is of an alert that is not there: {name}"
+
+
+def has_heading(text, anchor):
+    """Whether a link with this anchor leads to a heading."""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            words = re.sub(r"[^\w\s-]", "", line.lstrip("#").strip().lower())
+            if anchor in (words.replace(" ", "-"), kebab(line.lstrip("#").strip().strip("`"))):
+                return True
+    return False

@@ -1,0 +1,88 @@
+"""Value sets: rendered alike by both Helms, as reviewed, valid for all versions of Kubernetes."""
+
+import kubernetes_validate
+import yaml
+
+from chart import HERE, Helm4, Refused, merged, value_sets
+
+# The version that snapshots are of, and all that the chart is for.
+SNAPSHOT = "1.34.0"
+VERSIONS = [f"1.{minor}.0" for minor in range(28, 38)]
+# Kinds that are not Kubernetes' own, so that it has no schemas of them.
+OTHERS = {"HTTPRoute", "PrometheusRule", "ServiceMonitor"}
+LEAST_SETS = 8
+
+
+def snapshot(objects, notes):
+    """Objects as text, with long texts left to their own tests."""
+    for item in objects:
+        if item["kind"] == "ConfigMap":
+            for key in item["data"]:
+                if key.endswith(".json"):
+                    item["data"][key] = "(the file of this name in charts/punctual/dashboards)"
+        if item["kind"] == "PrometheusRule":
+            for group in item["spec"]["groups"]:
+                names = [rule.get("alert") or rule["record"] for rule in group["rules"]]
+                group["rules"] = [f"(the rule {name})" for name in names]
+    text = yaml.safe_dump_all(objects, sort_keys=False, width=110, allow_unicode=True)
+    return text + "---\n" + "".join(f"# {line}".rstrip() + "\n" for line in notes.splitlines())
+
+
+def check_snapshots(helm3, write):
+    """Both Helms render what is in the snapshot of each set; `write` writes it anew."""
+    sets = value_sets()
+    if len(sets) < LEAST_SETS:
+        yield f"only {len(sets)} value sets"
+    for name, values in sets.items():
+        # Helm 3 is told the version by an option, and by the value as well: it must win.
+        objects = helm3.render(merged(values, {"kubeVersion": SNAPSHOT}), SNAPSHOT)
+        if objects != Helm4().render(values, SNAPSHOT):
+            yield f"{name}: Helm 3 and Helm 4 render different objects"
+        text = snapshot(objects, Helm4().notes(values, SNAPSHOT))
+        path = HERE / "snapshots" / f"{name}.yaml"
+        if write:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            yield f"{name}: not as in {path.name}; look at `tests/run chart-snapshots` and git diff"
+    for path in (HERE / "snapshots").glob("*.yaml"):
+        if path.stem not in sets:
+            yield f"{path.name} is of no value set"
+
+
+def check_schemas(helm3):
+    """Each set is valid for each version, by the strict schemas of that version."""
+    for name, values in value_sets().items():
+        for version in VERSIONS:
+            for helm in (helm3, Helm4()):
+                for item in helm.render(values, version):
+                    if item["kind"] in OTHERS:
+                        continue
+                    try:
+                        kubernetes_validate.validate(item, version, strict=True)
+                    except kubernetes_validate.ValidationError as error:
+                        what = f"{item['kind']} {item['metadata']['name']}"
+                        yield f"{name}, {helm.name}, {version}: {what}: {error.message}"
+
+
+def check_lint(helm3):
+    """`helm lint` is content with each set."""
+    for name, values in value_sets().items():
+        complaint = helm3.lint(values)
+        if complaint:
+            yield f"{name}: {complaint}"
+
+
+def check_refusals(helm3):
+    """Bad values are refused by both Helms, with the sentence that is expected."""
+    sets = value_sets()
+    for case in yaml.safe_load((HERE / "refused.yaml").read_text()):
+        values = merged(sets[case.get("set", "embedded")], case["values"])
+        for helm in (helm3, Helm4()):
+            try:
+                helm.render(values, SNAPSHOT)
+                yield f"{case['why']}: {helm.name} takes it"
+            except Refused as refusal:
+                said = " ".join(str(refusal).split())
+                if case["says"] not in said:
+                    yield f"{case['why']}: {helm.name} says: {said}"
