@@ -7,7 +7,7 @@ use etcd_client::PutOptions;
 use futures_util::future::join_all;
 
 use super::failure::Failure;
-use super::line::{answer, connect, written};
+use super::line::{DELETE, GRANT, PUT, REVOKE, STATUS, answer, connect, written};
 use super::look::{Seen, look};
 use super::settings::ServerSettings;
 use super::view::Keys;
@@ -73,7 +73,7 @@ async fn server(
 ) -> Result<Vec<Finding>, Failure> {
     let mut client = connect(settings, turn).await?;
     let asked = clock.monotonic();
-    let status = answer(client.status()).await?;
+    let status = answer(STATUS, client.status()).await?;
     let took = clock.monotonic().saturating_sub(asked);
     let endpoint = &settings.endpoints[turn];
     let mut findings = vec![of_version(endpoint, status.version(), took)];
@@ -132,13 +132,13 @@ async fn try_at(
 ) -> Result<Duration, Failure> {
     let key = Keys::new(&settings.prefix).trial();
     let mut client = connect(settings, turn).await?;
-    let lease = written(client.lease_grant(TRIAL_SECONDS, None)).await?.id();
+    let lease = written(GRANT, client.lease_grant(TRIAL_SECONDS, None)).await?.id();
     let begun = clock.monotonic();
     let options = PutOptions::new().with_lease(lease);
-    written(client.put(key.clone(), "", Some(options))).await?;
+    written(PUT, client.put(key.clone(), "", Some(options))).await?;
     let took = clock.monotonic().saturating_sub(begun);
-    written(client.delete(key, None)).await?;
-    written(client.lease_revoke(lease)).await?;
+    written(DELETE, client.delete(key, None)).await?;
+    written(REVOKE, client.lease_revoke(lease)).await?;
     Ok(took)
 }
 

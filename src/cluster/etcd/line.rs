@@ -11,6 +11,8 @@ use crate::runtime::Clock;
 use crate::telemetry::metrics::{CLUSTER_CALL_ERRORS, CLUSTER_CALL_SECONDS, ClusterOperation};
 
 pub(super) const CONNECT: ClusterOperation = ClusterOperation::named("connect");
+pub(super) const STATUS: ClusterOperation = ClusterOperation::named("status");
+pub(super) const DELETE: ClusterOperation = ClusterOperation::named("delete");
 pub(super) const GET: ClusterOperation = ClusterOperation::named("get");
 pub(super) const PUT: ClusterOperation = ClusterOperation::named("put");
 pub(super) const TXN: ClusterOperation = ClusterOperation::named("txn");

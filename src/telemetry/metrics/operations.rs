@@ -94,7 +94,7 @@ operations! {
 operations! {
     /// A request to etcd.
     ClusterOperation {
-        connect get put txn watch lease_grant lease_keep_alive lease_revoke
+        connect status get put delete txn watch lease_grant lease_keep_alive lease_revoke
     }
 }
 
