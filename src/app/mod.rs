@@ -56,7 +56,6 @@ use crate::store::sqlite::ServerLock;
 use canary::CanaryStart;
 use front::{Commands, Front};
 use listen::Listeners;
-use peers::Joined;
 use stages::Stages;
 use time::TimeKeeper;
 
@@ -143,18 +142,10 @@ impl App {
         let ready = open.make_ready(config, &clock, &random, &mut keeper, &readiness).await?;
         let shards = ready.shards;
         ready.check_plans()?;
-        let Joined { queue, cluster, replica } =
-            peers::join(config, &ready, &clock, &random, tasks)?;
+        let joined = peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(canary.outbound(config), clock.clone(), tasks)?;
 
-        let mut context = Context {
-            store: store.clone(),
-            queue: queue.clone(),
-            cluster: cluster.clone(),
-            clock: clock.clone(),
-            starter: None,
-            replica,
-        };
+        let mut context = joined.context(&store, &clock);
         stages::keep_time(&context, tasks, keeper);
         stages::observe(config, &context, tasks, shards);
         canary.start(&context, tasks, &random, shards);
@@ -171,7 +162,7 @@ impl App {
         let tasks = tasks.clone();
         let front = Front {
             store,
-            queue,
+            queue: context.queue.clone(),
             channels,
             client,
             clock: clock.clone(),
@@ -193,7 +184,7 @@ impl App {
             watch: watch.clone(),
             grace: config.grace,
             readiness,
-            cluster,
+            cluster: context.cluster,
             executor,
             store: open,
             _lock: lock,

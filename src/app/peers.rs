@@ -30,10 +30,24 @@ const SAY_EVERY: u32 = 240;
 
 /// What this replica shares with the others.
 pub(super) struct Joined {
-    pub(super) queue: SharedQueue,
-    pub(super) cluster: SharedCluster,
+    queue: SharedQueue,
+    cluster: SharedCluster,
     /// What the others call this one.
-    pub(super) replica: String,
+    replica: String,
+}
+
+impl Joined {
+    /// What the stages work with.
+    pub(super) fn context(self, store: &SharedStore, clock: &Clock) -> Context {
+        Context {
+            store: store.clone(),
+            queue: self.queue,
+            cluster: self.cluster,
+            clock: clock.clone(),
+            starter: None,
+            replica: self.replica,
+        }
+    }
 }
 
 /// Takes part. Servers need not be there yet.
