@@ -24,9 +24,8 @@ pub(super) fn serve_operations(
     config: &Config,
     tasks: &Tasks,
     clock: &Clock,
-    readiness: &Arc<Readiness>,
+    (readiness, arrivals): (&Arc<Readiness>, Option<Arrivals>),
     listener: Bound,
-    arrivals: Option<Arrivals>,
 ) {
     let exporter = metrics::install();
     let router = operations::router(readiness.clone(), exporter.clone(), clock.clone(), arrivals);

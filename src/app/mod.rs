@@ -44,7 +44,7 @@ use crate::accounts::Accounts;
 use crate::channels::Channels;
 use crate::channels::email::Mailer;
 use crate::cluster::SharedCluster;
-use crate::config::{Config, Peers};
+use crate::config::Config;
 use crate::executor::Executor;
 use crate::notifications::Notifications;
 use crate::operations::Readiness;
@@ -126,14 +126,8 @@ impl App {
         let (public, operations) = listeners.addresses();
         let canary = CanaryStart::new(config, operations);
         let readiness = Readiness::starting(clock.clone());
-        front::serve_operations(
-            config,
-            watch,
-            &clock,
-            &readiness,
-            listeners.operations,
-            canary.arrivals(),
-        );
+        let shown = (&readiness, canary.arrivals());
+        front::serve_operations(config, watch, &clock, shown, listeners.operations);
 
         let open = OpenStore::open(config, &random).await?;
         let lock = open.lock()?;
@@ -149,11 +143,7 @@ impl App {
         stages::keep_time(&context, tasks, keeper);
         stages::observe(config, &context, tasks, shards);
         canary.start(&context, tasks, &random, shards);
-        let alone = matches!(config.peers, Peers::Alone);
-        // An executor's too: while the queue is away, its own sweep is what finds its jobs.
-        if config.roles.scheduler || config.roles.executor {
-            stages::sweep(config, &context, tasks, &random, alone).await?;
-        }
+        stages::sweep(config, &context, tasks, &random).await?;
         let channels = channels(config, &client, &clock, &random);
         let stages =
             Stages { config, tasks, client: &client, channels: &channels, random: &random };

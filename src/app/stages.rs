@@ -29,15 +29,19 @@ pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks, shards:
     run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
 }
 
-/// Sweeps on. A process that is `alone` first closes the attempts that an earlier one left, before
+/// Sweeps on, if its roles ask for it. A process that is alone first closes the attempts that an earlier one left, before
 /// any of its own begin: the lock on the store makes sure that whoever held a claim is gone.
 pub(super) async fn sweep(
     config: &Config,
     context: &Context,
     tasks: &Tasks,
     random: &Random,
-    alone: bool,
 ) -> Result<(), StartError> {
+    // An executor's too: while the queue is away, its own sweep is what finds its jobs.
+    if !config.roles.scheduler && !config.roles.executor {
+        return Ok(());
+    }
+    let alone = matches!(config.peers, Peers::Alone);
     let retry = config.executor.retry;
     let mut sweeper = Sweeper::new(context.clone(), retry, random.clone(), alone);
     while alone

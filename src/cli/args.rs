@@ -13,6 +13,7 @@ use super::secrets::SecretsCommand;
 use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
 use super::signing::SigningCommand;
 use super::users::UserCommand;
+use super::verify::VerifyArgs;
 
 /// Runs HTTP requests on cron schedules.
 #[derive(Debug, Parser)]
@@ -56,6 +57,12 @@ Example:
   cp /backup/punctual.db /var/lib/punctual/punctual.db
   punctual restored --data-dir /var/lib/punctual
   systemctl start punctual";
+
+const VERIFY_HELP: &str = "\
+Examples:
+  punctual verify --url https://punctual.example.com --key-file key --target https://example.com/
+  punctual verify --url http://127.0.0.1:8080 --key-file key --minutes 5 \\
+    --listen 10.0.0.5:9000 --target http://10.0.0.5:9000/";
 
 /// What the binary can do.
 #[derive(Debug, Subcommand)]
@@ -119,6 +126,11 @@ pub enum Command {
     Openapi(OpenapiArgs),
     /// Print every metric that the service has, as the page of the documentation
     Metrics,
+    /// Make schedules at a running service, and exit with 0 only if each of their ticks ran once
+    ///
+    /// Prints how many ticks were missed, doubled and late, and removes the schedules.
+    #[command(after_help = VERIFY_HELP)]
+    Verify(VerifyArgs),
     /// Exit with 0 if a running service is ready; for containers
     Healthcheck(SettingArgs<OpsOnly>),
     /// Print the configuration in force, with comments; passwords are hidden

@@ -33,6 +33,7 @@ mod signing;
 mod span;
 mod store;
 mod users;
+mod verify;
 mod welcome;
 
 use std::process::ExitCode;
@@ -80,6 +81,7 @@ async fn execute(command: Command) -> Result<(), CliError> {
         Command::Cron(args) => cron::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Metrics => metrics::run(),
+        Command::Verify(args) => verify::run(&args).await,
         Command::Healthcheck(settings) => healthcheck::run(&settings.sources()).await,
         Command::Config(settings) => config::run(&settings.sources()),
     }

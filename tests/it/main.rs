@@ -15,6 +15,7 @@ mod conformance;
 mod crash;
 mod flow;
 mod harness;
+mod observed;
 mod outbound;
 mod serve;
 mod server;

@@ -11,9 +11,21 @@ fn help_and_version() {
     let version = result(folder.path(), &["--version"]);
     assert_eq!(version, format!("punctual {}\n", env!("CARGO_PKG_VERSION")));
     let help = result(folder.path(), &["--help"]);
-    for command in
-        ["dev", "serve", "migrate", "doctor", "account", "key", "cron", "openapi", "healthcheck"]
-    {
+    for command in [
+        "dev",
+        "serve",
+        "migrate",
+        "doctor",
+        "restored",
+        "account",
+        "key",
+        "cron",
+        "openapi",
+        "healthcheck",
+        "config",
+        "metrics",
+        "verify",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "no {command} in {help}");
     }
     assert!(result(folder.path(), &["serve", "--help"]).contains("--http-listen"));

@@ -73,6 +73,17 @@ impl Service {
         self.api.with_key(&new_key(self.app(), name, UNLIMITED).await)
     }
 
+    /// Where the operations listener is.
+    pub fn operations_address(&self) -> std::net::SocketAddr {
+        self.app().operations_address()
+    }
+
+    /// Makes an account without a key.
+    pub async fn new_account(&self, name: &str) {
+        let accounts = self.app().accounts();
+        accounts.create(Author::SERVICE, name, UNLIMITED).await.expect("made");
+    }
+
     /// Deletes the usual account.
     pub async fn delete_account(&self) {
         let accounts = self.app().accounts();

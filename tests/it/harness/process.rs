@@ -204,9 +204,14 @@ impl Server {
         shards.iter().map(|shard| i32::try_from(shard.as_i64()?).ok()).collect()
     }
 
-    /// What a counter without labels of it stands at; 0 if it has not begun to count.
+    /// What a counter stands at, by its name with all its labels; 0 if it has not begun to count.
     pub async fn counter(&self, name: &str) -> u64 {
         self.values(&format!("{name} ")).await.into_iter().sum()
+    }
+
+    /// Where it answers operators, once it does.
+    pub fn operations_address(&self) -> Option<SocketAddr> {
+        self.operations
     }
 
     /// The sum of a gauge over all its labels.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
-use punctual::store::{Claim, End, ExecutorId, ExpiredClaim, Renewed};
+use punctual::store::{Claim, End, ExecutorId, ExpiredClaim, Renewed, Waiting};
 
 use super::world::{World, failure, minute, soon};
 
@@ -164,6 +164,24 @@ pub async fn lost_claims_are_found_oldest_first(w: &World) {
     assert_eq!(expired(minute(9), 1).await, [lost(a, 1)]);
     assert_eq!(expired(ends(2), 9).await, [lost(a, 1)], "before, not at");
     assert!(expired(ends(1), 9).await.is_empty());
+}
+
+pub async fn waiting_jobs_are_counted_to_a_cap(w: &World) {
+    let waiting = async |at, cap| {
+        let Waiting { jobs, since } = w.store.waiting(minute(at), cap).await.expect("counted");
+        (jobs, since)
+    };
+    assert_eq!(waiting(9, 10).await, (0, None));
+    let id = w.schedule().await;
+    for start in [2, 3, 4] {
+        w.manual_job(id, minute(start)).await;
+    }
+    let running = w.manual_job(id, minute(1)).await;
+    w.claim(minute(1), &[running]).await;
+    assert_eq!(waiting(1, 10).await, (0, None), "none could have started");
+    assert_eq!(waiting(3, 10).await, (2, Some(minute(2))));
+    assert_eq!(waiting(9, 10).await, (3, Some(minute(2))));
+    assert_eq!(waiting(9, 2).await, (2, Some(minute(2))));
 }
 
 pub async fn unfinished_jobs_are_counted_to_a_cap(w: &World) {

@@ -28,7 +28,7 @@ use punctual::store::{
     NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
     Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
     SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError,
-    StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
 };
 use punctual::store::{
     DeletedAccount, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
@@ -303,6 +303,7 @@ flaky! { UpkeepStore:
         => |lost, again| both(lost, again, |lost, again| lost + again);
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
+    fn waiting(&self, now: Timestamp, cap: u32) -> Waiting;
 }
 
 flaky! { UserStore:

@@ -241,6 +241,7 @@ macro_rules! every_case {
                 late_ones_are_found_page_by_page,
                 lost_claims_are_found_oldest_first,
                 unfinished_jobs_are_counted_to_a_cap,
+                waiting_jobs_are_counted_to_a_cap,
             }
             commits {
                 success_and_failure_are_final,

@@ -1,0 +1,140 @@
+//! `punctual verify`: whether a running service keeps its promises, seen from outside.
+//!
+//! It makes a few schedules by the API, waits for their ticks, looks up what became of each, and removes
+//! the schedules again. With --listen it is their target too, and counts what really comes.
+
+mod listening;
+mod service;
+mod tally;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{CliError, output};
+use crate::domain::Timestamp;
+use crate::runtime::{Clock, Tasks};
+use listening::Listening;
+use service::{Made, Service};
+use tally::{Seen, Tally};
+
+/// How many schedules are made.
+const SCHEDULES: usize = 3;
+/// How often it is asked what became of ticks that are due.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+/// How long after its instant a tick counts as missed.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_secs(60);
+/// How long it waits for a request that was sent a second time.
+const LAST_REQUESTS: Duration = Duration::from_secs(2);
+
+/// What to verify.
+#[derive(Args, Debug)]
+pub struct VerifyArgs {
+    /// Where the API is, such as https://punctual.example.com, with the base path if there is one
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// A file that holds a key of scope write; else the variable PUNCTUAL_KEY
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The key itself
+    #[arg(long, env = "PUNCTUAL_KEY", hide = true, hide_env_values = true)]
+    key: Option<String>,
+    /// What the schedules call: a URL that answers with a status below 400, and that the service may call
+    #[arg(long, value_name = "URL")]
+    target: String,
+    /// Listen here and count the requests; --target must lead here then
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// How many ticks of each schedule are awaited; they tick every minute
+    #[arg(long, value_name = "COUNT", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=1_440))]
+    minutes: u32,
+}
+
+pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
+    let (clock, tasks) = (Clock::system(), Tasks::new());
+    let service = Service::new(&args.url, &read_key(args)?, &clock, &tasks)?;
+    let listening = match args.listen {
+        Some(address) => Some(Listening::start(address, &tasks, &clock).await?),
+        None => None,
+    };
+    let mut made = Vec::new();
+    let verified = tokio::select! {
+        verified = verify(args, &service, &clock, &mut made) => verified,
+        _ = tokio::signal::ctrl_c() => Err(CliError::Failed("stopped before the end".to_owned())),
+    };
+    if verified.is_ok() && listening.is_some() {
+        clock.sleep(LAST_REQUESTS).await;
+    }
+    for schedule in &made {
+        if let Err(error) = service.remove(schedule).await {
+            output::complain(&format!("the schedule {} is left: {error}", schedule.id));
+        }
+    }
+    let mut tally = verified?;
+    if let Some(listening) = &listening {
+        tally.compare(listening);
+    }
+    tasks.finish(Duration::ZERO).await;
+    output::print(&tally.to_string())?;
+    if tally.is_kept() { Ok(()) } else { Err(CliError::failed("not every tick ran once")) }
+}
+
+/// Makes the schedules, and follows their ticks to the end.
+async fn verify(
+    args: &VerifyArgs,
+    service: &Service,
+    clock: &Clock,
+    made: &mut Vec<Made>,
+) -> Result<Tally, CliError> {
+    for number in 1..=SCHEDULES {
+        made.push(service.make(number, &args.target).await?);
+    }
+    let began = clock.monotonic();
+    let mut tally = Tally::default();
+    // By the service's time, as far as it has come since it told it.
+    let now = |made: &Made| made.made_at.plus(clock.monotonic().saturating_sub(began));
+    let mut open: Vec<(&Made, Timestamp)> = Vec::new();
+    for schedule in made.iter() {
+        let ticks = (0..args.minutes).map(|tick| schedule.first_tick.plus(MINUTE * tick));
+        open.extend(ticks.map(|tick| (schedule, tick)));
+    }
+    while !open.is_empty() {
+        clock.sleep(ASK_EVERY).await;
+        let mut left = Vec::new();
+        for (schedule, tick) in open {
+            let now = now(schedule);
+            if tick > now {
+                left.push((schedule, tick));
+                continue;
+            }
+            match service.seen(schedule, tick).await {
+                Ok(Seen::Unfinished) if now < tick.plus(PATIENCE) => left.push((schedule, tick)),
+                Ok(seen) => tally.add(tick, seen),
+                Err(error) if now < tick.plus(PATIENCE) => {
+                    output::complain(&format!("asking again: {error}"));
+                    left.push((schedule, tick));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        open = left;
+    }
+    Ok(tally)
+}
+
+fn read_key(args: &VerifyArgs) -> Result<String, CliError> {
+    let key = match (&args.key_file, &args.key) {
+        (Some(path), _) => std::fs::read_to_string(path).map_err(|error| {
+            CliError::usage(format!("cannot read the key file {}: {error}", path.display()))
+        })?,
+        (None, Some(key)) => key.clone(),
+        (None, None) => {
+            return Err(CliError::usage("no key: give --key-file or set PUNCTUAL_KEY"));
+        }
+    };
+    Ok(key.trim().to_owned())
+}

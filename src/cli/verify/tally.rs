@@ -1,0 +1,150 @@
+//! What became of the ticks.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::listening::Listening;
+use crate::domain::Timestamp;
+
+/// What begins later than this after its instant is late.
+const LATE: Duration = Duration::from_secs(1);
+
+/// What there is of a tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nothing, or nothing final: it may still come.
+    Unfinished,
+    /// One job, which has ended.
+    Ended {
+        /// Its id.
+        job: String,
+        /// When its first attempt began.
+        started: Option<Timestamp>,
+        /// Whether it has succeeded.
+        succeeded: bool,
+    },
+    /// Several jobs.
+    Several,
+}
+
+impl Seen {
+    /// What a list of the jobs of one tick says.
+    pub(super) fn of(jobs: &[Value]) -> Self {
+        let ended = |job: &Value| matches!(job["status"].as_str(), Some("SUCCESS" | "FAILED"));
+        match jobs {
+            [job] if ended(job) => Self::Ended {
+                job: job["id"].as_str().unwrap_or_default().to_owned(),
+                started: job["startedAtUtc"].as_str().and_then(|text| text.parse().ok()),
+                succeeded: job["status"] == "SUCCESS",
+            },
+            [] | [_] => Self::Unfinished,
+            _ => Self::Several,
+        }
+    }
+}
+
+/// What became of all ticks.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    ticks: u32,
+    late: u32,
+    failed: u32,
+    missed: u32,
+    doubled: u32,
+    longest: Duration,
+    jobs: Vec<String>,
+    /// Requests that came, if somebody listened.
+    received: Option<u32>,
+}
+
+impl Tally {
+    /// Adds a tick.
+    pub(super) fn add(&mut self, tick: Timestamp, seen: Seen) {
+        self.ticks += 1;
+        match seen {
+            Seen::Unfinished => self.missed += 1,
+            Seen::Several => self.doubled += 1,
+            Seen::Ended { job, started, succeeded } => {
+                let lag = started.map_or(Duration::ZERO, |started| started.since(tick));
+                self.longest = self.longest.max(lag);
+                self.late += u32::from(lag > LATE);
+                self.failed += u32::from(!succeeded);
+                // What never began was not run.
+                self.missed += u32::from(started.is_none());
+                self.jobs.push(job);
+            }
+        }
+    }
+
+    /// Compares what the service says with what came.
+    pub(super) fn compare(&mut self, listening: &Listening) {
+        let mut received = 0;
+        for job in &self.jobs {
+            let (count, is_doubled) = listening.of(job);
+            received += count;
+            self.missed += u32::from(count == 0);
+            self.doubled += u32::from(is_doubled);
+        }
+        self.received = Some(received);
+    }
+
+    /// Whether every tick ran, and none twice.
+    pub(super) fn is_kept(&self) -> bool {
+        self.ticks > 0 && self.missed == 0 && self.doubled == 0
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ticks, late, failed, missed, doubled, longest, received, .. } = self;
+        let longest = longest.as_millis();
+        writeln!(
+            f,
+            "{ticks} ticks: {missed} missed, {doubled} doubled, {late} over a second late"
+        )?;
+        writeln!(f, "{failed} jobs failed; the latest began {longest} ms after its instant")?;
+        match received {
+            Some(received) => writeln!(f, "{received} requests came to this command"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("an instant")
+    }
+
+    #[test]
+    fn a_miss_or_a_double_is_no_success() {
+        let tick = at("2030-01-01T00:01:00Z");
+        let job = |status| json!({"id": "job_1", "status": status, "startedAtUtc": "2030-01-01T00:01:02.5Z"});
+        let mut fine = Tally::default();
+        fine.add(tick, Seen::of(&[job("SUCCESS")]));
+        assert!(fine.is_kept());
+        assert_eq!(
+            fine.to_string(),
+            "1 ticks: 0 missed, 0 doubled, 1 over a second late\n\
+             0 jobs failed; the latest began 2500 ms after its instant\n"
+        );
+        fine.compare(&Listening::default());
+        assert!(!fine.is_kept(), "the service says so, and nothing came");
+        for wrong in [vec![], vec![job("PENDING")], vec![job("SUCCESS"), job("SUCCESS")]] {
+            let mut tally = Tally::default();
+            tally.add(tick, Seen::of(&wrong));
+            assert!(!tally.is_kept(), "{wrong:?}");
+        }
+        let unsent = json!({"id": "job_1", "status": "FAILED", "startedAtUtc": null});
+        let mut tally = Tally::default();
+        tally.add(tick, Seen::of(&[unsent]));
+        assert!(!tally.is_kept());
+        assert!(!Tally::default().is_kept(), "nothing was seen");
+    }
+}

@@ -1,0 +1,5 @@
+//! What operators see of the service: its metrics, its canary, and `punctual verify`.
+
+mod canary;
+mod series;
+mod verify;

@@ -1,0 +1,77 @@
+//! `punctual verify` against a real process.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::process::{Installation, Server, complaint};
+use crate::harness::recorder::Recorder;
+use crate::harness::servers::free_port;
+use crate::harness::wait::within;
+
+/// How long one tick takes to be verified: a minute until it is due, one until it counts as missed.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+fn command(installation: &Installation, server: &Server, target: &str, more: &[&str]) -> Command {
+    let url = format!("http://{}", server.public().expect("it serves"));
+    let mut arguments = vec!["verify", "--url", &url, "--target", target, "--minutes", "1"];
+    arguments.extend(more);
+    let mut command = installation.command(&arguments);
+    command.env("PUNCTUAL_KEY", &installation.key);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+async fn end(mut child: Child) -> (Option<i32>, String, String) {
+    within(PATIENCE, "it ends", async || child.try_wait().expect("a child").map(|_| ())).await;
+    let output = child.wait_with_output().expect("it has ended");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_tells_a_service_that_keeps_its_promises_from_one_that_does_not() {
+    let mut installation = Installation::new(&[]);
+    let server = installation.serve().await;
+    let (recorder, port) = (Recorder::start().await, free_port());
+    let listen = format!("127.0.0.1:{port}");
+    let here = format!("http://{listen}/");
+    let told = command(&installation, &server, &recorder.url("/"), &[]).spawn().expect("it runs");
+    let mut heard = command(&installation, &server, &here, &["--listen", &listen]);
+    let heard = heard.spawn().expect("it runs");
+    // The requests do not come to where it listens.
+    let (other, elsewhere) = (format!("127.0.0.1:{}", free_port()), recorder.url("/"));
+    let mut unheard = command(&installation, &server, &elsewhere, &["--listen", &other]);
+    let unheard = unheard.spawn().expect("it runs");
+
+    let (status, summary, complaints) = end(told).await;
+    assert_eq!(status, Some(0), "{summary}{complaints}");
+    assert!(summary.starts_with("3 ticks: 0 missed, 0 doubled, "), "{summary}");
+    let (status, summary, complaints) = end(heard).await;
+    assert_eq!(status, Some(0), "{summary}{complaints}");
+    assert!(summary.ends_with("3 requests came to this command\n"), "{summary}");
+    let (status, summary, complaints) = end(unheard).await;
+    assert_eq!(status, Some(1), "{summary}{complaints}");
+    assert!(summary.starts_with("3 ticks: 3 missed, 0 doubled, "), "{summary}");
+    assert_eq!(complaints, "error: not every tick ran once\n");
+    // They leave nothing behind.
+    assert_eq!(installation.client(&server).get("/v1/schedules").await.data()["total"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_why_it_cannot_begin() {
+    let mut installation = Installation::new(&[]);
+    let server = installation.serve().await;
+    let target = "http://127.0.0.1:1/";
+    let mut wrong = command(&installation, &server, target, &[]);
+    wrong.env("PUNCTUAL_KEY", "pk_wrong");
+    let (status, said) = complaint(wrong).await;
+    assert_eq!(status, Some(1));
+    assert!(said.contains("/v1/schedules: status 401: "), "{said}");
+    let mut none = command(&installation, &server, target, &[]);
+    none.env_remove("PUNCTUAL_KEY");
+    let (status, said) = complaint(none).await;
+    assert_eq!((status, said.contains("give --key-file or set PUNCTUAL_KEY")), (Some(2), true));
+    let refused = command(&installation, &server, "http://10.0.0.1/", &[]);
+    let (status, said) = complaint(refused).await;
+    assert_eq!((status, said.contains("URL resolves to a disallowed address")), (Some(1), true));
+}
