@@ -27,7 +27,7 @@ use punctual::store::{
     Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
     ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore,
     SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip,
-    StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Wanted, Write,
+    StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -168,6 +168,7 @@ gated! { UpkeepStore:
     fn prune_keys(&self, before: Timestamp, limit: u32) -> u64;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
+    fn waiting(&self, now: Timestamp, cap: u32) -> Waiting;
 }
 
 gated! { UserStore:

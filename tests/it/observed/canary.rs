@@ -38,7 +38,7 @@ async fn its_ticks_run_though_nothing_else_may_be_called() {
 
     // Nothing of it is a tenant's.
     let client = installation.client(&server);
-    assert_eq!(client.get("/v1/schedules").await.data()["total"], 0);
+    assert_eq!(client.get("/v1/schedules").await.body["pagination"]["total"], 0);
     assert!(client.jobs("").await.is_empty());
     let job = client.run("http://0.canary.invalid/echo?canary", serde_json::json!({})).await;
     let job = client.finished(&job).await;

@@ -32,7 +32,7 @@ async fn ten_thousand_schedules_and_a_thousand_accounts_add_no_series() {
     let before = series(&scrape(&service).await);
     assert!(before.len() < MOST_SERIES, "{} series", before.len());
 
-    let url = service.target.url("/");
+    let url = service.target.url("/ok");
     for batch in 0..10 {
         let schedules: Vec<Value> = (0..1_000)
             .map(|number| schedule(&url, json!({"name": format!("s{batch}-{number}")})))
@@ -53,7 +53,8 @@ async fn ten_thousand_schedules_and_a_thousand_accounts_add_no_series() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_leaves_its_traces() {
     let service = Service::start().await;
-    service.api.run(&service.target.url("/"), json!({})).await;
+    let job = service.api.run(&service.target.url("/ok"), json!({})).await;
+    service.api.finished(&job).await;
     let text = scrape(&service).await;
     let value = |series: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

@@ -18,4 +18,5 @@ mod starting;
 mod stopping;
 mod unit;
 mod versions;
+mod watched;
 mod world;
