@@ -1,6 +1,5 @@
 //! The target that schedules call, where it is this command.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,9 +10,15 @@ use tokio::net::TcpListener;
 use crate::cli::CliError;
 use crate::runtime::{Clock, ServeLimits, Tasks, serve};
 
-/// How often each job's attempt has come.
+/// The requests that have come.
 #[derive(Clone, Default)]
-pub(super) struct Listening(Arc<Mutex<HashMap<(String, String), u32>>>);
+pub(super) struct Listening(Arc<Mutex<Vec<Heard>>>);
+
+/// Which request has come.
+struct Heard {
+    job: String,
+    attempt: String,
+}
 
 impl Listening {
     /// Answers requests at `address` with 200, and counts them.
@@ -41,16 +46,17 @@ impl Listening {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
-        let request = (text("idempotency-key"), text("punctual-attempt"));
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(request).or_default() += 1;
+        let heard = Heard { job: text("idempotency-key"), attempt: text("punctual-attempt") };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
     }
 
     /// How many requests of a job have come, and whether one came twice.
     pub(super) fn of(&self, job: &str) -> (u32, bool) {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let its = counts.iter().filter(|((its, _), _)| its == job).map(|(_, count)| *count);
-        let its: Vec<u32> = its.collect();
-        (its.iter().sum(), its.iter().any(|count| *count > 1))
+        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let its = heard.iter().filter(|heard| heard.job == job);
+        let mut attempts: Vec<&str> = its.map(|heard| heard.attempt.as_str()).collect();
+        attempts.sort_unstable();
+        let is_doubled = attempts.windows(2).any(|pair| pair[0] == pair[1]);
+        (u32::try_from(attempts.len()).unwrap_or(u32::MAX), is_doubled)
     }
 }
