@@ -1,0 +1,37 @@
+# The image of Punctual: one static binary, without a shell and without a distribution.
+#
+#   docker build --tag punctual:latest .
+#   docker run --read-only --cap-drop ALL -p 8080:8080 -v punctual:/var/lib/punctual punctual:latest
+#
+# What is built follows from the lock file and the toolchain: the same sources give the same binary.
+# `tests/run image` builds the final stage from a binary of its own and runs it.
+
+FROM docker.io/library/rust:1.95.0-slim-bookworm AS builder
+WORKDIR /build
+COPY . .
+# Static, the resolver of names included, so that the final stage needs no libraries. Without symbols:
+# they would be a quarter of the image, and where a panic was is known without them.
+RUN host=$(rustc --version --verbose | sed -n 's/^host: //p') && \
+    RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_STRIP=symbols \
+    cargo build --locked --release --bin punctual --target "$host" && \
+    install -D "target/$host/release/punctual" /image/punctual && \
+    install -d /image/data
+
+FROM scratch
+COPY --from=builder --chmod=755 /image/punctual /usr/local/bin/punctual
+# Where one machine keeps its store; a cluster writes nowhere.
+COPY --from=builder --chown=65532:65532 /image/data /var/lib/punctual
+ENV PATH=/usr/local/bin \
+    PUNCTUAL_DATA_DIR=/var/lib/punctual \
+    PUNCTUAL_HTTP_LISTEN=0.0.0.0:8080 \
+    PUNCTUAL_OPS_LISTEN=0.0.0.0:8081 \
+    PUNCTUAL_LOG_FORMAT=json
+# Any user will do, if the volume lets it write.
+USER 65532:65532
+VOLUME /var/lib/punctual
+EXPOSE 8080 8081
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=6s --start-period=30s \
+    CMD ["/usr/local/bin/punctual", "healthcheck"]
+ENTRYPOINT ["/usr/local/bin/punctual"]
+CMD ["serve"]
