@@ -49,7 +49,6 @@ def main():
         "dashboards": metrics.check_dashboards(),
         "dashboards in ConfigMaps": tools.check_wrapped_dashboards(helm3),
         "queries": metrics.check_queries(given.modules),
-        "labels in queries": metrics.check_labels(),
         "alerts": metrics.check_alerts(),
         "rules": tools.check_rules(helm3),
         "commands": programs.check_commands(helm3, given.program),

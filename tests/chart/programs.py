@@ -6,11 +6,13 @@ import socket
 import subprocess
 import tempfile
 import time
+import tomllib
 import urllib.request
 
 from chart import pods, value_sets
 from metrics import pending
 from rendering import SNAPSHOT
+from settings import DEFAULTS
 
 # In the place of what Secrets hold.
 SECRETS = {
@@ -50,6 +52,8 @@ def environment(container, pod, objects, folder):
     env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     for variable in container["env"]:
         name = variable["name"]
+        if name in pending():
+            continue
         value = SECRETS[name] if "valueFrom" in variable else variable["value"]
         if name == "PUNCTUAL_CONFIG":
             volume = next(v for v in pod["spec"]["volumes"] if v["name"] == "configuration")
@@ -66,6 +70,15 @@ def environment(container, pod, objects, folder):
     return env
 
 
+def variables():
+    """The variables of all settings."""
+    names = set()
+    for key, value in tomllib.loads(DEFAULTS.read_text()).items():
+        inner = value if isinstance(value, dict) else {"": None}
+        names |= {f"PUNCTUAL_{key}_{name}".upper().rstrip("_") for name in inner}
+    return names
+
+
 def certificate(folder):
     """A certificate authority, made with openssl."""
     path = folder / "ca.crt"
@@ -78,6 +91,9 @@ def certificate(folder):
 
 def check_configuration(helm3, program):
     """The service takes the configuration of each Pod, without a warning."""
+    for name in pending():
+        if name.startswith("PUNCTUAL_") and name in variables():
+            yield f"pending.txt: {name} is there: remove the line"
     for name, values in value_sets().items():
         objects = helm3.render(values, SNAPSHOT)
         for owner, pod in pods(objects):
@@ -151,6 +167,9 @@ def check_helm_test(helm3, program):
                 wrong = got == 0 if status is None else got != status
                 if wrong or says not in output:
                     yield f"helm test, {name}: status {got}: {output}"
+            if service.poll() is not None:
+                yield f"the service has ended: {pathlib.Path(f'{folder}/log').read_text()}"
+                return
             left = schedules(url, key.strip())
             if "helm test" in left:
                 yield f"helm test leaves its schedule: {left}"

@@ -28,6 +28,7 @@ OWN = {
     "cluster.password_file",
     "cluster.ca_file",
     "outbound.allow",
+    "canary.enabled",
     "mail.password_file",
     "mail.ca_file",
     "secrets.keys",

@@ -38,6 +38,8 @@ seccompProfile:
   value: {{ $root.Values.shutdown.graceSeconds | int | quote }}
 - name: PUNCTUAL_SHUTDOWN_DRAIN_SECONDS
   value: {{ $root.Values.shutdown.drainSeconds | int | quote }}
+- name: PUNCTUAL_CANARY_ENABLED
+  value: {{ $root.Values.canary.enabled | quote }}
 {{- with $root.Values.outbound.allow }}
 - name: PUNCTUAL_OUTBOUND_ALLOW
   value: {{ join "," . | quote }}
@@ -227,12 +229,12 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{/* A container that runs a command beside the servers: takes root and command. */}}
+{{/* A container that runs a command beside the servers: takes root and args. */}}
 {{- define "punctual.hookContainer" -}}
 {{- $root := .root -}}
 image: {{ include "punctual.image" $root }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-args: [{{ .command }}]
+args: {{ toJson .args }}
 env:
   {{- include "punctual.serversEnv" $root | nindent 2 }}
   {{- include "punctual.keysEnv" $root | nindent 2 }}

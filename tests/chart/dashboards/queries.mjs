@@ -1,5 +1,5 @@
 // Reads PromQL: `node queries.mjs MODULES` takes {"name": "expression", …} on standard input and prints
-// {"name": {"errors": […], "selectors": [{"metric": …, "labels": […]}, …]}, …}.
+// {"name": {"errors": […], "metrics": […], "labels": […]}, …}.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -13,18 +13,19 @@ const plain = (text) => text.replaceAll(/\$__(rate_interval|range|interval)\b/g,
 function read(expression) {
     const text = plain(expression);
     const errors = [];
-    const selectors = [];
+    const metrics = [];
+    const labels = [];
     parser.parse(text).iterate({
         enter(node) {
             if (node.type.isError) errors.push(`at ${node.from}: ${text.slice(node.from, node.from + 20)}`);
-            if (node.name === 'VectorSelector') selectors.push({ metric: null, labels: [] });
-            const last = selectors.at(-1);
             const word = text.slice(node.from, node.to);
-            if (node.name === 'Identifier' && node.node.parent?.name === 'VectorSelector') last.metric = word;
-            if (node.name === 'LabelName' && node.node.parent?.name.endsWith('Matcher')) last.labels.push(word);
+            const isMetric = node.name === 'Identifier' && node.node.parent?.name === 'VectorSelector';
+            if (isMetric) metrics.push(word);
+            // In matchers, and after by, without, on and ignoring.
+            if (node.name === 'LabelName') labels.push(word);
         },
     });
-    return { errors, selectors };
+    return { errors, metrics, labels };
 }
 
 const expressions = JSON.parse(readFileSync(0, 'utf8'));
