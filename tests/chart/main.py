@@ -67,7 +67,7 @@ def main():
         for finding in found:
             print(f"       {finding}", flush=True)
         failed += bool(found)
-    print(f"test result: {len(checks) - failed} passed; {failed} failed; of the chart")
+    print(f"test result: {'FAILED' if failed else 'ok'}. {len(checks) - failed} passed; {failed} failed; of the chart")
     return 1 if failed else 0
 
 

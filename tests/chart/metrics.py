@@ -108,7 +108,8 @@ def check_queries(modules):
 def label_names():
     """The labels that the source gives to metrics."""
     sources = "\n".join(path.read_text() for path in sorted(METRICS.glob("*.rs")))
-    return set(re.findall(r'(?:NAME: &\'static str =|, )\s*"([a-z_]+)"\s*[{;]', sources))
+    named = r'(?:NAME: &\'static str =|, )\s*"([a-z_]+)"\s*[{;]'
+    return set(re.findall(named, sources)) | set(re.findall(r'from_static_parts\("([a-z_]+)"', sources))
 
 
 def check_dashboards():

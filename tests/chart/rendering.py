@@ -18,6 +18,8 @@ LEAST_SETS = 8
 def snapshot(objects, notes):
     """Objects as text, with long texts left to their own tests."""
     for item in objects:
+        if item["kind"] == "Pod":
+            item["spec"]["containers"][0]["args"] = ["(charts/punctual/scripts/helm-test.sh)"]
         if item["kind"] == "ConfigMap":
             for key in item["data"]:
                 if key.endswith(".json"):
