@@ -50,7 +50,6 @@ use crate::notifications::Notifications;
 use crate::operations::Readiness;
 use crate::outbound::Client;
 use crate::runtime::{Clock, Random, Tasks};
-use crate::scheduler::Context;
 use crate::schedules::Schedules;
 use crate::store::sqlite::ServerLock;
 use canary::CanaryStart;

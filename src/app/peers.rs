@@ -16,6 +16,7 @@ use crate::queue::redis::RedisQueue;
 use crate::queue::standby::Standby;
 use crate::runtime::{Clock, Measured, Random, TaskKind, Tasks};
 use crate::scheduler::Context;
+use crate::store::SharedStore;
 
 /// Where the system keeps the machine's name, which on Kubernetes is the pod's.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
