@@ -12,8 +12,6 @@ METRICS = ROOT / "src/telemetry/metrics"
 # What a scrape, Kubernetes, the rules and Prometheus itself add.
 FOREIGN_LABELS = {"namespace", "job", "instance", "pod", "le", "__name__", "alertname", "alertstate"}
 FOREIGN_METRICS = {"ALERTS"}
-# Commands that may be pending; the test of commands looks at them.
-COMMANDS = {"doctor"}
 # Those that the exposition adds to a histogram.
 PARTS = ("_bucket", "_sum", "_count")
 
@@ -26,12 +24,6 @@ def table():
         found[name] = kind == "Histogram"
     process = re.findall(r'"(process_\w+)"', (METRICS / "process.rs").read_text())
     return found | {name: False for name in process}
-
-
-def pending():
-    """What the program does not have yet, by the file that says so."""
-    lines = (HERE / "pending.txt").read_text().splitlines()
-    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
 def rules():
@@ -67,7 +59,7 @@ def queries():
 
 def check_queries(modules):
     """Every query is PromQL, and every metric and label in it is one of the source."""
-    known, expected, labels = table(), pending(), label_names()
+    known, labels = table(), label_names()
     recorded = {rule["record"] for _, rule in rules() if "record" in rule}
     done = subprocess.run(
         ["node", str(HERE / "dashboards/queries.mjs"), str(modules)],
@@ -76,33 +68,23 @@ def check_queries(modules):
         text=True,
         check=True,
     )
-    used = set()
     for place, read in json.loads(done.stdout).items():
         for error in read["errors"]:
             yield f"{place}: not PromQL: {error}"
         if not read["metrics"]:
             yield f"{place}: names no metric"
         for label in read["labels"]:
-            used.add(label)
-            if label not in labels | FOREIGN_LABELS | expected:
+            if label not in labels | FOREIGN_LABELS:
                 yield f"{place}: no metric has a label {label}"
         for metric in read["metrics"]:
             base = next((metric.removesuffix(it) for it in PARTS if metric.endswith(it)), metric)
-            used |= {metric, base}
-            if metric in recorded | FOREIGN_METRICS | expected or base in expected:
+            if metric in recorded | FOREIGN_METRICS:
                 continue
             if metric in known:
                 if known[metric]:
                     yield f"{place}: {metric} is a histogram: take {', '.join(PARTS)}"
             elif not known.get(base, False):
                 yield f"{place}: there is no metric {metric}"
-    for name in sorted(expected):
-        if name in known:
-            yield f"pending.txt: {name} is there: remove the line"
-        elif name in labels:
-            yield f"pending.txt: the label {name} is there: remove the line"
-        elif name.islower() and "/" not in name and name not in used | COMMANDS:
-            yield f"pending.txt: nothing uses {name}: remove the line"
 
 
 def label_names():
@@ -150,7 +132,7 @@ def check_alerts():
             for case in test["alert_rule_test"]:
                 tested.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
     runbook = ROOT / "docs/operations.md"
-    text = runbook.read_text() if runbook.exists() else None
+    text = runbook.read_text()
     for file, rule in rules():
         if "alert" not in rule:
             continue
@@ -162,14 +144,10 @@ def check_alerts():
             yield f"{place}: has no summary or no description"
         if rule["annotations"].get("runbook_url") != f"docs/operations.md#{kebab(name)}":
             yield f"{place}: the runbook is not docs/operations.md#{kebab(name)}"
-        if text is not None and not has_heading(text, kebab(name)):
+        if not has_heading(text, kebab(name)):
             yield f"{place}: docs/operations.md has no heading for it"
         if tested.pop(name, set()) != {True, False}:
             yield f"{place}: not tested both ways, when it fires and when it is quiet"
-    if text is None and "docs/operations.md" not in pending():
-        yield "docs/operations.md, the runbook, is not there"
-    if text is not None and "docs/operations.md" in pending():
-        yield "pending.txt: docs/operations.md is there: remove the line"
     for name in tested:
         yield f"a test is of an alert that is not there: {name}"
 

@@ -6,13 +6,10 @@ import socket
 import subprocess
 import tempfile
 import time
-import tomllib
 import urllib.request
 
 from chart import pods, value_sets
-from metrics import pending
 from rendering import SNAPSHOT
-from settings import DEFAULTS
 
 # In the place of what Secrets hold.
 SECRETS = {
@@ -38,10 +35,8 @@ def check_commands(helm3, program):
     for command in sorted({command for command, _ in used}):
         done = subprocess.run([program, command, "--help"], capture_output=True, check=False)
         place = next(place for other, place in used if other == command)
-        if done.returncode != 0 and command not in pending():
+        if done.returncode != 0:
             yield f"{place}: there is no command {command}"
-        if done.returncode == 0 and command in pending():
-            yield f"pending.txt: {command} is there: remove the line"
 
 
 def environment(container, pod, objects, folder):
@@ -52,8 +47,6 @@ def environment(container, pod, objects, folder):
     env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     for variable in container["env"]:
         name = variable["name"]
-        if name in pending():
-            continue
         value = SECRETS[name] if "valueFrom" in variable else variable["value"]
         if name == "PUNCTUAL_CONFIG":
             volume = next(v for v in pod["spec"]["volumes"] if v["name"] == "configuration")
@@ -70,15 +63,6 @@ def environment(container, pod, objects, folder):
     return env
 
 
-def variables():
-    """The variables of all settings."""
-    names = set()
-    for key, value in tomllib.loads(DEFAULTS.read_text()).items():
-        inner = value if isinstance(value, dict) else {"": None}
-        names |= {f"PUNCTUAL_{key}_{name}".upper().rstrip("_") for name in inner}
-    return names
-
-
 def certificate(folder):
     """A certificate authority, made with openssl."""
     path = folder / "ca.crt"
@@ -91,9 +75,6 @@ def certificate(folder):
 
 def check_configuration(helm3, program):
     """The service takes the configuration of each Pod, without a warning."""
-    for name in pending():
-        if name.startswith("PUNCTUAL_") and name in variables():
-            yield f"pending.txt: {name} is there: remove the line"
     for name, values in value_sets().items():
         objects = helm3.render(values, SNAPSHOT)
         for owner, pod in pods(objects):

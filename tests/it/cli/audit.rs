@@ -12,7 +12,7 @@ use super::{folder, result};
 
 /// The commands that change no data of an account, and show no secrets of one. What `restored` passes
 /// over is told by its skips.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 22] = [
     "dev",
     "serve",
     "migrate",
@@ -32,6 +32,8 @@ const OTHERS: [&str; 20] = [
     "openapi",
     "healthcheck",
     "config",
+    "metrics",
+    "verify",
     "help",
 ];
 
