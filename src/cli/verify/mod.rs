@@ -33,7 +33,7 @@ const LAST_REQUESTS: Duration = Duration::from_secs(2);
 /// What to verify.
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Where the API is, such as https://punctual.example.com, with the base path if there is one
+    /// Where the API is, such as `https://punctual.example.com`, with the base path if there is one
     #[arg(long, value_name = "URL")]
     url: String,
     /// A file that holds a key of scope write; else the variable PUNCTUAL_KEY
