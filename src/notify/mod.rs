@@ -64,7 +64,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             slots: 256,
-            per_channel: 8,
+            per_channel: 16,
             claim_time: Duration::from_secs(30),
             patience: Duration::from_secs(10),
             tries: TrySchedule::default(),
