@@ -47,7 +47,8 @@ fn headers(raw: &Raw) -> Parsed<HeaderMap> {
     let lines = lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
-            let wrong = || format!("line {} of {path} must be a name, a colon and a value", number + 1);
+            let wrong =
+                || format!("line {} of {path} must be a name, a colon and a value", number + 1);
             header(line).ok_or_else(wrong)
         })
         .collect()
@@ -73,7 +74,8 @@ mod tests {
         for good in ["", "http://collector:4317", "https://[::1]:4317/"] {
             assert_eq!(collector(&raw(good)), Ok(good.to_owned()));
         }
-        for wrong in ["collector:4317", "grpc://c:1", "http://c/v1/traces", "http://u:p@c", "http://c/?a"]
+        for wrong in
+            ["collector:4317", "grpc://c:1", "http://c/v1/traces", "http://u:p@c", "http://c/?a"]
         {
             assert!(collector(&raw(wrong)).is_err(), "{wrong}");
         }
@@ -85,7 +87,10 @@ mod tests {
         let path = raw(&file.path().display().to_string());
         std::fs::write(file.path(), "authorization: Bearer a:b\n\nX-Tenant:7\n").expect("written");
         let read = headers(&path).expect("headers");
-        assert_eq!((&read["authorization"], &read["x-tenant"]), (&HeaderValue::from_static("Bearer a:b"), &HeaderValue::from_static("7")));
+        assert_eq!(
+            (&read["authorization"], &read["x-tenant"]),
+            (&HeaderValue::from_static("Bearer a:b"), &HeaderValue::from_static("7"))
+        );
         assert!(!format!("{read:?}").contains("Bearer"));
 
         std::fs::write(file.path(), "a: b\nsecret without a colon\n").expect("written");

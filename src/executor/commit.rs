@@ -156,8 +156,12 @@ fn log(part: &[Completion], committed: &Committed) {
             Fate::Applied(status) => {
                 tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, trace_id, "attempt ended");
             }
-            Fate::Lost => tracing::debug!(%job, attempt, trace_id, "attempt ended after its claim was lost"),
-            Fate::Busy => tracing::debug!(%job, attempt, trace_id, "attempt ended while its job was locked"),
+            Fate::Lost => {
+                tracing::debug!(%job, attempt, trace_id, "attempt ended after its claim was lost")
+            }
+            Fate::Busy => {
+                tracing::debug!(%job, attempt, trace_id, "attempt ended while its job was locked")
+            }
         }
     }
 }

@@ -77,10 +77,8 @@ pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSetti
     let is_https = settings.url.starts_with("https:");
     let builder = if is_https { builder.with_tls_config(tls) } else { builder };
     let mut exporter = builder.build().map_err(|error| WrongSettings(error.to_string()))?;
-    let attributes = [
-        text("service.version", env!("CARGO_PKG_VERSION")),
-        text("service.instance.id", replica),
-    ];
+    let attributes =
+        [text("service.version", env!("CARGO_PKG_VERSION")), text("service.instance.id", replica)];
     let resource = Resource::builder_empty().with_service_name("punctual");
     exporter.set_resource(&resource.with_attributes(attributes).build());
     let (sender, spans) = mpsc::channel(WAITING);

@@ -28,7 +28,8 @@ pub(super) fn span_of(job: JobId, part: Part) -> SpanId {
         Part::Job => [1, 0],
         Part::Attempt(number) => [2, number],
     };
-    let digest: [u8; 32] = Sha256::new().chain_update(job.to_bytes()).chain_update(part).finalize().into();
+    let digest: [u8; 32] =
+        Sha256::new().chain_update(job.to_bytes()).chain_update(part).finalize().into();
     let (id, _) = digest.split_first_chunk().expect("a digest has 32 bytes");
     SpanId::from_bytes(*id)
 }
@@ -36,7 +37,11 @@ pub(super) fn span_of(job: JobId, part: Part) -> SpanId {
 /// Whether the job is the one of `one_in` jobs that is traced. The lower bits of its id are as good
 /// as random.
 pub(super) fn is_kept(job: JobId, one_in: u64) -> bool {
-    let (_, low) = job.to_bytes().split_last_chunk().map(|(high, low)| (high.len(), *low)).expect("an id has 16 bytes");
+    let (_, low) = job
+        .to_bytes()
+        .split_last_chunk()
+        .map(|(high, low)| (high.len(), *low))
+        .expect("an id has 16 bytes");
     u64::from_be_bytes(low).is_multiple_of(one_in)
 }
 
@@ -54,7 +59,8 @@ mod tests {
     #[test]
     fn the_spans_of_a_job_have_ids_of_their_own() {
         let parts = (1..=10).map(Part::Attempt).chain([Part::Root, Part::Job]);
-        let ids: Vec<_> = parts.flat_map(|part| [span_of(job(1), part), span_of(job(2), part)]).collect();
+        let ids: Vec<_> =
+            parts.flat_map(|part| [span_of(job(1), part), span_of(job(2), part)]).collect();
         let distinct: HashSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len());
         assert_eq!(span_of(job(1), Part::Job), span_of(job(1), Part::Job), "on every replica");

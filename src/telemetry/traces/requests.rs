@@ -45,7 +45,11 @@ pub struct RequestEnd<'a> {
 impl RequestSpan {
     /// The span of a request that came with these headers; absent if it is not traced. The caller
     /// decides whether its own trace is kept, `random` whether one that begins here is.
-    pub fn begin(headers: &HeaderMap, began_at: Timestamp, random: impl Fn() -> u128) -> Option<Self> {
+    pub fn begin(
+        headers: &HeaderMap,
+        began_at: Timestamp,
+        random: impl Fn() -> u128,
+    ) -> Option<Self> {
         let tracer = Tracer::get()?;
         let [trace, span] = [random(), random()];
         let (low, _) = (span.to_be_bytes(), ());

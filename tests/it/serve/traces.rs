@@ -140,13 +140,13 @@ async fn a_job_is_one_trace_over_all_replicas() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_is_a_trace_from_its_instant_on() {
     let collector = collector().await;
-    let target = Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let target =
+        Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let mut world = World::new(&LOG).await;
     world.set(URL, format!("http://127.0.0.1:{}", collector.port()));
     let key = world.key();
     let replica = world.replica(&[]).await;
-    let fields =
-        json!({ "cronExpression": "* * * * *", "headers": { "traceparent": "mine" } });
+    let fields = json!({ "cronExpression": "* * * * *", "headers": { "traceparent": "mine" } });
     let schedule = replica.client(&key).create(&target.url("/"), fields).await;
     let job = within(TICK, "a tick", async || {
         let jobs = replica.client(&key).jobs("trigger=schedule").await;
@@ -160,13 +160,15 @@ async fn a_tick_is_a_trace_from_its_instant_on() {
     assert!(tick.span.start_time_unix_nano <= tick.span.end_time_unix_nano);
     let [sent] = &target.requests()[..] else { panic!("one request") };
     assert_eq!(sent.header("traceparent"), ["mine"], "the user's wins");
-    let messages: Vec<_> = lines(&replica, &job).iter().map(|line| line["message"].clone()).collect();
+    let messages: Vec<_> =
+        lines(&replica, &job).iter().map(|line| line["message"].clone()).collect();
     assert_eq!(messages, ["job made", "attempt begins", "attempt ended"]);
 }
 
 /// A job runs, and the replica stops in order, whatever the collector does.
 async fn runs(world: &World, settings: &[(&str, &str)], api_key: &str) -> Replica {
-    let target = Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let target =
+        Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let replica = world.replica(settings).await;
     let api: ApiClient = replica.client(api_key);
     let job = api.run(&target.url("/"), json!({})).await;
@@ -185,7 +187,8 @@ async fn a_collector_that_is_away_or_hangs_costs_spans_only() {
         let replica = runs(&world, &[], &key).await;
         replica.says("traces are not exported").await;
         let metrics = replica.ask("/metrics").await.text;
-        let failed = metrics.lines().find(|line| line.contains("trace_spans_total{result=\"failed\"}"));
+        let failed =
+            metrics.lines().find(|line| line.contains("trace_spans_total{result=\"failed\"}"));
         let failed = failed.and_then(|line| line.rsplit_once(' ')).expect("a series").1;
         assert_ne!(failed, "0", "{metrics}");
         let job = runs_again(&replica, &key).await;
@@ -234,7 +237,8 @@ async fn a_collector_may_want_tls_and_a_token() {
 async fn without_a_collector_targets_are_told_nothing() {
     let world = World::new(&[]).await;
     let key = world.key();
-    let target = Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let target =
+        Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let replica = world.replica(&[]).await;
     let api = replica.client(&key);
     let job = api.run(&target.url("/"), json!({})).await;
