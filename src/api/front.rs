@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::json;
+use tracing::field::display;
 
 use super::address::ClientAddress;
 use super::body::{BULK_LIMIT, USUAL_LIMIT, Unread};
@@ -20,10 +21,11 @@ use super::error::Cause;
 use super::guard::{self, Wording};
 use super::request_id::{self, RequestId};
 use super::{Api, ApiError, idempotency, limits};
-use crate::domain::AccountId;
+use crate::domain::{AccountId, Timestamp};
 use crate::queue::Standing;
 use crate::runtime::Clock;
 use crate::telemetry::metrics::{Answered, Endpoint, HTTP_REQUESTS, HTTP_SECONDS};
+use crate::telemetry::traces::{RequestEnd, RequestSpan, within};
 
 /// How long a request may take, its body included. What it has begun to change is finished all
 /// the same.
@@ -49,8 +51,10 @@ pub(super) async fn serve(
     let unread = Unread::take_from(&mut request);
     let learnt = Mutex::new(Learnt::default());
 
+    let random = || api.random.bits();
+    let span = RequestSpan::begin(request.headers(), api.clock.now(), random);
     let answer = answer(&api, request, next, unread.as_ref(), &learnt);
-    let mut response = bounded(&api.clock, answer).await;
+    let mut response = within(span.as_ref(), bounded(&api.clock, answer)).await;
     if let Some(unread) = unread {
         unread.drain(&api.tasks, &api.clock);
     }
@@ -67,7 +71,10 @@ pub(super) async fn serve(
     HTTP_REQUESTS.with(Answered(endpoint, response.status())).add(1);
     HTTP_SECONDS.with(endpoint).record_span(duration);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    log(&method, route, &response, duration, id.as_str(), account);
+    let (status, request_id) = (response.status(), id.as_str());
+    let told = Answer { method: &method, route, status, account, request_id };
+    told.log(&response, duration, span.as_ref());
+    told.trace(span, api.clock.now());
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.into_header());
     // No browser shall take an answer for something else than it says that it is.
@@ -130,31 +137,43 @@ fn with_request_id(response: Response, id: &RequestId) -> Response {
     ApiError::internal(cause).with_details(json!({ "requestId": id.as_str() })).into_response()
 }
 
-fn log(
-    method: &Method,
-    route: &str,
-    response: &Response,
-    duration: Duration,
-    request_id: &str,
+/// A request that has its answer, as operators are told of it.
+struct Answer<'a> {
+    method: &'a Method,
+    route: &'a str,
+    status: StatusCode,
     account: Option<AccountId>,
-) {
-    let status = response.status();
-    let account = account.map(tracing::field::display);
-    // To a tenth: more digits would be noise.
-    let (status, duration_ms) = (status.as_u16(), (duration.as_secs_f64() * 1e4).round() / 10.0);
-    if let Some(Cause(cause)) = response.extensions().get() {
-        tracing::error!(%method, route, status, duration_ms, request_id, account, cause, "request failed");
-    } else if matches!(*method, Method::GET | Method::HEAD) {
-        tracing::debug!(%method, route, status, duration_ms, request_id, account, "request");
-    } else {
-        tracing::info!(%method, route, status, duration_ms, request_id, account, "request");
+    request_id: &'a str,
+}
+
+impl Answer<'_> {
+    fn log(&self, response: &Response, duration: Duration, span: Option<&RequestSpan>) {
+        let Self { method, route, request_id, .. } = self;
+        let (status, account) = (self.status.as_u16(), self.account.map(display));
+        let trace_id = span.map(|span| display(span.trace_id()));
+        // To a tenth: more digits would be noise.
+        let duration_ms = (duration.as_secs_f64() * 1e4).round() / 10.0;
+        if let Some(Cause(cause)) = response.extensions().get() {
+            tracing::error!(%method, route, status, duration_ms, request_id, account, trace_id, cause, "request failed");
+        } else if matches!(**method, Method::GET | Method::HEAD) {
+            tracing::debug!(%method, route, status, duration_ms, request_id, account, trace_id, "request");
+        } else {
+            tracing::info!(%method, route, status, duration_ms, request_id, account, trace_id, "request");
+        }
+    }
+
+    /// Strangers make no spans.
+    fn trace(&self, span: Option<RequestSpan>, ended_at: Timestamp) {
+        let Self { method, route, status, request_id, .. } = *self;
+        if let (Some(span), Some(account)) = (span, self.account) {
+            span.end(&RequestEnd { method, route, status, account, request_id, ended_at });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Timestamp;
 
     #[tokio::test]
     async fn panics_and_endless_requests_are_answered() {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::outbound::SetupError;
 use crate::store::StoreError;
+use crate::telemetry::traces::WrongSettings;
 
 /// Why the service could not start; each says which setting to look at.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub enum StartError {
     /// The store cannot be used.
     #[error("{0} (store.url)")]
     Store(#[from] StoreError),
+    /// The collector of traces cannot be used.
+    #[error(transparent)]
+    Traces(#[from] WrongSettings),
     /// A store of a cluster has no keys to seal secrets with.
     #[error(
         "a cluster needs keys to encrypt secrets with: set secrets.keys_file or secrets.keys; \

@@ -139,6 +139,7 @@ impl App {
         let client = Client::new(canary.outbound(config), clock.clone(), tasks)?;
 
         let mut context = joined.context(&store, &clock);
+        stages::trace(config, &context, watch)?;
         stages::keep_time(&context, tasks, keeper);
         stages::observe(config, &context, tasks, shards);
         canary.start(&context, tasks, &random, shards);

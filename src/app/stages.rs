@@ -15,10 +15,19 @@ use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
 use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
 use crate::telemetry::metrics::SHARDS;
+use crate::telemetry::traces;
 
 /// Keeps the clock in step with the store's time.
 pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
     run(tasks, TaskKind::Upkeep, context, Arc::default(), keeper);
+}
+
+/// Begins to make traces, if they are wanted. They are exported until everything else has ended.
+pub(super) fn trace(config: &Config, context: &Context, watch: &Tasks) -> Result<(), StartError> {
+    let Some(settings) = &config.traces else { return Ok(()) };
+    let exporting = traces::start(settings, &context.replica.to_string())?;
+    watch.spawn(TaskKind::Traces, exporting.run(watch.stopping().clone()));
+    Ok(())
 }
 
 /// Keeps the metrics of what waits in the store, and of the machine, up to date.

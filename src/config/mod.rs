@@ -19,6 +19,7 @@ mod reader;
 mod secrets;
 mod sources;
 mod stores;
+mod traces;
 mod users;
 mod work;
 
@@ -45,6 +46,7 @@ use crate::notify::Settings as NotifySettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::scheduler::PrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
+use crate::telemetry::traces::Settings as TraceSettings;
 use reader::{Parsed, Raw, Reader, flag, list, seconds, text};
 
 /// What this process is to do and how.
@@ -56,6 +58,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The log.
     pub log: log::Settings,
+    /// Where traces go, if anywhere.
+    pub traces: Option<TraceSettings>,
     /// The public listener.
     pub http: Http,
     /// The operations listener.
@@ -159,6 +163,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
             format: reader.read("log_format", log_format),
             color: !no_color(),
         },
+        traces: traces::read(reader),
         http,
         ops,
         canary: reader.read("canary.enabled", flag),

@@ -71,7 +71,8 @@ pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
     Some(MailSettings { password_file, ca_certificates, ..server })
 }
 
-fn authorities(raw: &Raw) -> Parsed<Option<String>> {
+/// The certificates in a file; absent if none is named.
+pub(super) fn authorities(raw: &Raw) -> Parsed<Option<String>> {
     if text(raw)?.is_empty() { Ok(None) } else { certificates(raw).map(Some) }
 }
 

@@ -18,6 +18,7 @@ use crate::store::{Claimed, Completion, End};
 use crate::telemetry::metrics::{
     ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING, RESPONSES, ResponseClass,
 };
+use crate::telemetry::traces::{AttemptSpan, Subject};
 
 /// A claimed attempt that holds its slot.
 pub(super) struct Attempt {
@@ -36,9 +37,11 @@ impl Attempt {
     /// that a slow one does not keep other attempts from starting, unless far too many wait.
     pub(super) async fn run(mut self, outcomes: mpsc::Sender<Ended>) {
         let _held = ATTEMPTS_RUNNING.hold();
+        let began_at = self.shared.clock.now();
         let ended = self.send().await;
         Point::AfterSend.reach();
         let completion = self.complete(ended);
+        self.trace(began_at, &completion);
         let room = outcomes.reserve().await;
         drop(self.slot);
         // The committer outlives the attempts; if it is gone all the same, the sweep takes over.
@@ -86,6 +89,21 @@ impl Attempt {
             exchange,
             end,
         }
+    }
+
+    fn trace(&self, began_at: Timestamp, completion: &Completion) {
+        let Claimed { job, account, schedule, attempt, definition, .. } = &self.claimed;
+        let span = AttemptSpan {
+            subject: Subject { job: *job, schedule: Some(*schedule), account: Some(*account) },
+            attempt: *attempt,
+            method: definition.http_method.as_str(),
+            endpoint: &definition.endpoint,
+            began_at,
+            ended_at: completion.completed_at,
+            exchange: completion.exchange.as_ref(),
+            error: completion.end.error(),
+        };
+        span.end();
     }
 
     fn judge(&self, exchange: &Exchange, now: Timestamp) -> End {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::field::display;
+
 use super::Shared;
 use super::ended::{Batch, Ended};
 use crate::domain::job::JobStatus;
@@ -13,6 +15,7 @@ use crate::telemetry::metrics::{
     CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, EVENTS_RAISED, FinalStatus, JOBS_FAILED,
     JOBS_FINISHED, RETRIES,
 };
+use crate::telemetry::traces::trace_id;
 
 /// The most outcomes committed at once.
 pub(super) const BATCH: usize = 500;
@@ -36,6 +39,7 @@ impl Commit {
             match self.try_commit(part.completions(), locked).await {
                 Ok(committed) => {
                     log(part.completions(), &committed);
+                    committed.trace(part.completions());
                     count_failures(part.completions(), &committed);
                     let fates = part.into_ended().zip(&committed.fates);
                     let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
@@ -146,16 +150,18 @@ fn log(part: &[Completion], committed: &Committed) {
         let duration_ms = exchange.map(|exchange| exchange.duration_ms);
         let answered = exchange.and_then(|exchange| exchange.result.as_ref().ok());
         let status_code = answered.map(|response| response.status);
-        let error_code = match &completion.end {
-            End::Succeeded => None,
-            End::Failed(failure) | End::Retry(failure, _) => Some(failure.code.as_str()),
-        };
+        let error_code = completion.end.error().map(ErrorCode::as_str);
+        let trace_id = trace_id(*job).map(display);
         match fate {
             Fate::Applied(status) => {
-                tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, "attempt ended");
+                tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, trace_id, "attempt ended");
             }
-            Fate::Lost => tracing::debug!(%job, attempt, "attempt ended after its claim was lost"),
-            Fate::Busy => tracing::debug!(%job, attempt, "attempt ended while its job was locked"),
+            Fate::Lost => {
+                tracing::debug!(%job, attempt, trace_id, "attempt ended after its claim was lost")
+            }
+            Fate::Busy => {
+                tracing::debug!(%job, attempt, trace_id, "attempt ended while its job was locked")
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::domain::schedule::HttpMethod;
 use crate::domain::signing::{ID_HEADER, SIGNATURE_HEADER, Signature, TIMESTAMP_HEADER};
 use crate::outbound::Request;
 use crate::store::Claimed;
+use crate::telemetry::traces;
 
 /// How the service names itself.
 const AGENT: &str = concat!("Punctual/", env!("CARGO_PKG_VERSION"));
@@ -16,10 +17,11 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SCHEDULE_ID: HeaderName = HeaderName::from_static("punctual-schedule-id");
 const JOB_ID: HeaderName = HeaderName::from_static("punctual-job-id");
 const SCHEDULED_AT: HeaderName = HeaderName::from_static("punctual-scheduled-at");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 
-/// The request of a claimed attempt. What the user set of `User-Agent`, `Idempotency-Key` and
-/// `Content-Type` wins; the service's own headers cannot be set by users, and those of a signature
+/// The request of a claimed attempt. What the user set of `User-Agent`, `Idempotency-Key`,
+/// `traceparent` and `Content-Type` wins; the service's own headers cannot be set by users, and those of a signature
 /// that users set are replaced by it.
 pub(super) fn build(claimed: &Claimed, now: Timestamp) -> Result<Request, Failure> {
     let definition = &claimed.definition;
@@ -47,6 +49,9 @@ fn add_own(headers: &mut HeaderMap, claimed: &Claimed) -> Result<(), Failure> {
     headers.insert(SCHEDULE_ID, value(claimed.schedule.to_string())?);
     headers.insert(JOB_ID, job);
     headers.insert(SCHEDULED_AT, value(claimed.job.timestamp().to_string())?);
+    if let Some(parent) = traces::traceparent(claimed.job, claimed.attempt) {
+        headers.entry(TRACEPARENT).or_insert(parent);
+    }
     headers.insert(ATTEMPT, HeaderValue::from(u16::from(claimed.attempt)));
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tracing::field::display;
 
 use super::Shared;
 use super::attempt::Attempt;
@@ -19,6 +20,7 @@ use crate::store::{
     Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
 };
 use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
+use crate::telemetry::traces::trace_id;
 
 /// How long it is waited before what a lost answer has brought is asked for; each time twice as long
 /// as before, and no longer than the other.
@@ -79,6 +81,8 @@ impl Start {
             let entered = shared.running.enter(claimed.job, claimed.attempt, Some(claimed.account));
             let Some((place, aborted)) = entered else { continue };
             self.observe_lag(&claimed);
+            let (job, attempt, trace_id) = (claimed.job, claimed.attempt, trace_id(claimed.job));
+            tracing::debug!(%job, attempt, trace_id = trace_id.map(display), "attempt begins");
             let attempt =
                 Attempt { shared: shared.clone(), claimed, asked: asked.at, slot, place, aborted };
             // Boxed, so that a large future is not moved from wrapper to wrapper.

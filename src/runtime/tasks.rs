@@ -91,6 +91,8 @@ task_kinds! {
     Hints = "hints", Soft, StopProcess;
     /// Keeps this replica a member of the cluster.
     Member = "member", Hard, StopProcess;
+    /// Exports traces; ends when those that wait at a stop are exported.
+    Traces = "traces", Hard, Contain;
     /// Regular upkeep: metrics, pruning, caches.
     Upkeep = "upkeep", Soft, StopProcess;
 }

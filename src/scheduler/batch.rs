@@ -4,6 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use tracing::field::display;
+
 use super::known::Read;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
@@ -16,6 +18,7 @@ use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, FIRING_LAG_SECONDS, SKIPS, TICKS_FIRED,
     TICKS_LATE,
 };
+use crate::telemetry::traces::{MadeSpan, Subject, trace_id};
 
 /// How long a schedule whose row is not free rests in the index before it is tried again. A change
 /// by a user holds it for less.
@@ -156,6 +159,7 @@ impl Batch<'_> {
                 observe_lag(firings, &advanced, self.context.clock.now());
                 let queued = tickets.iter().map(|ticket| ticket.job);
                 let made = queued.chain(held).chain(started).collect();
+                self.note(firings, &made);
                 self.taken.settle(firings, &made, &busy);
                 self.taken.give_back(firings, made);
                 if !Defect::EarlyTicket.is_there() {
@@ -164,6 +168,20 @@ impl Batch<'_> {
                 self.advanced.extend(advanced);
                 self.rest(&busy);
                 Ok(true)
+            }
+        }
+    }
+
+    /// Notes in traces and the log which jobs were made.
+    fn note(&self, firings: &[Firing], made: &HashSet<JobId>) {
+        let recorded_at = self.context.clock.now();
+        for firing in firings {
+            for job in firing.jobs.iter().filter(|job| made.contains(&job.id)) {
+                let (id, trigger, schedule) = (job.id, job.trigger, firing.schedule);
+                let trace_id = trace_id(id).map(display);
+                tracing::debug!(job = %id, %schedule, %trigger, trace_id, "job made");
+                let subject = Subject { job: id, schedule: Some(schedule), account: None };
+                MadeSpan { subject, trigger, recorded_at }.end();
             }
         }
     }

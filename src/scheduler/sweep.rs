@@ -111,6 +111,7 @@ impl Sweeper {
         }
         let ends: Vec<_> = expired.iter().map(|claim| self.close(claim, now)).collect();
         let committed = self.context.store.commit(now, &ends, Locked::Awaited).await?;
+        committed.trace(&ends);
         let ended = expired.iter().zip(&committed.fates);
         let busy = ended.filter(|(_, fate)| **fate == Fate::Busy);
         self.overdue.extend(busy.map(|(claim, _)| ((claim.job, claim.attempt), monotonic)));

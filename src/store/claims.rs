@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::Result;
 use crate::domain::job::{JobStatus, Trigger};
-use crate::domain::outcome::{Exchange, Failure};
+use crate::domain::outcome::{ErrorCode, Exchange, Failure};
 use crate::domain::schedule::Definition;
 use crate::domain::shard::ShardId;
 use crate::domain::signing::SigningSecret;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::measured;
+use crate::telemetry::traces::{JobSpan, Subject};
 
 /// One run of an executor: drawn at random when the process starts, so that no claim of an
 /// earlier process is taken for one of its own.
@@ -142,6 +143,14 @@ impl End {
             None => Self::Failed(failure),
         }
     }
+
+    /// Why the attempt failed, if it did.
+    pub fn error(&self) -> Option<&ErrorCode> {
+        match self {
+            Self::Succeeded => None,
+            Self::Failed(failure) | Self::Retry(failure, _) => Some(&failure.code),
+        }
+    }
 }
 
 /// The end of an attempt. It takes effect only while the job is RUNNING that attempt under this
@@ -195,6 +204,26 @@ pub struct Committed {
     pub tickets: Vec<Ticket>,
     /// How many events were raised, for the notifier.
     pub events: u64,
+}
+
+impl Committed {
+    /// Hands in the spans of the jobs that are final now; `completions` are those that were committed.
+    pub fn trace(&self, completions: &[Completion]) {
+        for (completion, fate) in completions.iter().zip(&self.fates) {
+            let Fate::Applied(status @ (JobStatus::Success | JobStatus::Failed)) = *fate else {
+                continue;
+            };
+            let schedule = completion.run.map(|run| run.schedule);
+            let span = JobSpan {
+                subject: Subject { job: completion.job, schedule, account: None },
+                attempts: completion.attempt,
+                status,
+                error: completion.end.error(),
+                ended_at: completion.completed_at,
+            };
+            span.end();
+        }
+    }
 }
 
 /// A claim that nobody renewed in time.

@@ -8,6 +8,8 @@ use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::JobId;
+use crate::domain::job::Trigger;
+use crate::telemetry::traces::{MadeSpan, Subject};
 
 /// Run a finished job again
 ///
@@ -31,5 +33,8 @@ pub(super) async fn retry_job(
     Writer(account, call): Writer,
     JobInPath(id): JobInPath,
 ) -> Result<Data<JobId>, ApiError> {
-    Ok(Data::of(api.schedules.retry_job(account, call, id).await?))
+    let job = api.schedules.retry_job(account, call, id).await?;
+    let subject = Subject { job, schedule: None, account: Some(account) };
+    MadeSpan { subject, trigger: Trigger::Retry, recorded_at: api.clock.now() }.end();
+    Ok(Data::of(job))
 }

@@ -11,6 +11,8 @@ use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::{ApiError, SharedApi, reply};
 use crate::domain::JobId;
+use crate::domain::job::Trigger;
+use crate::telemetry::traces::{MadeSpan, Subject};
 
 /// The job that was made.
 #[derive(Serialize, ToSchema)]
@@ -42,7 +44,10 @@ pub(super) async fn trigger_schedule(
     Writer(account, call): Writer,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Response, ApiError> {
-    Ok(answer(api.schedules.trigger(account, call, id).await?))
+    let job = api.schedules.trigger(account, call, id).await?;
+    let subject = Subject { job, schedule: Some(id), account: Some(account) };
+    MadeSpan { subject, trigger: Trigger::Manual, recorded_at: api.clock.now() }.end();
+    Ok(answer(job))
 }
 
 /// The answer about a job that was made.

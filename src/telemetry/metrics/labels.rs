@@ -157,6 +157,18 @@ label! {
 }
 
 label! {
+    /// What became of a span.
+    SpanResult, "result" {
+        /// The collector has taken it.
+        Exported = "exported",
+        /// The collector has not taken it.
+        Failed = "failed",
+        /// Too many waited.
+        Dropped = "dropped",
+    }
+}
+
+label! {
     /// What an attempt's exchange meant.
     AttemptOutcome, "outcome" {
         /// The job has succeeded.

@@ -20,6 +20,8 @@ pub struct ApiClient {
     key: String,
     /// Sent with every call.
     idempotency_key: Option<String>,
+    /// Sent with every call, each with its line's end.
+    headers: String,
 }
 
 /// An answer.
@@ -43,7 +45,7 @@ impl Reply {
 
 impl ApiClient {
     pub fn new(address: SocketAddr, key: &str) -> Self {
-        Self { address, key: key.to_owned(), idempotency_key: None }
+        Self { address, key: key.to_owned(), idempotency_key: None, headers: String::new() }
     }
 
     /// Where it calls.
@@ -66,6 +68,11 @@ impl ApiClient {
         Self { idempotency_key: Some(idempotency_key.to_owned()), ..self.clone() }
     }
 
+    /// The same with a header in every call.
+    pub fn with_header(&self, name: &str, value: &str) -> Self {
+        Self { headers: format!("{name}: {value}\r\n"), ..self.clone() }
+    }
+
     /// A call; fails if the connection does before the whole answer was read.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
         let exchange = self.exchange(method, path, body);
@@ -79,8 +86,9 @@ impl ApiClient {
         let once = once.map_or_else(String::new, |key| format!("idempotency-key: {key}\r\n"));
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\nx-api-key: {}\r\n\
-             {once}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+             {once}{}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             self.key,
+            self.headers,
             body.len()
         );
         stream.write_all(head.as_bytes()).await?;

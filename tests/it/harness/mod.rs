@@ -3,6 +3,7 @@
 pub mod app;
 pub mod certificates;
 pub mod client;
+pub mod collector;
 pub mod database;
 pub mod dns;
 pub mod keys;

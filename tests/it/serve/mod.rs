@@ -16,6 +16,7 @@ mod restoring;
 mod roles;
 mod starting;
 mod stopping;
+mod traces;
 mod unit;
 mod versions;
 mod watched;

@@ -29,7 +29,8 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     let key = world.key();
     let replica = world.replica(&[]).await;
     let api = replica.client(&key);
-    let yearly = json!({ "catchUpPolicy": "all" });
+    // Headers are encrypted in the store, and so in the dump.
+    let yearly = json!({ "catchUpPolicy": "all", "headers": { "x-token": "of-the-target" } });
     let mut schedules = Vec::new();
     for _ in 0..SCHEDULES {
         schedules.push(api.create(&target.url("/ok"), yearly.clone()).await);
@@ -68,6 +69,8 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     }
     let new = api.trigger(&schedules[0]).await;
     assert_eq!(api.finished(&new).await["status"], "SUCCESS");
+    let [sent] = &target.hits_of(&new)[..] else { panic!("one request") };
+    assert_eq!(sent.header("x-token"), "of-the-target", "the keys fit what was restored");
     assert_eq!(jobs(&api).await.len(), 2, "no tick of before was caught up");
     replica.stop().await;
 }

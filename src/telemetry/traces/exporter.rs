@@ -1,0 +1,132 @@
+//! What sends spans to the collector.
+
+use std::future::Future;
+use std::time::Duration;
+
+use http::HeaderMap;
+use opentelemetry_otlp::tonic_types::metadata::MetadataMap;
+use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{TRACER, Tracer, text};
+use crate::telemetry::metrics::{SpanResult, TRACE_SPANS};
+
+/// Spans that wait to be sent. More are dropped.
+const WAITING: usize = 8_192;
+/// The most spans sent at once.
+const BATCH: usize = 512;
+/// How long spans wait for others, to be sent together.
+const GATHERED: Duration = Duration::from_millis(500);
+/// How long the collector may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where traces go, and which.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The collector's address, such as `http://collector:4317`.
+    pub url: String,
+    /// The authorities (PEM) to trust instead of the public ones.
+    pub ca_certificates: Option<String>,
+    /// What the collector asks for with each call, such as `authorization`.
+    pub headers: HeaderMap,
+    /// One of so many jobs and requests is traced; at least 1.
+    pub one_in: u64,
+}
+
+/// Without the headers, which are secrets.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { url, one_in, .. } = self;
+        f.debug_struct("Settings").field("url", url).field("one_in", one_in).finish_non_exhaustive()
+    }
+}
+
+/// Settings of which no exporter can be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot export traces to traces.otlp_url: {0}")]
+pub struct WrongSettings(String);
+
+/// What sends spans, to be run in a task of its own.
+pub struct Exporting {
+    exporter: SpanExporter,
+    spans: mpsc::Receiver<SpanData>,
+    /// Whether the collector has failed to take the batch before.
+    is_failing: bool,
+}
+
+/// Begins to make spans, which [`Exporting::run`] sends as those of the replica of this name. A
+/// second call leaves the first in force. Has to be called within the runtime.
+///
+/// # Errors
+/// If the settings are not those of a collector.
+pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSettings> {
+    let mut tls = ClientTlsConfig::new();
+    tls = match &settings.ca_certificates {
+        Some(pem) => tls.ca_certificate(Certificate::from_pem(pem)),
+        None => tls.with_webpki_roots(),
+    };
+    let builder = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(&settings.url)
+        .with_timeout(PATIENCE)
+        .with_metadata(MetadataMap::from_headers(settings.headers.clone()));
+    let is_https = settings.url.starts_with("https:");
+    let builder = if is_https { builder.with_tls_config(tls) } else { builder };
+    let mut exporter = builder.build().map_err(|error| WrongSettings(error.to_string()))?;
+    let attributes =
+        [text("service.version", env!("CARGO_PKG_VERSION")), text("service.instance.id", replica)];
+    let resource = Resource::builder_empty().with_service_name("punctual");
+    exporter.set_resource(&resource.with_attributes(attributes).build());
+    let (sender, spans) = mpsc::channel(WAITING);
+    let _ = TRACER.set(Tracer { one_in: settings.one_in, spans: sender });
+    Ok(Exporting { exporter, spans, is_failing: false })
+}
+
+impl Exporting {
+    /// Sends spans until the stop, and then those that wait.
+    pub async fn run(mut self, stopping: CancellationToken) {
+        while let Some(first) = self.next(&stopping).await {
+            let mut batch = vec![first];
+            if self.spans.len() < BATCH {
+                stopping.run_until_cancelled(tokio::time::sleep(GATHERED)).await;
+            }
+            while batch.len() < BATCH
+                && let Ok(span) = self.spans.try_recv()
+            {
+                batch.push(span);
+            }
+            self.export(batch).await;
+        }
+    }
+
+    /// The next span; `None` if there are no more at the stop.
+    async fn next(&mut self, stopping: &CancellationToken) -> Option<SpanData> {
+        tokio::select! {
+            biased;
+            span = self.spans.recv() => span,
+            () = stopping.cancelled() => None,
+        }
+    }
+
+    async fn export(&mut self, batch: Vec<SpanData>) {
+        let count = batch.len() as u64;
+        match self.exporter.export(batch).await {
+            Ok(()) => {
+                TRACE_SPANS.with(SpanResult::Exported).add(count);
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!("traces are exported again");
+                }
+            }
+            Err(error) => {
+                TRACE_SPANS.with(SpanResult::Failed).add(count);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(%error, "traces are not exported: look at traces.otlp_url; jobs go on");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The spans of a job.
+
+use http::HeaderValue;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use url::Url;
+
+use super::ids::{Part, span_of, trace_of};
+use super::{Tracer, kept, requests, scope, system_time, text};
+use crate::domain::job::{JobStatus, Trigger};
+use crate::domain::outcome::{ErrorCode, Exchange};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+
+/// What a span is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The job.
+    pub job: JobId,
+    /// Its schedule, where that is known.
+    pub schedule: Option<ScheduleId>,
+    /// Whose it is, where that is known.
+    pub account: Option<AccountId>,
+}
+
+/// That a job was made: the root of its trace.
+#[derive(Clone, Copy, Debug)]
+pub struct MadeSpan {
+    /// The job.
+    pub subject: Subject,
+    /// What made it.
+    pub trigger: Trigger,
+    /// When that was recorded.
+    pub recorded_at: Timestamp,
+}
+
+impl MadeSpan {
+    /// Hands the span in, if the job is traced.
+    pub fn end(self) {
+        let Self { subject, trigger, recorded_at } = self;
+        let Some(tracer) = Tracer::of_job(subject.job) else { return };
+        let mut span = new(subject, Part::Root, subject.job.timestamp(), recorded_at);
+        span.name = match trigger {
+            Trigger::Schedule | Trigger::CatchUp => "tick",
+            Trigger::Manual => "trigger",
+            Trigger::Retry => "retry",
+        }
+        .into();
+        span.span_kind = SpanKind::Producer;
+        span.attributes.push(text("punctual.trigger", trigger));
+        if let Some(request) = requests::current() {
+            span.links.links.push(Link::with_context(request));
+        }
+        tracer.send(span);
+    }
+}
+
+/// A job that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct JobSpan<'a> {
+    /// The job.
+    pub subject: Subject,
+    /// How many attempts it had.
+    pub attempts: u8,
+    /// Its final status.
+    pub status: JobStatus,
+    /// Why it failed.
+    pub error: Option<&'a ErrorCode>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+}
+
+impl JobSpan<'_> {
+    /// Hands the span in, if the job is traced.
+    pub fn end(self) {
+        let Self { subject, attempts, status, error, ended_at } = self;
+        let Some(tracer) = Tracer::of_job(subject.job) else { return };
+        let mut span = new(subject, Part::Job, subject.job.timestamp(), ended_at);
+        span.parent_span_id = span_of(subject.job, Part::Root);
+        span.name = "job".into();
+        span.attributes.push(text("punctual.status", status));
+        span.attributes.push(KeyValue::new("punctual.attempts", i64::from(attempts)));
+        fail(&mut span, error);
+        tracer.send(span);
+    }
+}
+
+/// An attempt that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct AttemptSpan<'a> {
+    /// The job.
+    pub subject: Subject,
+    /// Which attempt: 1 for the first.
+    pub attempt: u8,
+    /// The method of its request.
+    pub method: &'static str,
+    /// Where it went. Only host and port are told: people put secrets into paths.
+    pub endpoint: &'a str,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// What came back, if it was not aborted.
+    pub exchange: Option<&'a Exchange>,
+    /// Why it failed.
+    pub error: Option<&'a ErrorCode>,
+}
+
+impl AttemptSpan<'_> {
+    /// Hands the span in, if the job is traced.
+    pub fn end(self) {
+        let Some(tracer) = Tracer::of_job(self.subject.job) else { return };
+        let Subject { job, .. } = self.subject;
+        let part = Part::Attempt(self.attempt);
+        let mut span = new(self.subject, part, self.began_at, self.ended_at);
+        span.parent_span_id = span_of(job, Part::Job);
+        span.name = "attempt".into();
+        span.span_kind = SpanKind::Client;
+        span.attributes.push(KeyValue::new("punctual.attempt", i64::from(self.attempt)));
+        span.attributes.push(KeyValue::new("http.request.method", self.method));
+        if let Ok(url) = Url::parse(self.endpoint) {
+            let host = url.host_str().map(|host| text("server.address", host));
+            let port = url.port_or_known_default();
+            let port = port.map(|port| KeyValue::new("server.port", i64::from(port)));
+            span.attributes.extend(host.into_iter().chain(port));
+        }
+        if let Some(exchange) = self.exchange {
+            span.attributes.extend(answered(exchange));
+        }
+        fail(&mut span, self.error);
+        tracer.send(span);
+    }
+}
+
+/// The status of the answer, and where the time went.
+fn answered(exchange: &Exchange) -> impl Iterator<Item = KeyValue> {
+    let status = exchange.result.as_ref().ok().map(|response| i64::from(response.status));
+    let timings = exchange.timings;
+    let numbers = [
+        ("http.response.status_code", status),
+        ("punctual.dns_ms", timings.dns_ms.map(i64::from)),
+        ("punctual.connect_ms", timings.connect_ms.map(i64::from)),
+        ("punctual.first_byte_ms", timings.first_byte_ms.map(i64::from)),
+        ("punctual.body_ms", timings.body_ms.map(i64::from)),
+    ];
+    numbers.into_iter().filter_map(|(name, number)| Some(KeyValue::new(name, number?)))
+}
+
+/// What a target is told of an attempt, in the header `traceparent` of W3C Trace Context; absent if
+/// the job is not traced.
+pub fn traceparent(job: JobId, attempt: u8) -> Option<HeaderValue> {
+    Tracer::of_job(job)?;
+    let span = span_of(job, Part::Attempt(attempt));
+    let value = format!("00-{}-{span}-01", trace_of(job));
+    Some(HeaderValue::try_from(value).expect("hexadecimal digits are allowed in headers"))
+}
+
+fn new(subject: Subject, part: Part, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
+    let Subject { job, schedule, account } = subject;
+    let context = kept(trace_of(job), span_of(job, part));
+    let mut span = empty(context, began_at, ended_at);
+    span.attributes.push(text("punctual.job.id", job));
+    span.attributes.extend(schedule.map(|id| text("punctual.schedule.id", id)));
+    span.attributes.extend(account.map(|id| text("punctual.account.id", id)));
+    span
+}
+
+/// A span without a name and a parent.
+pub(super) fn empty(context: SpanContext, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
+    SpanData {
+        span_context: context,
+        parent_span_id: SpanId::INVALID,
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: "".into(),
+        start_time: system_time(began_at),
+        // The clocks of two replicas may differ.
+        end_time: system_time(ended_at.max(began_at)),
+        attributes: Vec::with_capacity(8),
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: scope(),
+    }
+}
+
+fn fail(span: &mut SpanData, error: Option<&ErrorCode>) {
+    let Some(error) = error else { return };
+    span.attributes.push(KeyValue::new("error.type", error.as_str()));
+    span.status = Status::error(error.as_str());
+}

@@ -1,0 +1,122 @@
+//! The spans of API requests.
+
+use std::future::Future;
+
+use http::{HeaderMap, Method, StatusCode};
+use opentelemetry::propagation::{Extractor, TextMapPropagator};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceContextExt};
+use opentelemetry::{Context, KeyValue, TraceId};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+
+use super::jobs::empty;
+use super::{Tracer, kept, text};
+use crate::domain::{AccountId, Timestamp};
+
+tokio::task_local! {
+    /// The span of the request that this task answers.
+    static CURRENT: SpanContext;
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub struct RequestSpan {
+    context: SpanContext,
+    parent: SpanId,
+    began_at: Timestamp,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub struct RequestEnd<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// The template of its path.
+    pub route: &'a str,
+    /// The status of its answer.
+    pub status: StatusCode,
+    /// Whose it was.
+    pub account: AccountId,
+    /// As it is in the log and in the answer.
+    pub request_id: &'a str,
+    /// When it was answered.
+    pub ended_at: Timestamp,
+}
+
+impl RequestSpan {
+    /// The span of a request that came with these headers; absent if it is not traced. The caller
+    /// decides whether its own trace is kept, `random` whether one that begins here is.
+    pub fn begin(
+        headers: &HeaderMap,
+        began_at: Timestamp,
+        random: impl Fn() -> u128,
+    ) -> Option<Self> {
+        let tracer = Tracer::get()?;
+        let [trace, span] = [random(), random()];
+        let (low, _) = (span.to_be_bytes(), ());
+        let (own, _) = low.split_first_chunk().expect("it has 16 bytes");
+        let own = SpanId::from_bytes(*own);
+        let parent = Context::new();
+        let parent = TraceContextPropagator::new().extract_with_context(&parent, &Headers(headers));
+        let parent = parent.span().span_context().clone();
+        let (trace, parent) = if parent.is_valid() {
+            parent.is_sampled().then(|| (parent.trace_id(), parent.span_id()))?
+        } else {
+            let is_kept = (trace as u64).is_multiple_of(tracer.one_in);
+            is_kept.then(|| (TraceId::from_bytes(trace.to_be_bytes()), SpanId::INVALID))?
+        };
+        Some(Self { context: kept(trace, own), parent, began_at })
+    }
+
+    /// The id of its trace, for the log.
+    pub fn trace_id(&self) -> impl std::fmt::Display {
+        self.context.trace_id()
+    }
+
+    /// Hands the span in.
+    pub fn end(self, end: &RequestEnd<'_>) {
+        let Self { context, parent, began_at } = self;
+        let Some(tracer) = Tracer::get() else { return };
+        let mut span = empty(context, began_at, end.ended_at);
+        span.parent_span_is_remote = parent != SpanId::INVALID;
+        span.parent_span_id = parent;
+        span.name = format!("{} {}", end.method, end.route).into();
+        span.span_kind = SpanKind::Server;
+        span.attributes.extend([
+            text("http.request.method", end.method),
+            text("http.route", end.route),
+            KeyValue::new("http.response.status_code", i64::from(end.status.as_u16())),
+            text("punctual.account.id", end.account),
+            text("punctual.request.id", end.request_id),
+        ]);
+        if end.status.is_server_error() {
+            span.attributes.push(text("error.type", end.status.as_u16()));
+            span.status = Status::error("");
+        }
+        tracer.send(span);
+    }
+}
+
+/// Answers a request. What it does knows its span.
+pub async fn within<T>(span: Option<&RequestSpan>, answer: impl Future<Output = T>) -> T {
+    match span {
+        Some(span) => CURRENT.scope(span.context.clone(), answer).await,
+        None => answer.await,
+    }
+}
+
+/// The span of the request that this task answers.
+pub(super) fn current() -> Option<SpanContext> {
+    CURRENT.try_with(SpanContext::clone).ok()
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(http::HeaderName::as_str).collect()
+    }
+}
