@@ -157,10 +157,10 @@ fn log(part: &[Completion], committed: &Committed) {
                 tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, trace_id, "attempt ended");
             }
             Fate::Lost => {
-                tracing::debug!(%job, attempt, trace_id, "attempt ended after its claim was lost")
+                tracing::debug!(%job, attempt, trace_id, "attempt ended after its claim was lost");
             }
             Fate::Busy => {
-                tracing::debug!(%job, attempt, trace_id, "attempt ended while its job was locked")
+                tracing::debug!(%job, attempt, trace_id, "attempt ended while its job was locked");
             }
         }
     }

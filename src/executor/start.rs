@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tracing::field::display;
 
 use super::Shared;
 use super::attempt::Attempt;

@@ -125,7 +125,8 @@ impl From<TaskKind> for Loop {
             | TaskKind::Delivery
             | TaskKind::Recorder
             | TaskKind::Hints
-            | TaskKind::Member => Self::Other,
+            | TaskKind::Member
+            | TaskKind::Traces => Self::Other,
         }
     }
 }

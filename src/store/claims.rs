@@ -145,10 +145,10 @@ impl End {
     }
 
     /// Why the attempt failed, if it did.
-    pub fn error(&self) -> Option<&ErrorCode> {
+    pub fn error(&self) -> Option<ErrorCode> {
         match self {
             Self::Succeeded => None,
-            Self::Failed(failure) | Self::Retry(failure, _) => Some(&failure.code),
+            Self::Failed(failure) | Self::Retry(failure, _) => Some(failure.code),
         }
     }
 }

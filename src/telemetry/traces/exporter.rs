@@ -1,6 +1,5 @@
 //! What sends spans to the collector.
 
-use std::future::Future;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -12,15 +11,14 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{TRACER, Tracer, text};
+use super::span::text;
+use super::{TRACER, Tracer};
 use crate::telemetry::metrics::{SpanResult, TRACE_SPANS};
 
 /// Spans that wait to be sent. More are dropped.
 const WAITING: usize = 8_192;
 /// The most spans sent at once.
 const BATCH: usize = 512;
-/// How long spans wait for others, to be sent together.
-const GATHERED: Duration = Duration::from_millis(500);
 /// How long the collector may take for a batch.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -77,8 +75,10 @@ pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSetti
     let is_https = settings.url.starts_with("https:");
     let builder = if is_https { builder.with_tls_config(tls) } else { builder };
     let mut exporter = builder.build().map_err(|error| WrongSettings(error.to_string()))?;
-    let attributes =
-        [text("service.version", env!("CARGO_PKG_VERSION")), text("service.instance.id", replica)];
+    let attributes = [
+        text("service.version", &env!("CARGO_PKG_VERSION")),
+        text("service.instance.id", &replica),
+    ];
     let resource = Resource::builder_empty().with_service_name("punctual");
     exporter.set_resource(&resource.with_attributes(attributes).build());
     let (sender, spans) = mpsc::channel(WAITING);
@@ -87,28 +87,15 @@ pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSetti
 }
 
 impl Exporting {
-    /// Sends spans until the stop, and then those that wait.
+    /// Sends spans until the stop, and then those that wait. While a batch is sent, the next gathers.
     pub async fn run(mut self, stopping: CancellationToken) {
-        while let Some(first) = self.next(&stopping).await {
-            let mut batch = vec![first];
-            if self.spans.len() < BATCH {
-                stopping.run_until_cancelled(tokio::time::sleep(GATHERED)).await;
+        loop {
+            let mut batch = Vec::with_capacity(BATCH);
+            tokio::select! {
+                biased;
+                _ = self.spans.recv_many(&mut batch, BATCH) => self.export(batch).await,
+                () = stopping.cancelled() => return,
             }
-            while batch.len() < BATCH
-                && let Ok(span) = self.spans.try_recv()
-            {
-                batch.push(span);
-            }
-            self.export(batch).await;
-        }
-    }
-
-    /// The next span; `None` if there are no more at the stop.
-    async fn next(&mut self, stopping: &CancellationToken) -> Option<SpanData> {
-        tokio::select! {
-            biased;
-            span = self.spans.recv() => span,
-            () = stopping.cancelled() => None,
         }
     }
 

@@ -34,15 +34,12 @@ pub(super) fn span_of(job: JobId, part: Part) -> SpanId {
     SpanId::from_bytes(*id)
 }
 
-/// Whether the job is the one of `one_in` jobs that is traced. The lower bits of its id are as good
-/// as random.
-pub(super) fn is_kept(job: JobId, one_in: u64) -> bool {
-    let (_, low) = job
-        .to_bytes()
-        .split_last_chunk()
-        .map(|(high, low)| (high.len(), *low))
-        .expect("an id has 16 bytes");
-    u64::from_be_bytes(low).is_multiple_of(one_in)
+/// Whether the trace is the one of `one_in` that is kept. The lower bits of its id are as good as
+/// random, those of a job's too.
+pub(super) fn is_kept(trace: TraceId, one_in: u64) -> bool {
+    let id = trace.to_bytes();
+    let low = id.last_chunk().expect("an id has 16 bytes");
+    u64::from_be_bytes(*low).is_multiple_of(one_in)
 }
 
 #[cfg(test)]
@@ -69,7 +66,8 @@ mod tests {
 
     #[test]
     fn one_of_so_many_jobs_is_kept() {
-        let kept = |one_in| (0..1_000).filter(|random| is_kept(job(*random), one_in)).count();
+        let kept =
+            |one_in| (0..1_000).filter(|random| is_kept(trace_of(job(*random)), one_in)).count();
         assert_eq!((kept(1), kept(10), kept(1_000)), (1_000, 100, 1));
     }
 }

@@ -2,12 +2,13 @@
 
 use http::HeaderValue;
 use opentelemetry::KeyValue;
-use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status};
-use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use opentelemetry::trace::{Link, SpanKind, Status};
+use opentelemetry_sdk::trace::SpanData;
 use url::Url;
 
 use super::ids::{Part, span_of, trace_of};
-use super::{Tracer, kept, requests, scope, system_time, text};
+use super::span::{empty, kept, text};
+use super::{Tracer, requests};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{ErrorCode, Exchange};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
@@ -47,7 +48,7 @@ impl MadeSpan {
         }
         .into();
         span.span_kind = SpanKind::Producer;
-        span.attributes.push(text("punctual.trigger", trigger));
+        span.attributes.push(text("punctual.trigger", &trigger));
         if let Some(request) = requests::current() {
             span.links.links.push(Link::with_context(request));
         }
@@ -57,7 +58,7 @@ impl MadeSpan {
 
 /// A job that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct JobSpan<'a> {
+pub struct JobSpan {
     /// The job.
     pub subject: Subject,
     /// How many attempts it had.
@@ -65,12 +66,12 @@ pub struct JobSpan<'a> {
     /// Its final status.
     pub status: JobStatus,
     /// Why it failed.
-    pub error: Option<&'a ErrorCode>,
+    pub error: Option<ErrorCode>,
     /// When it ended.
     pub ended_at: Timestamp,
 }
 
-impl JobSpan<'_> {
+impl JobSpan {
     /// Hands the span in, if the job is traced.
     pub fn end(self) {
         let Self { subject, attempts, status, error, ended_at } = self;
@@ -78,7 +79,7 @@ impl JobSpan<'_> {
         let mut span = new(subject, Part::Job, subject.job.timestamp(), ended_at);
         span.parent_span_id = span_of(subject.job, Part::Root);
         span.name = "job".into();
-        span.attributes.push(text("punctual.status", status));
+        span.attributes.push(text("punctual.status", &status));
         span.attributes.push(KeyValue::new("punctual.attempts", i64::from(attempts)));
         fail(&mut span, error);
         tracer.send(span);
@@ -103,7 +104,7 @@ pub struct AttemptSpan<'a> {
     /// What came back, if it was not aborted.
     pub exchange: Option<&'a Exchange>,
     /// Why it failed.
-    pub error: Option<&'a ErrorCode>,
+    pub error: Option<ErrorCode>,
 }
 
 impl AttemptSpan<'_> {
@@ -119,7 +120,7 @@ impl AttemptSpan<'_> {
         span.attributes.push(KeyValue::new("punctual.attempt", i64::from(self.attempt)));
         span.attributes.push(KeyValue::new("http.request.method", self.method));
         if let Ok(url) = Url::parse(self.endpoint) {
-            let host = url.host_str().map(|host| text("server.address", host));
+            let host = url.host_str().map(|host| text("server.address", &host));
             let port = url.port_or_known_default();
             let port = port.map(|port| KeyValue::new("server.port", i64::from(port)));
             span.attributes.extend(host.into_iter().chain(port));
@@ -159,33 +160,13 @@ fn new(subject: Subject, part: Part, began_at: Timestamp, ended_at: Timestamp) -
     let Subject { job, schedule, account } = subject;
     let context = kept(trace_of(job), span_of(job, part));
     let mut span = empty(context, began_at, ended_at);
-    span.attributes.push(text("punctual.job.id", job));
-    span.attributes.extend(schedule.map(|id| text("punctual.schedule.id", id)));
-    span.attributes.extend(account.map(|id| text("punctual.account.id", id)));
+    span.attributes.push(text("punctual.job.id", &job));
+    span.attributes.extend(schedule.map(|id| text("punctual.schedule.id", &id)));
+    span.attributes.extend(account.map(|id| text("punctual.account.id", &id)));
     span
 }
 
-/// A span without a name and a parent.
-pub(super) fn empty(context: SpanContext, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
-    SpanData {
-        span_context: context,
-        parent_span_id: SpanId::INVALID,
-        parent_span_is_remote: false,
-        span_kind: SpanKind::Internal,
-        name: "".into(),
-        start_time: system_time(began_at),
-        // The clocks of two replicas may differ.
-        end_time: system_time(ended_at.max(began_at)),
-        attributes: Vec::with_capacity(8),
-        dropped_attributes_count: 0,
-        events: SpanEvents::default(),
-        links: SpanLinks::default(),
-        status: Status::Unset,
-        instrumentation_scope: scope(),
-    }
-}
-
-fn fail(span: &mut SpanData, error: Option<&ErrorCode>) {
+fn fail(span: &mut SpanData, error: Option<ErrorCode>) {
     let Some(error) = error else { return };
     span.attributes.push(KeyValue::new("error.type", error.as_str()));
     span.status = Status::error(error.as_str());

@@ -21,12 +21,10 @@ mod exporter;
 mod ids;
 mod jobs;
 mod requests;
+mod span;
 
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::{SpanContext, TraceFlags, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::SpanData;
 use tokio::sync::mpsc;
 
@@ -34,7 +32,7 @@ pub use exporter::{Exporting, Settings, WrongSettings, start};
 pub use jobs::{AttemptSpan, JobSpan, MadeSpan, Subject, traceparent};
 pub use requests::{RequestEnd, RequestSpan, within};
 
-use crate::domain::{JobId, Timestamp};
+use crate::domain::JobId;
 use crate::telemetry::metrics::{SpanResult, TRACE_SPANS};
 
 /// What makes spans, once [`start`] was called.
@@ -54,7 +52,7 @@ impl Tracer {
 
     /// The tracer, if the job's trace is one of those that are kept. All replicas agree on that.
     fn of_job(job: JobId) -> Option<&'static Self> {
-        Self::get().filter(|tracer| ids::is_kept(job, tracer.one_in))
+        Self::get().filter(|tracer| ids::is_kept(ids::trace_of(job), tracer.one_in))
     }
 
     fn send(&self, span: SpanData) {
@@ -67,23 +65,4 @@ impl Tracer {
 /// The id of a job's trace, for the log; absent if it is not traced.
 pub fn trace_id(job: JobId) -> Option<impl std::fmt::Display> {
     Tracer::of_job(job).map(|_| ids::trace_of(job))
-}
-
-/// A context that is kept.
-fn kept(trace: opentelemetry::TraceId, span: opentelemetry::SpanId) -> SpanContext {
-    SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE)
-}
-
-fn scope() -> InstrumentationScope {
-    InstrumentationScope::builder("punctual").with_version(env!("CARGO_PKG_VERSION")).build()
-}
-
-fn system_time(at: Timestamp) -> SystemTime {
-    let since = Duration::from_millis(u64::try_from(at.as_millis()).unwrap_or(0));
-    SystemTime::UNIX_EPOCH + since
-}
-
-/// An attribute whose value is the text form of `value`.
-fn text(name: &'static str, value: impl ToString) -> KeyValue {
-    KeyValue::new(name, value.to_string())
 }

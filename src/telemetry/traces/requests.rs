@@ -8,8 +8,9 @@ use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceContextEx
 use opentelemetry::{Context, KeyValue, TraceId};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
-use super::jobs::empty;
-use super::{Tracer, kept, text};
+use super::Tracer;
+use super::ids::is_kept;
+use super::span::{empty, kept, text};
 use crate::domain::{AccountId, Timestamp};
 
 tokio::task_local! {
@@ -51,19 +52,20 @@ impl RequestSpan {
         random: impl Fn() -> u128,
     ) -> Option<Self> {
         let tracer = Tracer::get()?;
-        let [trace, span] = [random(), random()];
-        let (low, _) = (span.to_be_bytes(), ());
-        let (own, _) = low.split_first_chunk().expect("it has 16 bytes");
-        let own = SpanId::from_bytes(*own);
-        let parent = Context::new();
-        let parent = TraceContextPropagator::new().extract_with_context(&parent, &Headers(headers));
-        let parent = parent.span().span_context().clone();
-        let (trace, parent) = if parent.is_valid() {
-            parent.is_sampled().then(|| (parent.trace_id(), parent.span_id()))?
+        let context = TraceContextPropagator::new();
+        let context = context.extract_with_context(&Context::new(), &Headers(headers));
+        let caller = context.span().span_context().clone();
+        let (trace, parent, is_kept) = if caller.is_valid() {
+            (caller.trace_id(), caller.span_id(), caller.is_sampled())
         } else {
-            let is_kept = (trace as u64).is_multiple_of(tracer.one_in);
-            is_kept.then(|| (TraceId::from_bytes(trace.to_be_bytes()), SpanId::INVALID))?
+            let trace = TraceId::from_bytes(random().to_be_bytes());
+            (trace, SpanId::INVALID, is_kept(trace, tracer.one_in))
         };
+        let id = random().to_be_bytes();
+        let own = SpanId::from_bytes(*id.first_chunk().expect("it has 16 bytes"));
+        if !is_kept {
+            return None;
+        }
         Some(Self { context: kept(trace, own), parent, began_at })
     }
 
@@ -82,14 +84,14 @@ impl RequestSpan {
         span.name = format!("{} {}", end.method, end.route).into();
         span.span_kind = SpanKind::Server;
         span.attributes.extend([
-            text("http.request.method", end.method),
-            text("http.route", end.route),
+            text("http.request.method", &end.method),
+            text("http.route", &end.route),
             KeyValue::new("http.response.status_code", i64::from(end.status.as_u16())),
-            text("punctual.account.id", end.account),
-            text("punctual.request.id", end.request_id),
+            text("punctual.account.id", &end.account),
+            text("punctual.request.id", &end.request_id),
         ]);
         if end.status.is_server_error() {
-            span.attributes.push(text("error.type", end.status.as_u16()));
+            span.attributes.push(text("error.type", &end.status.as_u16()));
             span.status = Status::error("");
         }
         tracer.send(span);

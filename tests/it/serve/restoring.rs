@@ -30,7 +30,7 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     let replica = world.replica(&[]).await;
     let api = replica.client(&key);
     // Headers are encrypted in the store, and so in the dump.
-    let yearly = json!({ "catchUpPolicy": "all", "headers": { "x-token": "of-the-target" } });
+    let yearly = json!({ "catchUpPolicy": "all", "headers": r#"{"x-token": "of-the-target"}"# });
     let mut schedules = Vec::new();
     for _ in 0..SCHEDULES {
         schedules.push(api.create(&target.url("/ok"), yearly.clone()).await);
