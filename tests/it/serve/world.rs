@@ -176,10 +176,16 @@ impl Replica {
     /// Waits until it is alive, not ready, and waits for these servers.
     pub async fn waits_for(&mut self, servers: &Value) {
         let what = format!("it waits for {servers}");
-        until(&what, async || {
+        let mut last = Value::Null;
+        // Starting ends with it, on a machine that may be busy.
+        within(START, &what, async || {
             self.assert_alive();
             let reply = self.ask("/readyz").await;
             assert_ne!(reply.status, 200, "ready too soon: {}", self.said());
+            if reply.body != last {
+                println!("{}", reply.text);
+                last = reply.body.clone();
+            }
             (reply.body["waitingFor"] == *servers).then_some(())
         })
         .await;
