@@ -14,6 +14,7 @@ mod refusals;
 mod relay;
 mod restoring;
 mod roles;
+mod scraping;
 mod starting;
 mod stopping;
 mod traces;

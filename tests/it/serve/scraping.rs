@@ -1,0 +1,54 @@
+//! Metrics are shown without asking anybody.
+
+use std::time::Duration;
+
+use super::world::World;
+use crate::harness::link::{Link, Mood};
+use crate::harness::servers::shared;
+
+/// The port in a URL of one host of this machine.
+fn port(url: &str) -> u16 {
+    let (_, rest) = url.rsplit_once("127.0.0.1:").expect("loopback");
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a port")
+}
+
+/// Servers that say nothing, which is worse than servers that are gone, delay no scrape.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrape_waits_for_no_server() {
+    let mut world = World::new(&[]).await;
+    let (store, queue) = (world.database.url(), shared("PUNCTUAL_TEST_REDIS"));
+    let etcd = shared("PUNCTUAL_TEST_ETCD");
+    let member = etcd.trim_start_matches("etcd://").split(',').next().expect("a member");
+    let links = [
+        Link::start(port(&store)).await,
+        Link::start(port(&queue)).await,
+        Link::start(port(member)).await,
+    ];
+    let through =
+        |url: &str, link: &Link| url.replacen(&port(url).to_string(), &link.port.to_string(), 1);
+    world.set("PUNCTUAL_STORE_URL", through(&store, &links[0]));
+    world.set("PUNCTUAL_QUEUE_URL", through(&queue, &links[1]));
+    world.set(
+        "PUNCTUAL_CLUSTER_URL",
+        format!("etcd://127.0.0.1:{}/{}", links[2].port, world.prefix),
+    );
+    let mut replica = world.replica(&[]).await;
+    let before = replica.ask("/metrics").await;
+    for link in &links {
+        link.set(Mood::Silent);
+    }
+    // By then every loop waits for an answer, and has been seen to fail.
+    replica.says("run failed, trying again").await;
+    for _ in 0..50 {
+        let asked = tokio::time::timeout(Duration::from_secs(1), replica.ask("/metrics"));
+        let reply = asked.await.expect("an answer within a second");
+        assert_eq!(reply.status, 200);
+        let lines = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(lines(&reply.text), lines(&before.text), "the same series");
+    }
+    for link in &links {
+        link.set(Mood::Open);
+    }
+    replica.ready().await;
+}
