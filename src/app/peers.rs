@@ -11,9 +11,9 @@ use crate::cluster::single::SingleNode;
 use crate::config::{Config, Peers, Shared};
 use crate::operations::{Readiness, Serving};
 use crate::queue::SharedQueue;
+use crate::queue::fallback::FallbackQueue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::RedisQueue;
-use crate::queue::standby::Standby;
 use crate::runtime::{Clock, Measured, Random, TaskKind, Tasks};
 use crate::scheduler::Context;
 use crate::store::SharedStore;
@@ -67,10 +67,8 @@ pub(super) fn join(
     };
     let Shared { queue, cluster, lease_time } = (**shared).clone();
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
-    let mut queue: SharedQueue = Arc::new(Measured::new(Arc::new(queue), clock.clone()));
-    if config.roles.executor {
-        queue = Arc::new(Standby::new(queue, Arc::new(MemoryQueue::new()), clock.clone()));
-    }
+    let queue = Arc::new(Measured::new(Arc::new(queue), clock.clone()));
+    let queue = FallbackQueue::start(queue, config.roles.executor, clock.clone(), tasks);
     let settings = Settings {
         servers: cluster,
         name: replica.clone(),
@@ -82,7 +80,7 @@ pub(super) fn join(
     };
     let cluster = EtcdCluster::start(settings, clock.clone(), random.clone(), tasks);
     let cluster = Arc::new(cluster.map_err(StartError::Member)?);
-    Ok(Joined { queue, cluster, replica })
+    Ok(Joined { queue: Arc::new(queue), cluster, replica })
 }
 
 /// Lets the replica be ready when queue and cluster have answered: whoever is told to send it

@@ -17,9 +17,9 @@
 //! - `take` never hands out a ticket before its start, more than the room given, and goes round
 //!   the accounts, so that one with many tickets does not keep others waiting.
 
+pub mod fallback;
 pub mod memory;
 pub mod redis;
-pub mod standby;
 
 use std::collections::HashMap;
 use std::error::Error;

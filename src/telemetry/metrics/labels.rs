@@ -157,6 +157,16 @@ label! {
 }
 
 label! {
+    /// A server that ticks go on without.
+    Server, "server" {
+        /// Redis.
+        Queue = "queue",
+        /// etcd.
+        Cluster = "cluster",
+    }
+}
+
+label! {
     /// What became of a span.
     SpanResult, "result" {
         /// The collector has taken it.

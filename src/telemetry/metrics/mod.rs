@@ -24,7 +24,7 @@ pub use exporter::{Exporter, install};
 pub use handles::{Counter, Definition, Gauge, Histogram};
 pub use labels::{
     AlertResult, AttemptOutcome, CallState, CanaryResult, Cap, CertificateUse, FinalStatus, Label,
-    LabelSet, Loop, Pool, ResponseClass, SpanResult, StoreFault, TryResult, Version,
+    LabelSet, Loop, Pool, ResponseClass, Server, SpanResult, StoreFault, TryResult, Version,
 };
 pub use operations::{ClusterOperation, QueueOperation, StoreOperation};
 pub use peak::Peak;
@@ -125,6 +125,7 @@ table! {
     CANARY_TICKS: Counter<CanaryResult> = "punctual_canary_ticks_total", "Ticks of the canary's schedules, by what became of them.";
 
     LOG_LINES_DROPPED: Counter = "punctual_log_lines_dropped_total", "Log lines dropped because the log was read too slowly.";
+    DEGRADED: Gauge<Server> = "punctual_degraded", "1 while the replica goes on without a server that is away, else 0.";
     TRACE_SPANS: Counter<SpanResult> = "punctual_trace_spans_total", "Spans of traces, by what became of them.";
     BUILD_INFO: Gauge<Version> = "punctual_build_info", "Always 1; the label is the version.";
 }

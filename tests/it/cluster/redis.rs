@@ -10,6 +10,9 @@ use super::world::{A_MINUTE, Plan, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::live_for;
 
+/// How late ticks may be while the queue is away.
+const GOES_ON: Duration = Duration::from_secs(2);
+
 impl World {
     fn all_links(&self, mood: Mood) {
         self.replicas.iter().for_each(|replica| replica.links.set(To::Redis, mood));
@@ -51,14 +54,42 @@ async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() 
 
 /// F23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_queue_users_are_served_and_ticks_wait() {
+async fn without_the_queue_users_are_served_and_ticks_go_on() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
-    world.fires_on(A_MINUTE + Duration::from_secs(10));
+    world.fires_on(GOES_ON);
     world.stores.redis.kill();
     live_for(A_MINUTE).await;
     world.stores.redis.restart().await;
     world.minutes(2.0).await;
+    world.holds().await;
+}
+
+/// F23: it is there, but says nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_queue_is_silent_ticks_go_on() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.fires_on(GOES_ON);
+    world.all_links(Mood::Silent);
+    live_for(A_MINUTE / 2).await;
+    world.all_links(Mood::Open);
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
+/// F23: it comes and goes. What is built at each change is neither lost nor doubled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_queue_that_comes_and_goes_ticks_go_on() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(GOES_ON);
+    for _ in 0..5 {
+        world.stores.redis.kill();
+        live_for(Duration::from_secs(5)).await;
+        world.stores.redis.restart().await;
+        live_for(Duration::from_secs(5)).await;
+    }
+    world.minutes(1.0).await;
     world.holds().await;
 }
 

@@ -5,12 +5,12 @@
 //! beside the cases, in a file of its name.
 
 mod counting;
+mod fallback;
 mod flaky;
 mod index;
 mod memory;
 mod redis;
 mod redis_cluster;
-mod standby;
 mod tickets;
 mod world;
 
@@ -82,6 +82,6 @@ macro_rules! every_case {
 mod on {
     every_case!(memory: crate::conformance::queue::memory::open);
     every_case!(redis: crate::conformance::queue::redis::open);
-    every_case!(standby: crate::conformance::queue::standby::open);
+    every_case!(fallback: crate::conformance::queue::fallback::open);
     every_case!(redis_cluster: crate::conformance::queue::redis::open_cluster);
 }

@@ -1,0 +1,251 @@
+//! The queue of a replica that goes on without the server that it shares with others.
+//!
+//! Place in the flow: between a leader or executor and the shared queue. While that is away, due
+//! indexes and tickets are within the process: leaders fill the indexes of their shards from the
+//! store, as after a wipe, and own executors take the tickets. Nothing of it is needed by others:
+//! every replica does the same, the store's epochs decide who fires, and the claims who runs.
+//!
+//! - An outage begins with the first call that fails, for all shards at once: each would wait as long
+//!   for its own failure. It ends when the server has answered each second for [`LASTS`].
+//! - An index changes its place only by being built anew there. So a leader sees `Index::Foreign` at
+//!   each change, and never an error.
+//! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
+//!   leader finds changes that were made there by comparing its index with the store.
+//! - A server that has no room left takes no tickets but hands them out: so it is asked for tickets in
+//!   an outage too, unless it has just failed to give any.
+
+mod outage;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::memory::MemoryQueue;
+use super::{Changes, Due, Index, Queue, QueueError, Result, Room, SharedQueue, Verdict, Window};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::Ticket;
+use crate::domain::{ScheduleId, Timestamp};
+use crate::runtime::{Clock, TaskKind, Tasks};
+use outage::{Outage, Place};
+
+/// How often a server that is away is asked whether it is back.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// For how long it has to answer until it is used again.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// A queue that others share, and what stands in for it.
+pub struct FallbackQueue {
+    shared: SharedQueue,
+    own: Arc<MemoryQueue>,
+    clock: Clock,
+    /// Whether somebody takes tickets from here.
+    executes: bool,
+    outage: Arc<Outage>,
+    /// When the shared queue has failed to give tickets.
+    take_failed_at: Mutex<Option<Duration>>,
+}
+
+impl FallbackQueue {
+    /// Stands in for `shared` when it fails. Without an executor that takes tickets, those that cannot
+    /// be shared are dropped: the sweeps of replicas with one find their jobs.
+    pub fn start(shared: SharedQueue, executes: bool, clock: Clock, tasks: &Tasks) -> Self {
+        let outage = Arc::new(Outage::default());
+        let watching = watch(shared.clone(), outage.clone(), clock.clone());
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(TaskKind::Hints, async move {
+            stopping.run_until_cancelled(watching).await;
+        });
+        let own = Arc::new(MemoryQueue::new());
+        Self { shared, own, clock, executes, outage, take_failed_at: Mutex::default() }
+    }
+
+    /// The answer of the shared queue about a due index, if there is one.
+    fn or_build<T>(&self, shard: ShardId, answer: Result<Index<T>>) -> Result<Index<T>> {
+        answer.or_else(|error| {
+            self.outage.begin(&error);
+            self.outage.has_missed(shard);
+            Ok(Index::Foreign)
+        })
+    }
+
+    async fn push_own(&self, tickets: &[Ticket]) -> Result<()> {
+        if self.executes {
+            self.own.push(tickets).await?;
+            self.ticket_hint().notify_one();
+        }
+        Ok(())
+    }
+
+    /// Whether the shared queue has just failed to give tickets: those of the process must not wait
+    /// until it fails again.
+    fn has_just_failed(&self) -> bool {
+        let failed = *self.take_failed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|at| self.clock.monotonic().saturating_sub(at) < ASK_EVERY)
+    }
+
+    fn note_take(&self, failed: Option<&QueueError>) {
+        let at = failed.map(|_| self.clock.monotonic());
+        *self.take_failed_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        if let Some(error) = failed {
+            self.outage.begin(error);
+        }
+    }
+}
+
+/// Ends each outage when the server has answered for long enough.
+async fn watch(shared: SharedQueue, outage: Arc<Outage>, clock: Clock) {
+    loop {
+        outage.begun.notified().await;
+        let mut well_since = None;
+        loop {
+            clock.sleep(ASK_EVERY).await;
+            let is_well = shared.ping().await.is_ok();
+            let now = clock.monotonic();
+            well_since = is_well.then(|| well_since.unwrap_or(now));
+            if well_since.is_some_and(|since| now.saturating_sub(since) >= LASTS) {
+                break;
+            }
+        }
+        outage.end();
+    }
+}
+
+#[async_trait]
+impl Queue for FallbackQueue {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        match self.outage.place(shard) {
+            Place::Shared => self.or_build(shard, self.shared.adopt(shard, epoch).await),
+            Place::Own => self.own.adopt(shard, epoch).await,
+            Place::Nowhere => Ok(Index::Foreign),
+        }
+    }
+
+    async fn rebuild(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Timestamp)],
+    ) -> Result<Index<()>> {
+        if !self.outage.is_on() {
+            match self.shared.rebuild(shard, epoch, entries).await {
+                Ok(index) => {
+                    self.outage.was_shared(shard);
+                    return Ok(index);
+                }
+                Err(error) => self.outage.begin(&error),
+            }
+        }
+        self.outage.has_missed(shard);
+        let index = self.own.rebuild(shard, epoch, entries).await?;
+        self.outage.was_built(shard);
+        Ok(index)
+    }
+
+    async fn set_due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        entries: &[(ScheduleId, Option<Timestamp>)],
+    ) -> Result<Index<()>> {
+        match self.outage.place(shard) {
+            Place::Shared => self.or_build(shard, self.shared.set_due(shard, epoch, entries).await),
+            Place::Own => self.own.set_due(shard, epoch, entries).await,
+            Place::Nowhere => Ok(Index::Foreign),
+        }
+    }
+
+    async fn due(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Index<Due>> {
+        match self.outage.place(shard) {
+            Place::Shared => self.or_build(shard, self.shared.due(shard, epoch, now, limit).await),
+            Place::Own => self.own.due(shard, epoch, now, limit).await,
+            Place::Nowhere => Ok(Index::Foreign),
+        }
+    }
+
+    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+        if self.outage.is_on() {
+            self.own.hint(shard, changes).await?;
+            self.due_hint().notify_one();
+        }
+        self.shared.hint(shard, changes).await
+    }
+
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+        if !self.outage.is_on() {
+            match self.shared.take_hints(shard, limit).await {
+                Ok(changes) => return Ok(changes),
+                Err(error) => {
+                    self.outage.begin(&error);
+                    self.outage.has_missed(shard);
+                }
+            }
+        }
+        self.own.take_hints(shard, limit).await
+    }
+
+    async fn push(&self, tickets: &[Ticket]) -> Result<()> {
+        if !self.outage.is_on() {
+            match self.shared.push(tickets).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.outage.begin(&error),
+            }
+        }
+        self.push_own(tickets).await
+    }
+
+    async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
+        if !self.outage.is_on() {
+            match self.shared.put_back(tickets).await {
+                Ok(()) => return Ok(()),
+                Err(error) => self.outage.begin(&error),
+            }
+        }
+        self.own.put_back(tickets).await
+    }
+
+    /// Of the own ones first: they are late already.
+    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        let (own, own_next) = self.own.take(now, room).await?;
+        if !own.is_empty() || self.has_just_failed() {
+            return Ok((own, own_next));
+        }
+        match self.shared.take(now, room).await {
+            Ok((tickets, next)) => {
+                self.note_take(None);
+                Ok((tickets, next.into_iter().chain(own_next).min()))
+            }
+            Err(error) => {
+                self.note_take(Some(&error));
+                Ok((Vec::new(), own_next))
+            }
+        }
+    }
+
+    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+        self.shared.count(subject, windows, now).await
+    }
+
+    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+        self.shared.give_back(subject, windows, now).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.shared.ping().await
+    }
+
+    fn due_hint(&self) -> Arc<Notify> {
+        self.shared.due_hint()
+    }
+
+    fn ticket_hint(&self) -> Arc<Notify> {
+        self.shared.ticket_hint()
+    }
+}
