@@ -9,12 +9,11 @@
 FROM docker.io/library/rust:1.95.0-slim-bookworm AS builder
 WORKDIR /build
 COPY . .
-# Static, the resolver of names included, so that the final stage needs no libraries. Without symbols:
-# they would be a quarter of the image, and where a panic was is known without them.
+# Static, the resolver of names included, so that the final stage needs no libraries.
 RUN host=$(rustc --version --verbose | sed -n 's/^host: //p') && \
-    RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_STRIP=symbols \
-    cargo build --locked --release --bin punctual --target "$host" && \
-    install -D "target/$host/release/punctual" /image/punctual && \
+    RUSTFLAGS="-C target-feature=+crt-static" \
+    cargo build --locked --profile dist --bin punctual --target "$host" && \
+    install -D "target/$host/dist/punctual" /image/punctual && \
     install -d /image/data
 
 FROM scratch

@@ -71,8 +71,13 @@ impl Parts<'_> {
         term.trusted_until.is_none_or(|until| monotonic < until)
     }
 
-    /// Whether a term is still there, and trusted: serving shards takes a while, in which they can
-    /// go to others, and who raises an epoch then would put out the one who leads.
+    /// Whether a term is still there: serving shards takes a while, in which they can go to others.
+    fn is_there(&self, shard: ShardId, term: Term) -> bool {
+        self.terms.borrow().get(&shard).is_some_and(|held| held.number == term.number)
+    }
+
+    /// Whether it is still there, and trusted: who raises an epoch otherwise may put out the one who
+    /// leads.
     fn is_held(&self, shard: ShardId, term: Term) -> bool {
         let held = self.terms.borrow().get(&shard).copied();
         held.is_some_and(|held| held.number == term.number && self.is_trusted(held))
@@ -143,15 +148,16 @@ impl Led {
         has_turn: bool,
     ) -> Result<Option<Timestamp>, RunError> {
         // As it is by now: it may have been renewed, or have ended, while others were served.
-        if !parts.is_held(self.shard, self.term) || !parts.context.clock.is_believed() {
-            return Ok(Some(now.plus(LOOK_AGAIN)));
-        }
+        let is_there = parts.is_there(self.shard, self.term) && parts.context.clock.is_believed();
         match self.hold {
-            Hold::Overtaken(until) if until >= self.term.trusted_until => {
-                Ok(Some(now.plus(LOOK_AGAIN)))
+            // Trusted or not: while the cluster is away its writes prove that it leads, and the first
+            // one that is fenced, or an index of a newer leader, that it does no longer.
+            Hold::Taken(fence) if is_there => self.fire(parts, fence, now, has_turn).await,
+            Hold::Coming if is_there => self.take_over(parts, now).await,
+            Hold::Overtaken(until) if is_there && until < self.term.trusted_until => {
+                self.take_over(parts, now).await
             }
-            Hold::Coming | Hold::Overtaken(_) => self.take_over(parts, now).await,
-            Hold::Taken(fence) => self.fire(parts, fence, now, has_turn).await,
+            _ => Ok(Some(now.plus(LOOK_AGAIN))),
         }
     }
 

@@ -6,8 +6,8 @@
 //! and gives away what is another's, without asking.
 //!
 //! All of it runs on a thread of its own, where a busy scheduler cannot keep the renewal waiting.
-//! When etcd is away, or was never there, the terms end with their trust, and this replica tries
-//! one server after the other until it is back. A lease that has ended is followed by a new one.
+//! When etcd is away, the terms are no longer trusted, and this replica tries one server after the
+//! other until it is back. A lease that has ended takes the terms with it, and is followed by a new one.
 
 mod checkup;
 mod failure;

@@ -4,6 +4,10 @@
 //! than the lease's time: whatever etcd or the network do, it ends before another replica can get
 //! the shards. The monotonic clock stands still while the machine is suspended, so trust also ends
 //! when the wall clock has run ahead of it.
+//!
+//! A term outlives its trust until etcd says that the lease has ended: etcd may be away for everybody,
+//! and then nobody else can lead. Whoever leads on proves it by the epoch in the store, and takes no
+//! shard over.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +18,7 @@ use tokio::sync::watch;
 use crate::cluster::{Term, Terms};
 use crate::domain::shard::ShardId;
 use crate::runtime::Clock;
+use crate::telemetry::metrics::{DEGRADED, Server};
 
 /// How often the end of trust is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -86,16 +91,16 @@ impl Trust {
 
     /// Brings the terms in line. Who waits for changes is woken only if shards came or went.
     fn publish(&self, state: &mut State) {
-        let trusted = !state.closed && self.clock.monotonic() < state.until;
+        let is_trusted = self.is_trusted(state);
         self.terms.send_if_modified(|terms| {
             let before = terms.len();
-            terms.retain(|shard, _| trusted && state.held.contains(shard));
+            terms.retain(|shard, _| !state.closed && state.held.contains(shard));
             let mut changed = terms.len() != before;
-            for shard in state.held.iter().filter(|_| trusted) {
+            for shard in &state.held {
                 let until = Some(state.until);
                 if let Some(term) = terms.get_mut(shard) {
                     term.trusted_until = until;
-                } else {
+                } else if is_trusted {
                     state.last_number += 1;
                     let term = Term { number: state.last_number, trusted_until: until };
                     terms.insert(*shard, term);
@@ -106,23 +111,42 @@ impl Trust {
         });
     }
 
-    /// Ends the terms when their trust ends.
+    fn is_trusted(&self, state: &State) -> bool {
+        !state.closed && self.clock.monotonic() < state.until
+    }
+
+    /// Ends the trust when the machine was suspended, and says when it ends or comes back.
     pub(super) async fn watch_over(&self) {
         let mut last = (self.clock.machine_us(), self.clock.monotonic());
+        let mut was_trusted = false;
         loop {
             self.clock.sleep(LOOK_EVERY).await;
+            was_trusted = self.tell(was_trusted);
             let now = (self.clock.machine_us(), self.clock.monotonic());
             if has_jumped(last, now) {
                 tracing::warn!(
                     "the machine's clock has jumped, trusting no term until the lease is renewed"
                 );
                 self.suspend();
-            } else {
-                let mut state = self.lock();
-                self.publish(&mut state);
             }
             last = now;
         }
+    }
+
+    /// Tells operators whether the terms are trusted, in the log if that has changed.
+    fn tell(&self, was_trusted: bool) -> bool {
+        let state = self.lock();
+        let (is_trusted, shards) = (self.is_trusted(&state), state.held.len());
+        DEGRADED.with(Server::Cluster).set(usize::from(!is_trusted));
+        match (was_trusted, is_trusted) {
+            (true, false) => tracing::warn!(
+                shards,
+                "etcd is away: this replica leads on what it leads, by the store (cluster.url)"
+            ),
+            (false, true) => tracing::info!(shards, "etcd says who leads"),
+            _ => {}
+        }
+        is_trusted
     }
 }
 
@@ -158,10 +182,18 @@ mod tests {
         assert_eq!(renewed.trusted_until, Some(Duration::from_secs(6)));
         trust.hold(shards(&[2]));
         assert!(terms.has_changed().expect("it lives"));
-        clock.advance(Duration::from_secs(5));
-        trust.hold(shards(&[2]));
-        assert!(terms.borrow_and_update().is_empty(), "the trust has ended");
+        clock.advance(Duration::from_secs(6));
+        trust.hold(shards(&[2, 3]));
+        let untrusted = terms.borrow_and_update().clone();
+        assert_eq!(untrusted.keys().copied().collect::<BTreeSet<_>>(), shards(&[2]), "no new one");
+        assert_eq!(untrusted[&ShardId(2)].trusted_until, Some(Duration::from_secs(6)));
         trust.renew(Duration::from_secs(20));
+        assert_eq!(terms.borrow()[&ShardId(2)].number, first[&ShardId(2)].number, "the same lease");
+        assert!(terms.borrow().contains_key(&ShardId(3)));
+        trust.lose();
+        assert!(terms.borrow().is_empty(), "the lease has ended");
+        trust.renew(Duration::from_secs(30));
+        trust.hold(shards(&[2]));
         assert!(terms.borrow()[&ShardId(2)].number > first[&ShardId(2)].number, "a new term");
         trust.close();
         trust.renew(Duration::from_secs(30));

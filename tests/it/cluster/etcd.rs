@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::stores::{LEASE, To};
-use super::world::{Plan, REPLACED, USUAL, World};
+use super::stores::To;
+use super::world::{A_MINUTE, Plan, REPLACED, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::{live_for, within};
 
@@ -15,16 +15,12 @@ const LED_AGAIN: Duration = Duration::from_secs(3 + 10 + 2);
 /// gone; the next one lets all leases last anew. Twice its `election-timeout`, which is a second.
 const ELECTED: Duration = Duration::from_secs(2);
 
+/// How late ticks may be while etcd is away.
+const GOES_ON: Duration = Duration::from_secs(2);
+
 impl World {
     fn etcd(&mut self) -> &mut crate::harness::servers::EtcdServers {
         self.stores.etcd.as_mut().expect("the test's own")
-    }
-
-    /// The last tick that a job was made of.
-    async fn last_tick(&self) -> Option<String> {
-        let mut store = self.stores.store.beside().await;
-        let last = sqlx::query_scalar("SELECT max(id::text) FROM jobs WHERE trigger IN (0, 2)");
-        last.fetch_one(&mut store).await.expect("read")
     }
 
     /// Waits until a tick is fired that was not due yet when this was called.
@@ -63,22 +59,51 @@ async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
     world.holds().await;
 }
 
-/// F10.
+/// F10: who leads, leads on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_quorum_of_etcd_ticks_wait_and_users_do_not() {
+async fn without_a_quorum_of_etcd_ticks_go_on() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
+    world.fires_on(GOES_ON);
+    let leaders = world.leaders().await;
     world.etcd().kill(0);
     world.etcd().kill(1);
-    // Nobody is trusted any more: what falls due is not fired, and is jobs or skips afterwards.
-    live_for(LEASE).await;
-    let fired = world.last_tick().await;
-    live_for(LEASE * 2).await;
-    assert_eq!(world.last_tick().await, fired, "ticks wait");
+    live_for(A_MINUTE / 2).await;
+    assert_eq!(world.leaders().await, leaders, "nobody has taken a shard over");
     world.etcd().restart(0);
     world.etcd().restart(1);
     world.etcd().ready().await;
-    world.ticks_again().await;
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
+/// F10: it comes and goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.fires_on(REPLACED);
+    for _ in 0..5 {
+        world.etcd().kill(0);
+        live_for(Duration::from_secs(5)).await;
+        world.etcd().restart(0);
+        world.etcd().ready().await;
+        live_for(Duration::from_secs(5)).await;
+    }
     world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// Neither the queue nor etcd: the store is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_nothing_but_the_store_ticks_go_on() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.fires_on(REPLACED);
+    world.etcd().kill(0);
+    world.stores.redis.kill();
+    live_for(A_MINUTE / 2).await;
+    world.stores.redis.restart().await;
+    world.etcd().restart(0);
+    world.etcd().ready().await;
+    world.minutes(2.0).await;
     world.holds().await;
 }
 
