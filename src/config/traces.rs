@@ -30,10 +30,13 @@ fn collector(raw: &Raw) -> Parsed<String> {
             && url.username().is_empty()
             && url.password().is_none()
     };
-    if text.is_empty() || Url::parse(&text).is_ok_and(|url| is_plain(&url)) {
+    if text.is_empty() {
         return Ok(text);
     }
-    Err("must be a scheme, a host and a port, such as http://collector:4317".to_owned())
+    match Url::parse(&text) {
+        Ok(url) if is_plain(&url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        _ => Err("must be a scheme, a host and a port, such as http://collector:4317".to_owned()),
+    }
 }
 
 /// The headers in a file, one a line. What is wrong is told without what is in it.
@@ -71,8 +74,12 @@ mod tests {
 
     #[test]
     fn a_collector_is_a_host_and_a_port() {
-        for good in ["", "http://collector:4317", "https://[::1]:4317/"] {
-            assert_eq!(collector(&raw(good)), Ok(good.to_owned()));
+        for (given, read) in [
+            ("", ""),
+            ("http://collector:4317", "http://collector:4317"),
+            ("HTTPS://[::1]:4317/", "https://[::1]:4317"),
+        ] {
+            assert_eq!(collector(&raw(given)), Ok(read.to_owned()));
         }
         for wrong in
             ["collector:4317", "grpc://c:1", "http://c/v1/traces", "http://u:p@c", "http://c/?a"]

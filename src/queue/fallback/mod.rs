@@ -12,18 +12,18 @@
 //! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
 //!   leader finds changes that were made there by comparing its index with the store.
 //! - A server that has no room left takes no tickets but hands them out: so it is asked for tickets in
-//!   an outage too, unless it has just failed to give any.
+//!   an outage too, unless it has failed to give any in it.
 
 mod outage;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::memory::MemoryQueue;
-use super::{Changes, Due, Index, Queue, QueueError, Result, Room, SharedQueue, Verdict, Window};
+use super::{Changes, Due, Index, Queue, Result, Room, SharedQueue, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::domain::{ScheduleId, Timestamp};
@@ -39,12 +39,9 @@ const LASTS: Duration = Duration::from_secs(3);
 pub struct FallbackQueue {
     shared: SharedQueue,
     own: Arc<MemoryQueue>,
-    clock: Clock,
     /// Whether somebody takes tickets from here.
     executes: bool,
     outage: Arc<Outage>,
-    /// When the shared queue has failed to give tickets.
-    take_failed_at: Mutex<Option<Duration>>,
 }
 
 impl FallbackQueue {
@@ -52,13 +49,13 @@ impl FallbackQueue {
     /// be shared are dropped: the sweeps of replicas with one find their jobs.
     pub fn start(shared: SharedQueue, executes: bool, clock: Clock, tasks: &Tasks) -> Self {
         let outage = Arc::new(Outage::default());
-        let watching = watch(shared.clone(), outage.clone(), clock.clone());
+        let own = Arc::new(MemoryQueue::new());
+        let watching = watch(shared.clone(), own.clone(), outage.clone(), clock);
         let stopping = tasks.stopping().clone();
         tasks.spawn(TaskKind::Hints, async move {
             stopping.run_until_cancelled(watching).await;
         });
-        let own = Arc::new(MemoryQueue::new());
-        Self { shared, own, clock, executes, outage, take_failed_at: Mutex::default() }
+        Self { shared, own, executes, outage }
     }
 
     /// The answer of the shared queue about a due index, if there is one.
@@ -77,31 +74,16 @@ impl FallbackQueue {
         }
         Ok(())
     }
-
-    /// Whether the shared queue has just failed to give tickets: those of the process must not wait
-    /// until it fails again.
-    fn has_just_failed(&self) -> bool {
-        let failed = *self.take_failed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.is_some_and(|at| self.clock.monotonic().saturating_sub(at) < ASK_EVERY)
-    }
-
-    fn note_take(&self, failed: Option<&QueueError>) {
-        let at = failed.map(|_| self.clock.monotonic());
-        *self.take_failed_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
-        if let Some(error) = failed {
-            self.outage.begin(error);
-        }
-    }
 }
 
 /// Ends each outage when the server has answered for long enough.
-async fn watch(shared: SharedQueue, outage: Arc<Outage>, clock: Clock) {
+async fn watch(shared: SharedQueue, own: Arc<MemoryQueue>, outage: Arc<Outage>, clock: Clock) {
     loop {
         outage.begun.notified().await;
         let mut well_since = None;
         loop {
             clock.sleep(ASK_EVERY).await;
-            let is_well = shared.ping().await.is_ok();
+            let is_well = is_well(&shared, &outage.stale(), clock.now()).await;
             let now = clock.monotonic();
             well_since = is_well.then(|| well_since.unwrap_or(now));
             if well_since.is_some_and(|since| now.saturating_sub(since) >= LASTS) {
@@ -109,7 +91,22 @@ async fn watch(shared: SharedQueue, outage: Arc<Outage>, clock: Clock) {
             }
         }
         outage.end();
+        own.forget_due();
     }
+}
+
+/// Whether the server takes writes, and answers for these shards: they may be on several nodes.
+async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bool {
+    if shared.ping().await.is_err() {
+        return false;
+    }
+    for shard in shards {
+        // Of an epoch that nobody has: nothing is read.
+        if shared.due(*shard, Epoch(0), now, 1).await.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 #[async_trait]
@@ -214,16 +211,13 @@ impl Queue for FallbackQueue {
     /// Of the own ones first: they are late already.
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let (own, own_next) = self.own.take(now, room).await?;
-        if !own.is_empty() || self.has_just_failed() {
+        if !own.is_empty() || self.outage.is_mute() {
             return Ok((own, own_next));
         }
         match self.shared.take(now, room).await {
-            Ok((tickets, next)) => {
-                self.note_take(None);
-                Ok((tickets, next.into_iter().chain(own_next).min()))
-            }
+            Ok((tickets, next)) => Ok((tickets, next.into_iter().chain(own_next).min())),
             Err(error) => {
-                self.note_take(Some(&error));
+                self.outage.fail_to_give(&error);
                 Ok((Vec::new(), own_next))
             }
         }

@@ -31,6 +31,8 @@ pub(super) struct Outage {
 #[derive(Default)]
 struct State {
     is_on: bool,
+    /// Whether the shared queue has failed to give tickets in this outage.
+    is_mute: bool,
     /// The shards whose own due index was built in this outage.
     built: HashSet<ShardId>,
     /// The shards whose shared due index has missed something in an outage.
@@ -58,9 +60,25 @@ impl Outage {
     /// Ends.
     pub(super) fn end(&self) {
         let mut state = self.state();
-        state.is_on = false;
+        (state.is_on, state.is_mute) = (false, false);
         DEGRADED.with(Server::Queue).set(0);
         tracing::info!(shards = state.stale.len(), "the queue is back, rebuilding due indexes");
+    }
+
+    /// The shared queue has failed to give tickets.
+    pub(super) fn fail_to_give(&self, error: &QueueError) {
+        self.begin(error);
+        self.state().is_mute = true;
+    }
+
+    /// Whether it has, in this outage: tickets of the process must not wait until it fails again.
+    pub(super) fn is_mute(&self) -> bool {
+        self.state().is_mute
+    }
+
+    /// The shards whose shared due index has missed something.
+    pub(super) fn stale(&self) -> Vec<ShardId> {
+        self.state().stale.iter().copied().collect()
     }
 
     /// Where the shard's due index is. What is asked of it in an outage, the shared one misses.

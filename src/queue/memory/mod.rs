@@ -39,10 +39,15 @@ impl MemoryQueue {
         Self::default()
     }
 
-    /// Forgets everything, as a server that was wiped would; for tests of QUEUE-1.
-    pub fn wipe(&self) {
+    /// Forgets all due indexes and hints, and keeps the tickets.
+    pub fn forget_due(&self) {
         lock(&self.indexes).clear();
         *lock(&self.hints) = Hints::default();
+    }
+
+    /// Forgets everything, as a server that was wiped would; for tests of QUEUE-1.
+    pub fn wipe(&self) {
+        self.forget_due();
         *lock(&self.run_queue) = RunQueue::default();
         *lock(&self.counters) = Counters::default();
     }
