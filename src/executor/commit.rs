@@ -7,14 +7,10 @@ use tracing::field::display;
 
 use super::Shared;
 use super::ended::{Batch, Ended};
-use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::faults::Point;
 use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreErrorKind};
-use crate::telemetry::metrics::{
-    CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE, EVENTS_RAISED, FinalStatus, JOBS_FAILED,
-    JOBS_FINISHED, RETRIES,
-};
+use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
 use crate::telemetry::traces::trace_id;
 
 /// The most outcomes committed at once.
@@ -40,7 +36,6 @@ impl Commit {
                 Ok(committed) => {
                     log(part.completions(), &committed);
                     committed.trace(part.completions());
-                    count_failures(part.completions(), &committed);
                     let fates = part.into_ended().zip(&committed.fates);
                     let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
                     held.extend(busy.map(|(ended, _)| ended));
@@ -93,16 +88,10 @@ impl Commit {
     }
 
     async fn announce(&self, committed: Committed) {
-        let count = |wanted: Fate| committed.fates.iter().filter(|fate| **fate == wanted).count();
-        let statuses =
-            [(JobStatus::Success, FinalStatus::Success), (JobStatus::Failed, FinalStatus::Failed)];
-        for (status, label) in statuses {
-            JOBS_FINISHED.with(label).add(count(Fate::Applied(status)) as u64);
-        }
-        RETRIES.add(count(Fate::Applied(JobStatus::Pending)) as u64);
-        CLAIMS_LOST.add(count(Fate::Lost) as u64);
+        committed.count();
+        let lost = committed.fates.iter().filter(|fate| **fate == Fate::Lost).count();
+        CLAIMS_LOST.add(lost as u64);
         if committed.events > 0 {
-            EVENTS_RAISED.add(committed.events);
             self.0.alerts.notify_one();
         }
         if committed.tickets.is_empty() {
@@ -129,18 +118,6 @@ fn replace<P>(Ended { completion: mut refused, place }: Ended<P>) -> Option<Ende
 /// Whether a row may be the cause, and not the state that the store is in.
 fn is_hopeless(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
-}
-
-/// Counts jobs that have failed for good, by why. One whose retry was refused was cancelled, or had
-/// no attempt left.
-fn count_failures(part: &[Completion], committed: &Committed) {
-    for (completion, fate) in part.iter().zip(&committed.fates) {
-        if let (Fate::Applied(JobStatus::Failed), End::Failed(failure) | End::Retry(failure, _)) =
-            (fate, &completion.end)
-        {
-            JOBS_FAILED.with(failure.code).add(1);
-        }
-    }
 }
 
 fn log(part: &[Completion], committed: &Committed) {

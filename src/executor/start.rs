@@ -145,9 +145,11 @@ impl Start {
         asked.at + self.shared.settings.claim_time / 2
     }
 
-    /// Late ticks and further attempts say nothing about how prompt the service is.
+    /// Late ticks, further attempts and jobs that had to wait for another one of their schedule say
+    /// nothing about how prompt the service is.
     fn observe_lag(&self, claimed: &Claimed) {
-        if claimed.attempt == 1 && claimed.trigger != Trigger::CatchUp {
+        let &Claimed { attempt, trigger, was_held, .. } = claimed;
+        if attempt == 1 && trigger != Trigger::CatchUp && !was_held {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }
     }

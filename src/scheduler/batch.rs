@@ -9,6 +9,7 @@ use tracing::field::display;
 use super::known::Read;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
+use crate::domain::schedule::SkipReason;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
@@ -136,7 +137,9 @@ impl Batch<'_> {
             Ok(fired) => fired,
             Err(error) => {
                 // They are fired again, and taken again, unless the answer alone was lost.
-                TICKS_FIRED.add(started.len() as u64);
+                let started: HashSet<JobId> = started.collect();
+                count_made(firings, &started, self.context.clock.now());
+                let started = started.into_iter();
                 match error.kind() {
                     StoreErrorKind::Unavailable if !error.is_void() => {
                         self.taken.doubt(firings, started);
@@ -154,12 +157,13 @@ impl Batch<'_> {
                 FENCED_WRITES.add(1);
                 Ok(false)
             }
-            Fired::Done { mut tickets, held, advanced, busy, .. } => {
-                count(firings, &advanced, tickets.len() + started.len());
-                observe_lag(firings, &advanced, self.context.clock.now());
+            Fired::Done { mut tickets, held, overlapped, advanced, busy, .. } => {
                 let queued = tickets.iter().map(|ticket| ticket.job);
                 let made = queued.chain(held).chain(started).collect();
                 self.note(firings, &made);
+                count_made(firings, &made, self.context.clock.now());
+                SKIPS.with(SkipReason::Overlap).add(overlapped);
+                count_skips(firings, &advanced);
                 self.taken.settle(firings, &made, &busy);
                 self.taken.give_back(firings, made);
                 if !Defect::EarlyTicket.is_there() {
@@ -267,12 +271,13 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Notes how long after their instants the jobs of ticks were committed, at `now`.
-fn observe_lag(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], now: Timestamp) {
-    let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
-    let fired = firings.iter().filter(|firing| advanced.contains(&firing.schedule));
+/// Counts the jobs that were made, those among them that wait for others too, and notes how long after
+/// their instants they were committed, at `now`.
+fn count_made(firings: &[Firing], made: &HashSet<JobId>, now: Timestamp) {
+    TICKS_FIRED.add(made.len() as u64);
     let mut late = 0;
-    for job in fired.flat_map(|firing| &firing.jobs) {
+    let jobs = firings.iter().flat_map(|firing| &firing.jobs);
+    for job in jobs.filter(|job| made.contains(&job.id)) {
         let lag = now.since(job.id.timestamp());
         FIRING_LAG_SECONDS.record_span(lag);
         late += u64::from(lag > LATE);
@@ -280,8 +285,11 @@ fn observe_lag(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)],
     TICKS_LATE.add(late);
 }
 
-fn count(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)], jobs: usize) {
-    TICKS_FIRED.add(jobs as u64);
+/// Counts the ticks that were skipped by what was decided, of schedules that were advanced.
+fn count_skips(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)]) {
+    if firings.iter().all(|firing| firing.skips.is_empty()) {
+        return;
+    }
     let advanced: HashSet<_> = advanced.iter().map(|(schedule, _)| *schedule).collect();
     let fired = firings.iter().filter(|firing| advanced.contains(&firing.schedule));
     for (range, reason) in fired.flat_map(|firing| &firing.skips) {

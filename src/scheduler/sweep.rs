@@ -9,16 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Context;
-use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
 use crate::store::{Completion, End, ExpiredClaim, Fate, Locked};
-use crate::telemetry::metrics::{
-    EVENTS_RAISED, FinalStatus, JOBS_FINISHED, SWEEP_TICKETS, WORKERS_LOST,
-};
+use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
 const EVERY: Duration = Duration::from_secs(2);
@@ -119,11 +116,9 @@ impl Sweeper {
         if closed == 0 {
             return Ok(false);
         }
-        let failed = Fate::Applied(JobStatus::Failed);
-        let failed = committed.fates.iter().filter(|fate| **fate == failed).count();
         WORKERS_LOST.add(closed as u64);
-        EVENTS_RAISED.add(committed.events);
-        JOBS_FINISHED.with(FinalStatus::Failed).add(failed as u64);
+        committed.count();
+        let failed = committed.failed.len();
         tracing::warn!(closed, failed, "closed attempts whose executor was lost");
         self.context.queue.push(&committed.tickets).await?;
         Ok(is_full)

@@ -1,5 +1,6 @@
 //! Claims: what executors and the sweep do. Batches over all accounts.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Result;
@@ -11,6 +12,7 @@ use crate::domain::signing::SigningSecret;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::measured;
+use crate::telemetry::metrics::{EVENTS_RAISED, FinalStatus, JOBS_FAILED, JOBS_FINISHED, RETRIES};
 use crate::telemetry::traces::{JobSpan, Subject};
 
 /// One run of an executor: drawn at random when the process starts, so that no claim of an
@@ -44,6 +46,9 @@ pub struct Claimed {
     pub version: VersionId,
     /// What made it.
     pub trigger: Trigger,
+    /// Whether it was held until another job of its schedule had ended, and has had no attempt before.
+    /// A recall does not tell.
+    pub was_held: bool,
     /// The attempt that is now recorded: 1 for the first.
     pub attempt: u8,
     /// How many there can be.
@@ -204,12 +209,29 @@ pub struct Committed {
     pub tickets: Vec<Ticket>,
     /// How many events were raised, for the notifier.
     pub events: u64,
+    /// Which completions made their jobs fail for good, and the error codes that were stored: of a job
+    /// that was cancelled meanwhile it is another than its attempt's.
+    pub failed: Vec<(usize, ErrorCode)>,
 }
 
 impl Committed {
+    /// Counts in the metrics what became of the jobs.
+    pub fn count(&self) {
+        let with =
+            |wanted| self.fates.iter().filter(|fate| **fate == Fate::Applied(wanted)).count();
+        JOBS_FINISHED.with(FinalStatus::Success).add(with(JobStatus::Success) as u64);
+        JOBS_FINISHED.with(FinalStatus::Failed).add(with(JobStatus::Failed) as u64);
+        for (_, code) in &self.failed {
+            JOBS_FAILED.with(*code).add(1);
+        }
+        RETRIES.add(with(JobStatus::Pending) as u64);
+        EVENTS_RAISED.add(self.events);
+    }
+
     /// Hands in the spans of the jobs that are final now; `completions` are those that were committed.
     pub fn trace(&self, completions: &[Completion]) {
-        for (completion, fate) in completions.iter().zip(&self.fates) {
+        let errors: HashMap<usize, ErrorCode> = self.failed.iter().copied().collect();
+        for (place, (completion, fate)) in completions.iter().zip(&self.fates).enumerate() {
             let Fate::Applied(status @ (JobStatus::Success | JobStatus::Failed)) = *fate else {
                 continue;
             };
@@ -218,7 +240,7 @@ impl Committed {
                 subject: Subject { job: completion.job, schedule, account: None },
                 attempts: completion.attempt,
                 status,
-                error: completion.end.error(),
+                error: errors.get(&place).copied(),
                 ended_at: completion.completed_at,
             };
             span.end();

@@ -4,7 +4,7 @@ use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::store::{Completion, End, Run};
+use crate::store::{Committed, Completion, End, Fate, Run};
 
 /// A job as it stands when one of its attempts ends.
 pub(in crate::store) struct Running {
@@ -90,6 +90,13 @@ impl Ending {
             stop,
             is_active: false,
         }
+    }
+
+    /// Notes that the completion at `place` took effect.
+    pub(in crate::store) fn note(&self, place: usize, committed: &mut Committed) {
+        committed.fates[place] = Fate::Applied(self.status);
+        let failure = self.failure.as_ref().filter(|_| self.status == JobStatus::Failed);
+        committed.failed.extend(failure.map(|failure| (place, failure.code)));
     }
 
     /// The job, if others may wait for its end.

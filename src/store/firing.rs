@@ -106,6 +106,8 @@ pub enum Fired {
         /// The jobs that were made and wait for another one of their schedule; as with tickets,
         /// not those of an earlier call.
         held: Vec<JobId>,
+        /// How many of the jobs were not made, but became skips `overlap`.
+        overlapped: u64,
         /// The schedules that were advanced, and to where: what the due index shall say.
         advanced: Vec<(ScheduleId, Option<Timestamp>)>,
         /// The schedules that are no longer as they were read.

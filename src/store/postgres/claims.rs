@@ -80,6 +80,7 @@ fn claimed(row: &PgRow, known: &Known) -> sqlx::Result<(Claimed, Option<Vec<Seal
         shard: row.try_get("shard")?,
         version,
         trigger: row.try_get("trigger")?,
+        was_held: row.try_get("was_held")?,
         attempt: number::<i16, _>(row, "attempt_number")?,
         max_attempts: number::<i16, _>(row, "max_attempts")?,
         started_at: row.try_get("attempt_started_at")?,
@@ -118,7 +119,7 @@ pub(super) use to_send;
 /// would be left to statistics, and those of the present minute are always wrong.
 const CLAIM: &str = concat!(
     "WITH free AS MATERIALIZED (
-        SELECT id FROM jobs
+        SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM jobs
         WHERE id = ANY ($3) AND id BETWEEN $4 AND $5
           AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
           AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
@@ -131,7 +132,7 @@ const CLAIM: &str = concat!(
         WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $4 AND $5
         RETURNING id, account_id, schedule_id, shard, version_id, trigger, attempt_number,
                   max_attempts, started_at, attempt_started_at)
-    SELECT t.*, ",
+    SELECT t.*, t.id = ANY (ARRAY (SELECT id FROM free WHERE was_held)) AS was_held, ",
     to_send!("t", "$2"),
     " FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id"
 );
@@ -139,7 +140,7 @@ const CLAIM: &str = concat!(
 /// What a claim has brought, without a lock: nobody else can change that while the claim lasts.
 const RECALL: &str = concat!(
     "SELECT t.id, t.account_id, t.schedule_id, t.shard, t.version_id, t.trigger, t.attempt_number,
-            t.max_attempts, t.started_at, t.attempt_started_at, ",
+            t.max_attempts, t.started_at, t.attempt_started_at, false AS was_held, ",
     to_send!("t", "$2"),
     " FROM jobs AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id
     WHERE t.id = ANY ($3) AND t.id BETWEEN $4 AND $5

@@ -38,7 +38,7 @@ pub(super) async fn commit(
         committed.fates[place] = Fate::Busy;
     }
     for ending in &endings {
-        committed.fates[ending.place] = Fate::Applied(ending.status);
+        ending.note(ending.place, &mut committed);
     }
     for round in rounds(&completions, &endings) {
         write(connection, now, &completions, round).await?;

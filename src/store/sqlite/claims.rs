@@ -49,6 +49,7 @@ macro_rules! jobs_where {
             "
     SELECT json_group_array(json_array(
         e.key, hex(j.account_id), hex(j.schedule_id), j.shard, hex(j.version_id), j.trigger,
+        j.status = 0 AND j.attempt_number = 0 AND j.wake_at > j.created_at,
         j.attempt_number + 1 - j.status, j.max_attempts, coalesce(j.started_at, ?1),
         json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
                    v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests),
@@ -217,6 +218,7 @@ struct Claimable {
     shard: u16,
     version: Hex,
     trigger: u8,
+    was_held: u8,
     attempt: u8,
     max_attempts: u8,
     first_started_at: i64,
@@ -336,6 +338,7 @@ fn claimed(
         shard: ShardId(row.shard),
         version: VersionId::from_bytes(row.version.0),
         trigger: trigger_of(row.trigger).ok_or_else(damaged)?,
+        was_held: row.was_held != 0,
         attempt: row.attempt,
         max_attempts: row.max_attempts,
         started_at: claim.now,

@@ -37,7 +37,7 @@ pub(super) async fn commit(
         let round: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
         let (endings, alerts) = read(connection, &round).await?;
         for ending in &endings {
-            committed.fates[places[ending.place]] = Fate::Applied(ending.status);
+            ending.note(places[ending.place], &mut committed);
         }
         keep_attempts(connection, &round, &endings).await?;
         write(connection, now, &round, &endings).await?;

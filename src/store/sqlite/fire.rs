@@ -214,6 +214,7 @@ struct Plan {
     skips: Vec<NewSkip>,
     tickets: Vec<Ticket>,
     held: Vec<JobId>,
+    overlapped: u64,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
     busy: Vec<ScheduleId>,
@@ -250,6 +251,7 @@ impl Plan {
                     let tick = job.id.timestamp();
                     let range = TickRange { first: tick, last: tick, count: 1 };
                     let reason = SkipReason::Overlap;
+                    self.overlapped += 1;
                     skips.push(NewSkip { account, schedule: schedule.id, range, reason });
                     continue;
                 }
@@ -278,7 +280,8 @@ impl Plan {
         shard: ShardId,
         now: Timestamp,
     ) -> Outcome<Fired> {
-        let Self { states, jobs, skips, mut tickets, held, advanced, stale, busy } = self;
+        let Self { states, jobs, skips, mut tickets, held, overlapped, advanced, stale, busy } =
+            self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
@@ -296,7 +299,7 @@ impl Plan {
         for skip in skips {
             skips::record(connection, skip).await?;
         }
-        Ok(Fired::Done { tickets, held, advanced, stale, busy })
+        Ok(Fired::Done { tickets, held, overlapped, advanced, stale, busy })
     }
 }
 

@@ -11,8 +11,9 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::until;
 
-/// Starts a job, kills the server while it runs, starts it again; the job when it is final.
-async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder) {
+/// Starts a job, kills the server while it runs, starts it again; the job when it is final, and what
+/// the second server has counted of jobs that failed because of that and of further attempts.
+async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder, [u64; 2]) {
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
     let server = installation.serve().await;
@@ -28,26 +29,28 @@ async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder) {
     let mut history = History::default();
     history.jobs.insert(id);
     history.judge(&api, &target).await;
-    (job, target)
+    let failed = server.counter("punctual_jobs_failed_total{code=\"WORKER_LOST\"}").await;
+    let retries = server.counter("punctual_retries_total").await;
+    (job, target, [failed, retries])
 }
 
 /// F40.
 #[tokio::test]
 async fn a_job_whose_process_is_killed_goes_on_with_its_next_attempt() {
-    let (job, target) = killed_in_the_middle(3).await;
+    let (job, target, counted) = killed_in_the_middle(3).await;
     assert_eq!((&job["status"], &job["attemptNumber"]), (&json!("SUCCESS"), &json!(2)));
     assert_eq!(job["attempts"][0]["errorCode"], "WORKER_LOST");
     let attempts: Vec<_> = target.hits().iter().map(|hit| hit.attempt).collect();
-    assert_eq!(attempts, [1, 2]);
+    assert_eq!((attempts, counted), (vec![1, 2], [0, 1]));
 }
 
 /// F41.
 #[tokio::test]
 async fn a_job_whose_only_attempt_is_killed_has_failed() {
-    let (job, target) = killed_in_the_middle(1).await;
+    let (job, target, counted) = killed_in_the_middle(1).await;
     assert_eq!((&job["status"], &job["errorCode"]), (&json!("FAILED"), &json!("WORKER_LOST")));
     assert!(job["errorMessage"].as_str().is_some_and(|why| why.contains("lost")), "{job}");
-    assert_eq!(target.count(), 1);
+    assert_eq!((target.count(), counted), (1, [1, 0]));
 }
 
 /// F45, and what the API answers meanwhile.

@@ -59,6 +59,8 @@ struct Row {
     starts: bool,
     account_id: Option<AccountId>,
     host_key: Option<HostKey>,
+    /// How many jobs of the whole batch became skips: the same in each row.
+    overlapped: i64,
 }
 
 /// How many statements fire these: if more than one, they need a transaction.
@@ -77,6 +79,7 @@ pub(super) async fn fire(
     let (plain, others): (Vec<_>, Vec<_>) =
         (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
+    let mut overlapped = 0;
     for (firings, statement, claim) in [(plain, &PLAIN, claim), (others, &ANY, None)] {
         if firings.is_empty() {
             continue;
@@ -90,6 +93,7 @@ pub(super) async fn fire(
         }
         for row in fired {
             let row_of = Row::from_row(&row)?;
+            overlapped = row_of.overlapped.unsigned_abs().max(overlapped);
             if claim.is_some() && row_of.job.is_some() {
                 claimed.push(Taken::read(&row, known)?);
             }
@@ -103,7 +107,7 @@ pub(super) async fn fire(
     let passed = still_due(connection, fence, now, firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
     let (claims, secrets) = sort(claimed, &damage);
-    Ok((Fired::Done { tickets, held, advanced, stale, busy }, claims, secrets))
+    Ok((Fired::Done { tickets, held, overlapped, advanced, stale, busy }, claims, secrets))
 }
 
 /// Without a row in the answer the fence did not hold. What a statement that fails has done is undone

@@ -57,6 +57,9 @@ WITH fence AS MATERIALIZED (
        OR p.turn = 2 AND p.overlap_policy = 'queue_one' AND p.held_job_id IS NULL
     ON CONFLICT (id) DO NOTHING
     RETURNING id, schedule_id, wake_at
+), unmade AS (
+    SELECT * FROM placed AS p
+    WHERE p.turn > 2 OR p.turn = 2 AND (p.overlap_policy = 'skip' OR p.held_job_id IS NOT NULL)
 ), skipped AS (
     SELECT d.schedule_id, d.account_id, d.open_skip, s.first_tick, s.last_tick, s.count, s.reason
     FROM unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::integer[], $19::text[])
@@ -65,8 +68,7 @@ WITH fence AS MATERIALIZED (
     UNION ALL
     SELECT p.schedule_id, p.account_id, p.open_skip, min(p.tick), max(p.tick),
            least(count(*), $20)::integer, 'overlap'
-    FROM placed AS p
-    WHERE p.turn > 2 OR p.turn = 2 AND (p.overlap_policy = 'skip' OR p.held_job_id IS NOT NULL)
+    FROM unmade AS p
     GROUP BY p.schedule_id, p.account_id, p.open_skip
 ), open AS MATERIALIZED (
     SELECT k.id FROM skips AS k WHERE k.id IN (SELECT open_skip FROM skipped)
@@ -119,7 +121,8 @@ WITH fence AS MATERIALIZED (
     WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
     RETURNING o.place, o.schedule_id, o.account_id, o.host_key
 )
-SELECT a.place, m.id, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key
+SELECT a.place, m.id, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key,
+       (SELECT count(*) FROM unmade) AS overlapped
 FROM fence
 LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
 
@@ -164,9 +167,10 @@ const FIRE_PLAIN: &str = concat!(
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
     RETURNING d.place, d.schedule_id, d.account_id, d.host_key, d.asked
 )
-SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, a.schedule_id, m.version_id,
+SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, 0::bigint AS overlapped,
+       a.schedule_id, m.version_id,
        m.trigger, 1::smallint AS attempt_number, m.max_attempts, fence.shard,
-       $3 AS started_at, $3 AS attempt_started_at,
+       $3 AS started_at, $3 AS attempt_started_at, false AS was_held,
        ",
     to_send!("a", "$3"),
     "

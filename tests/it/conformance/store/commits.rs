@@ -19,6 +19,7 @@ pub async fn success_and_failure_are_final(w: &World) {
         let completion = w.completion(&claimed, Some(answered(201, b"body")), end);
         let committed = w.commit(minute(3), std::slice::from_ref(&completion)).await;
         assert_eq!((committed.fates, committed.tickets), (vec![Fate::Applied(status)], vec![]));
+        assert_eq!(committed.failed, code.into_iter().map(|code| (0, code)).collect::<Vec<_>>());
         let (read, attempts) = w.job_and_attempts(job).await;
         assert_eq!((read.status, read.error_code), (status, code));
         assert_eq!(read.error_message.is_some(), code.is_some());
@@ -38,6 +39,7 @@ pub async fn a_retry_waits_for_its_time(w: &World) {
     let job = w.manual_job(id, minute(1)).await;
     let committed = w.run(minute(1), job, End::Retry(failure(), minute(5))).await;
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Pending)]);
+    assert_eq!(committed.failed, [], "it has not failed for good");
     let ticket = committed.tickets[0];
     assert_eq!((committed.tickets.len(), ticket.job, ticket.start), (1, job, minute(5)));
     assert_eq!((ticket.account, ticket.host), (w.account, super::world::HOST));
@@ -56,6 +58,7 @@ pub async fn without_an_attempt_left_a_retry_fails(w: &World) {
     let committed = w.run(minute(1), job, End::Retry(failure(), minute(5))).await;
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed)]);
     assert!(committed.tickets.is_empty());
+    assert_eq!(committed.failed, [(0, ErrorCode::HttpStatus)]);
     let (read, attempts) = w.job_and_attempts(job).await;
     assert_eq!((read.error_code, read.next_attempt_at), (Some(ErrorCode::HttpStatus), None));
     assert!(read.completed_at.is_some());
@@ -256,13 +259,16 @@ pub async fn cancelled_jobs_count_nothing(w: &World) {
     let id = w.schedule().await;
     run_job(w, id, 1, End::Failed(failure())).await;
     // It ends by itself before it is told to.
-    let job = w.manual_job(id, minute(2)).await;
-    let claimed = w.claim(minute(2), &[job]).await.remove(0);
-    w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
-    let end = w.completion(&claimed, None, End::Failed(failure()));
-    w.commit(minute(2).plus(Duration::from_secs(1)), &[end]).await;
-    assert_eq!(w.job(job).await.error_code, Some(ErrorCode::Cancelled));
-    assert_eq!(w.read(id).await.consecutive_failures, 1);
+    for end in [End::Failed(failure()), End::Retry(failure(), minute(3))] {
+        let job = w.manual_job(id, minute(2)).await;
+        let claimed = w.claim(minute(2), &[job]).await.remove(0);
+        w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
+        let end = w.completion(&claimed, None, end);
+        let committed = w.commit(minute(2).plus(Duration::from_secs(1)), &[end]).await;
+        assert_eq!(committed.failed, [(0, ErrorCode::Cancelled)], "not what its attempt ended with");
+        assert_eq!(w.job(job).await.error_code, Some(ErrorCode::Cancelled));
+        assert_eq!(w.read(id).await.consecutive_failures, 1);
+    }
     let job = w.manual_job(id, minute(2)).await;
     let claimed = w.claim(minute(2), &[job]).await.remove(0);
     w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");

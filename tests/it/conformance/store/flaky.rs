@@ -103,11 +103,19 @@ fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -
 fn fired(lost: Fired, again: Fired) -> Fired {
     match (lost, again) {
         (
-            Fired::Done { tickets, held, advanced, stale, .. },
-            Fired::Done { tickets: more, held: waiting, advanced: further, busy, .. },
+            Fired::Done { tickets, held, overlapped, advanced, stale, .. },
+            Fired::Done {
+                tickets: more,
+                held: waiting,
+                overlapped: others,
+                advanced: further,
+                busy,
+                ..
+            },
         ) => Fired::Done {
             tickets: each_once(tickets, more, |ticket| ticket.job),
             held: each_once(held, waiting, |job| *job),
+            overlapped: overlapped + others,
             advanced: each_once(advanced, further, |(schedule, _)| *schedule),
             stale,
             busy,
@@ -138,6 +146,7 @@ fn committed(lost: Committed, again: Committed) -> Committed {
         fates: lost.fates.into_iter().zip(again.fates).map(fate).collect(),
         tickets: each_once(lost.tickets, again.tickets, |ticket| ticket.job),
         events: lost.events + again.events,
+        failed: [lost.failed, again.failed].concat(),
     }
 }
 

@@ -218,6 +218,7 @@ macro_rules! every_case {
                 the_stored_policy_holds_not_the_one_that_was_read,
                 one_batch_takes_schedules_of_every_policy,
                 queue_one_holds_one_more,
+                the_first_claim_tells_that_a_job_was_held,
                 waiting_for_a_retry_counts_as_active,
                 manual_jobs_neither_block_nor_are_blocked,
                 several_late_ticks_find_their_places,

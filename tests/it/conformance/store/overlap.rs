@@ -90,7 +90,9 @@ pub async fn queue_one_holds_one_more(w: &World) {
     let id = with_policy(w, OverlapPolicy::QueueOne).await;
     let first = w.tick_job(id).await;
     assert!(w.fire_next(id).await.is_empty());
-    assert!(w.fire_next(id).await.is_empty());
+    let firing = w.firing(id).await;
+    let done = w.fire(soon(minute(3)), &[firing]).await;
+    assert_eq!((done.tickets.len(), done.held.len(), done.overlapped), (0, 0, 1));
     let held = JobId::of_tick(id, minute(2));
     let (job, attempts) = w.job_and_attempts(held).await;
     assert_eq!((job.status, attempts.len()), (JobStatus::Pending, 0));
@@ -110,6 +112,22 @@ pub async fn queue_one_holds_one_more(w: &World) {
     w.run(minute(11), next, End::Succeeded).await;
     w.tick_job(id).await;
     assert_eq!(overlaps(w, id).await, 1);
+}
+
+pub async fn the_first_claim_tells_that_a_job_was_held(w: &World) {
+    let id = with_policy(w, OverlapPolicy::QueueOne).await;
+    let first = w.tick_job(id).await;
+    w.fire_next(id).await;
+    let held = JobId::of_tick(id, minute(2));
+    let claimed = w.claim(minute(5), &[first]).await.remove(0);
+    assert!(!claimed.was_held, "it waited for an executor alone");
+    w.commit(minute(6), &[w.completion(&claimed, None, End::Succeeded)]).await;
+    let claimed = w.claim(minute(7), &[held]).await.remove(0);
+    assert!(claimed.was_held);
+    let again = w.completion(&claimed, None, End::Retry(failure(), minute(8)));
+    w.commit(minute(7), &[again]).await;
+    let claimed = w.claim(minute(9), &[held]).await.remove(0);
+    assert_eq!((claimed.attempt, claimed.was_held), (2, false));
 }
 
 pub async fn waiting_for_a_retry_counts_as_active(w: &World) {
@@ -163,6 +181,7 @@ pub async fn several_late_ticks_find_their_places(w: &World) {
         assert_eq!(done.tickets[0].job, jobs[0].id, "the oldest one starts");
         let held: Vec<_> = jobs[1..].iter().map(|job| job.id).take(pending - started).collect();
         assert_eq!(done.held, held, "{policy:?}");
+        assert_eq!(done.overlapped, u64::from(skipped), "{policy:?}");
         let made =
             futures_util::future::join_all(jobs.iter().map(|job| w.store.job(w.account, job.id)));
         let made = made.await.into_iter().filter(|job| matches!(job, Ok(Some(_)))).count();

@@ -109,6 +109,7 @@ pub async fn starting_again_changes_nothing(w: &World) {
     let stale = Fired::Done {
         tickets: vec![],
         held: vec![],
+        overlapped: 0,
         advanced: vec![],
         stale: vec![id],
         busy: vec![],

@@ -52,6 +52,7 @@ pub struct World {
 pub struct Done {
     pub tickets: Vec<Ticket>,
     pub held: Vec<JobId>,
+    pub overlapped: u64,
     pub advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     pub stale: Vec<ScheduleId>,
 }
@@ -255,8 +256,10 @@ impl World {
     pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> Done {
         loop {
             match self.store.fire(self.fence, now, firings).await.expect("fire") {
-                Fired::Done { tickets, held, advanced, stale, busy } if busy.is_empty() => {
-                    return Done { tickets, held, advanced, stale };
+                Fired::Done { tickets, held, overlapped, advanced, stale, busy }
+                    if busy.is_empty() =>
+                {
+                    return Done { tickets, held, overlapped, advanced, stale };
                 }
                 // A call that the test has given up goes on for a moment.
                 Fired::Done { advanced, .. } => assert_eq!(advanced, [], "all wait or none"),
@@ -304,6 +307,7 @@ impl World {
             shard: SHARD,
             version: self.read(id).await.version,
             trigger: Trigger::Schedule,
+            was_held: false,
             attempt: 1,
             max_attempts: 3,
             started_at: now,

@@ -273,7 +273,8 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
         );
         assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Locked);
         let (tickets, held, advanced, stale) = (vec![], vec![], vec![], vec![]);
-        let passed_over = Fired::Done { tickets, held, advanced, stale, busy: vec![locked] };
+        let (overlapped, busy) = (0, vec![locked]);
+        let passed_over = Fired::Done { tickets, held, overlapped, advanced, stale, busy };
         assert_eq!(fired.expect("fire"), passed_over);
         assert_eq!(other.len(), 1, "others go on");
     };
