@@ -36,7 +36,7 @@ pub async fn overview(config: &Config, clock: &Clock) -> Overview {
     let peers = async {
         let Peers::Cluster(shared) = &config.peers else { return (None, None) };
         let (queue, cluster) =
-            tokio::join!(redis::ask(&shared.queue, clock.clone()), look(&shared.cluster));
+            tokio::join!(redis::ask(&shared.queue, clock.clone()), look(&shared.cluster, clock));
         let queue = queue.map_err(|error| error.to_string());
         (Some(queue), Some(cluster.map_err(|error| error.to_string())))
     };

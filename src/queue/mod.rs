@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::runtime::measured;
+use crate::runtime::{CallError, measured};
 
 /// How many more attempts an executor may begin.
 #[derive(Clone, Debug, Default)]
@@ -104,6 +104,12 @@ impl QueueError {
     /// An error of `operation`, named as the contract's method is.
     pub fn new(operation: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { operation, source: source.into() }
+    }
+}
+
+impl CallError for QueueError {
+    fn is_fault(&self) -> bool {
+        true
     }
 }
 

@@ -15,8 +15,8 @@ mod tasks;
 
 pub use clock::Clock;
 pub use drive::{Pause, RunError, Worker, drive};
-pub use measured::Measured;
 pub(crate) use measured::measured;
+pub use measured::{CallError, Measured, measure};
 pub use random::Random;
 pub use serve::{ServeLimits, serve};
 pub use tasks::{OnPanic, StopAt, TaskKind, Tasks};

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::runtime::CallError;
 use crate::telemetry::metrics::{STORE_ERRORS, StoreFault};
 
 /// Of what kind a failure is; decides what a caller does next.
@@ -107,6 +108,12 @@ impl StoreError {
     }
 }
 
+impl CallError for StoreError {
+    fn is_fault(&self) -> bool {
+        self.kind.fault().is_some()
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let operation = self.operation;
@@ -132,5 +139,26 @@ impl fmt::Display for StoreError {
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_answers_about_an_account_is_no_fault() {
+        let is_fault = |kind| StoreError::new("test", kind, "why").is_fault();
+        for answer in [
+            StoreErrorKind::Locked,
+            StoreErrorKind::Suspended,
+            StoreErrorKind::NoSuchAccount,
+            StoreErrorKind::TakenOver,
+        ] {
+            assert!(!is_fault(answer), "{answer:?}");
+        }
+        for fault in [StoreErrorKind::Unavailable, StoreErrorKind::Refused, StoreErrorKind::Full] {
+            assert!(is_fault(fault), "{fault:?}");
+        }
     }
 }

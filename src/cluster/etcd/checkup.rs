@@ -35,8 +35,10 @@ pub struct Inspected {
 /// Asks all servers of `settings`.
 pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
     let turns = 0..settings.endpoints.len();
-    let (servers, seen) =
-        tokio::join!(join_all(turns.map(|turn| server(settings, turn, clock))), look(settings));
+    let (servers, seen) = tokio::join!(
+        join_all(turns.map(|turn| server(settings, turn, clock))),
+        look(settings, clock)
+    );
     let answering = servers.iter().filter(|told| told.is_ok()).count();
     // The others do while one is away, if they are the majority.
     let are_enough = answering * 2 > servers.len();
@@ -71,9 +73,9 @@ async fn server(
     turn: usize,
     clock: &Clock,
 ) -> Result<Vec<Finding>, Failure> {
-    let mut client = connect(settings, turn).await?;
+    let mut client = connect(clock, settings, turn).await?;
     let asked = clock.monotonic();
-    let status = answer(STATUS, client.status()).await?;
+    let status = answer(clock, STATUS, client.status()).await?;
     let took = clock.monotonic().saturating_sub(asked);
     let endpoint = &settings.endpoints[turn];
     let mut findings = vec![of_version(endpoint, status.version(), took)];
@@ -131,14 +133,14 @@ async fn try_at(
     clock: &Clock,
 ) -> Result<Duration, Failure> {
     let key = Keys::new(&settings.prefix).trial();
-    let mut client = connect(settings, turn).await?;
-    let lease = written(GRANT, client.lease_grant(TRIAL_SECONDS, None)).await?.id();
+    let mut client = connect(clock, settings, turn).await?;
+    let lease = written(clock, GRANT, client.lease_grant(TRIAL_SECONDS, None)).await?.id();
     let begun = clock.monotonic();
     let options = PutOptions::new().with_lease(lease);
-    written(PUT, client.put(key.clone(), "", Some(options))).await?;
+    written(clock, PUT, client.put(key.clone(), "", Some(options))).await?;
     let took = clock.monotonic().saturating_sub(begun);
-    written(DELETE, client.delete(key, None)).await?;
-    written(REVOKE, client.lease_revoke(lease)).await?;
+    written(clock, DELETE, client.delete(key, None)).await?;
+    written(clock, REVOKE, client.lease_revoke(lease)).await?;
     Ok(took)
 }
 

@@ -2,6 +2,8 @@
 
 use etcd_client::Error;
 
+use crate::runtime::CallError;
+
 /// Why this replica is not in the cluster. Never shows a password.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -40,6 +42,12 @@ impl Failure {
             Self::Rights(_) => Remedy::Rights,
             Self::Silent | Self::LeaseEnded | Self::Ended | Self::Other(_) => Remedy::Patience,
         }
+    }
+}
+
+impl CallError for Failure {
+    fn is_fault(&self) -> bool {
+        true
     }
 }
 

@@ -1,13 +1,14 @@
 //! Connections to etcd, every wait of which is bounded.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Error, TlsOptions};
 
 use super::failure::Failure;
 use super::settings::ServerSettings;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, measure};
 use crate::telemetry::metrics::{CLUSTER_CALL_ERRORS, CLUSTER_CALL_SECONDS, ClusterOperation};
 
 pub(super) const CONNECT: ClusterOperation = ClusterOperation::named("connect");
@@ -30,7 +31,11 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 const TRY_EVERY: Duration = Duration::from_secs(5);
 
 /// Connects to one of the servers: a connection to several would go on asking one that hangs.
-pub(super) async fn connect(settings: &ServerSettings, turn: usize) -> Result<Client, Failure> {
+pub(super) async fn connect(
+    clock: &Clock,
+    settings: &ServerSettings,
+    turn: usize,
+) -> Result<Client, Failure> {
     let endpoint = &settings.endpoints[turn % settings.endpoints.len()];
     let mut options = ConnectOptions::new()
         .with_connect_timeout(PATIENCE)
@@ -48,37 +53,40 @@ pub(super) async fn connect(settings: &ServerSettings, turn: usize) -> Result<Cl
             None => tls.with_webpki_roots(),
         });
     }
-    answer(CONNECT, Box::pin(Client::connect([endpoint], Some(options)))).await
+    answer(clock, CONNECT, Client::connect([endpoint], Some(options))).await
 }
 
 /// The answer to a request, waited for as long as is bearable. Whether a request without an answer
 /// had an effect is unknown.
-pub(super) async fn answer<T>(
+pub(super) fn answer<T>(
+    clock: &Clock,
     operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Failure> {
-    within(operation, PATIENCE, request).await
+) -> impl Future<Output = Result<T, Failure>> {
+    within(clock, operation, PATIENCE, Box::pin(request))
 }
 
 /// The answer to a write.
-pub(super) async fn written<T>(
+pub(super) fn written<T>(
+    clock: &Clock,
     operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Failure> {
-    within(operation, WRITE_PATIENCE, request).await
+) -> impl Future<Output = Result<T, Failure>> {
+    within(clock, operation, WRITE_PATIENCE, Box::pin(request))
 }
 
+/// The request is boxed: it is large, and moved from wrapper to wrapper.
 async fn within<T>(
+    clock: &Clock,
     operation: ClusterOperation,
     bound: Duration,
-    request: impl Future<Output = Result<T, Error>>,
+    request: Pin<Box<impl Future<Output = Result<T, Error>>>>,
 ) -> Result<T, Failure> {
-    let clock = Clock::system();
-    let answer = match tokio::time::timeout(bound, request).await {
-        Ok(answer) => answer.map_err(Failure::from),
-        Err(_) => Err(Failure::Silent),
+    let call = async {
+        match tokio::time::timeout(bound, request).await {
+            Ok(answer) => answer.map_err(Failure::from),
+            Err(_) => Err(Failure::Silent),
+        }
     };
-    CLUSTER_CALL_SECONDS.with(operation).record_span(clock.monotonic());
-    CLUSTER_CALL_ERRORS.with(operation).add(u64::from(answer.is_err()));
-    answer
+    measure(clock, operation, &CLUSTER_CALL_SECONDS, &CLUSTER_CALL_ERRORS, call).await
 }

@@ -7,6 +7,7 @@ use super::line::{GET, answer, connect};
 use super::settings::ServerSettings;
 use super::view::{Keys, View};
 use crate::cluster::{ClusterError, Member};
+use crate::runtime::Clock;
 
 /// What is to be seen.
 #[derive(Clone, Debug)]
@@ -21,10 +22,10 @@ pub struct Seen {
 ///
 /// # Errors
 /// If none does, with what the last one said.
-pub async fn look(settings: &ServerSettings) -> Result<Seen, ClusterError> {
+pub async fn look(settings: &ServerSettings, clock: &Clock) -> Result<Seen, ClusterError> {
     let mut failed = Failure::Ended;
     for turn in 0..settings.endpoints.len() {
-        match look_from(settings, turn).await {
+        match look_from(settings, turn, clock).await {
             Ok(seen) => return Ok(seen),
             Err(failure) => failed = failure,
         }
@@ -32,11 +33,11 @@ pub async fn look(settings: &ServerSettings) -> Result<Seen, ClusterError> {
     Err(ClusterError { operation: "look", source: failed.into() })
 }
 
-async fn look_from(settings: &ServerSettings, turn: usize) -> Result<Seen, Failure> {
+async fn look_from(settings: &ServerSettings, turn: usize, clock: &Clock) -> Result<Seen, Failure> {
     let keys = Keys::new(&settings.prefix);
-    let mut client = connect(settings, turn).await?;
+    let mut client = connect(clock, settings, turn).await?;
     let listed = client.get(keys.all(), Some(GetOptions::new().with_prefix()));
-    let listed = answer(GET, listed).await?;
+    let listed = answer(clock, GET, listed).await?;
     let installation = keys.installation();
     let told = listed.kvs().iter().find(|entry| entry.key() == installation.as_bytes());
     let installation = told.map(|told| String::from_utf8_lossy(told.value()).into_owned());

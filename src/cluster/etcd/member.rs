@@ -84,7 +84,7 @@ impl Member {
 
     /// Takes part over one connection until something fails.
     async fn take_part(&mut self) -> Result<std::convert::Infallible, Failure> {
-        let client = connect(&self.settings.servers, self.turn).await?;
+        let client = connect(&self.clock, &self.settings.servers, self.turn).await?;
         self.check_installation(client.clone()).await?;
         let lease = match self.lease {
             Some(lease) => lease,
@@ -101,7 +101,7 @@ impl Member {
         let (key, own) = (self.keys.installation(), self.settings.installation.as_str());
         // Two that find none are told apart by the transaction, and find one when they look again.
         for _ in 0..2 {
-            let found = answer(GET, client.get(key.clone(), None)).await?;
+            let found = answer(&self.clock, GET, client.get(key.clone(), None)).await?;
             if let Some(found) = found.kvs().first() {
                 if found.value() == own.as_bytes() {
                     return Ok(());
@@ -113,7 +113,7 @@ impl Member {
             let claim = Txn::new()
                 .when([Compare::version(key.clone(), CompareOp::Equal, 0)])
                 .and_then([TxnOp::put(key.clone(), own, None)]);
-            written(TXN, client.txn(claim)).await?;
+            written(&self.clock, TXN, client.txn(claim)).await?;
         }
         Err(Failure::Ended)
     }
@@ -127,7 +127,7 @@ impl Member {
         #[expect(clippy::cast_possible_truncation, reason = "a lease of seconds")]
         let seconds = seconds as i64;
         let asked = self.clock.monotonic();
-        let granted = written(GRANT, client.lease_grant(seconds, None)).await?;
+        let granted = written(&self.clock, GRANT, client.lease_grant(seconds, None)).await?;
         self.lease = Some(granted.id());
         self.trust.lose();
         self.trust.renew(self.trusted_from(asked));
@@ -142,7 +142,7 @@ impl Member {
     ) -> Result<std::convert::Infallible, Failure> {
         let every = self.settings.lease_time / RENEWALS;
         let asked = self.clock.monotonic();
-        let begun = answer(KEEP_ALIVE, client.lease_keep_alive(lease)).await;
+        let begun = answer(&self.clock, KEEP_ALIVE, client.lease_keep_alive(lease)).await;
         let (mut requests, mut answers) = begun.map_err(|failure| match failure {
             // What the library says of an answer without time left.
             Failure::Other(what) if what.contains("lease not found") => Failure::LeaseEnded,
@@ -152,7 +152,7 @@ impl Member {
         loop {
             self.clock.sleep(every).await;
             let asked = self.clock.monotonic();
-            let renewed = answer(KEEP_ALIVE, async {
+            let renewed = answer(&self.clock, KEEP_ALIVE, async {
                 requests.keep_alive().await?;
                 answers.message().await
             });
@@ -173,12 +173,12 @@ impl Member {
         self.present(&mut client, lease).await?;
         loop {
             let all = Some(GetOptions::new().with_prefix());
-            let listed = answer(GET, client.get(self.keys.all(), all)).await?;
+            let listed = answer(&self.clock, GET, client.get(self.keys.all(), all)).await?;
             let mut view = View::of(&self.keys, listed.kvs());
             let revision = listed.header().map_or(0, |header| header.revision());
             let from = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
             let watching = client.watch(self.keys.all(), Some(from.with_progress_notify()));
-            let mut changes = answer(WATCH, watching).await?;
+            let mut changes = answer(&self.clock, WATCH, watching).await?;
             tracing::info!(members = view.members.len(), "in the cluster");
             loop {
                 self.reconcile(&mut client, &mut view, lease).await?;
@@ -196,7 +196,9 @@ impl Member {
         let presence = Presence { name: name.clone(), version, leads: *leads, executes: *executes };
         let presence = serde_json::to_vec(&presence).expect("strings can be written");
         let with_lease = PutOptions::new().with_lease(lease);
-        written(PUT, client.put(self.keys.member(name), presence, Some(with_lease))).await.map(drop)
+        written(&self.clock, PUT, client.put(self.keys.member(name), presence, Some(with_lease)))
+            .await
+            .map(drop)
     }
 
     /// Waits for changes; false if they have to be listed anew.
@@ -240,7 +242,7 @@ impl Member {
             async move {
                 let unchanged = Compare::create_revision(key.clone(), CompareOp::Equal, created);
                 let give = Txn::new().when([unchanged]).and_then([TxnOp::delete(key, None)]);
-                written(TXN, client.txn(give)).await.map(|given| (shard, given))
+                written(&self.clock, TXN, client.txn(give)).await.map(|given| (shard, given))
             }
         });
         let mut given = stream::iter(requests).buffer_unordered(AT_ONCE);
@@ -274,7 +276,7 @@ impl Member {
                 let take = Txn::new()
                     .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
                     .and_then([TxnOp::put(key, name, Some(with_lease))]);
-                written(TXN, client.txn(take)).await.map(|taken| (*shard, taken))
+                written(&self.clock, TXN, client.txn(take)).await.map(|taken| (*shard, taken))
             }
         });
         let mut taken = stream::iter(requests).buffer_unordered(AT_ONCE);
@@ -295,8 +297,8 @@ impl Member {
         let Some(lease) = self.lease else { return };
         for turn in self.turn..self.turn + self.settings.servers.endpoints.len() {
             let revoked = async {
-                let mut client = connect(&self.settings.servers, turn).await?;
-                written(REVOKE, client.lease_revoke(lease)).await
+                let mut client = connect(&self.clock, &self.settings.servers, turn).await?;
+                written(&self.clock, REVOKE, client.lease_revoke(lease)).await
             };
             match revoked.await {
                 Ok(_) => return,
