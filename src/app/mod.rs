@@ -11,6 +11,7 @@
 //! operations listener last.
 
 mod canary;
+mod certificates;
 mod copy;
 mod doctor;
 mod error;

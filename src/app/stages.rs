@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::StartError;
-use super::observer::{self, Observer};
+use super::observer::Observer;
 use super::time::TimeKeeper;
 use crate::channels::Channels;
 use crate::config::{Config, Peers};
@@ -33,7 +33,6 @@ pub(super) fn trace(config: &Config, context: &Context, watch: &Tasks) -> Result
 /// Keeps the metrics of what waits in the store, and of the machine, up to date.
 pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks, shards: u16) {
     SHARDS.set(usize::from(shards));
-    observer::note_certificates(config);
     let observer = Observer::new(context.store.clone(), config);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
 }

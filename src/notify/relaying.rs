@@ -11,10 +11,8 @@ use super::flights::{Owner, Room};
 use crate::domain::Timestamp;
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks};
-use crate::store::{AlertWork, DeliveryClaim, Relayed};
-use crate::telemetry::metrics::{
-    ALERTS, AlertResult, DELIVERIES_WAITING, EVENTS_RELAYED, INCIDENTS_OPENED, OLDEST_ALERT_SECONDS,
-};
+use crate::store::{DeliveryClaim, Relayed};
+use crate::telemetry::metrics::{ALERTS, AlertResult, EVENTS_RELAYED, INCIDENTS_OPENED};
 
 /// Events relayed at once.
 const EVENTS: u32 = 500;
@@ -104,12 +102,6 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn show(work: &AlertWork, now: Timestamp) {
-    DELIVERIES_WAITING.set(usize::try_from(work.waiting).unwrap_or(usize::MAX));
-    let age = work.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
-    OLDEST_ALERT_SECONDS.set(usize::try_from(age.as_secs()).unwrap_or(usize::MAX));
-}
-
 impl Relaying {
     pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         if !self.shared.clock.is_believed() {
@@ -121,7 +113,6 @@ impl Relaying {
             self.alone = false;
         }
         let work = self.shared.store.alert_work(now).await?;
-        show(&work, now);
         let relayed = work.relay && self.relay(now).await?;
         let delivered = (work.deliver || relayed) && self.deliver(now).await?;
         if relayed || delivered {

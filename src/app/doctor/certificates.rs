@@ -1,4 +1,4 @@
-//! How long the certificates of the servers are valid, and those of the authorities that are trusted.
+//! How long the certificates of the servers are valid, and those in the files of the configuration.
 //!
 //! Whom to trust is checked where the servers are used. Here a handshake is begun for the sake of the
 //! certificate that the server shows, whoever it is; nothing is sent over it.
@@ -10,15 +10,16 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Diagnosis;
+use crate::app::certificates::{CertificateFile, Certificates};
 use crate::config::{Config, Peers, Store};
 use crate::domain::Timestamp;
 use crate::domain::certificate::expiry;
@@ -45,21 +46,41 @@ struct Server {
 /// Looks at all certificates that `config` leads to.
 pub(super) async fn check_up(config: &Config, clock: &Clock) -> Vec<Diagnosis> {
     let now = clock.now();
-    let mut found: Vec<_> =
-        join_all(servers(config).iter().map(|server| of_server(server, now))).await;
-    for pem in &config.outbound.ca_certificates {
-        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()).flatten() {
-            let finding = of_certificate("an authority's certificate", &certificate, now);
-            found.push(Some(Diagnosis { setting: "outbound.ca_files", finding }));
-        }
-    }
-    found.into_iter().flatten().collect()
+    let found = join_all(servers(config).iter().map(|server| of_server(server, now))).await;
+    let mut found: Vec<_> = found.into_iter().flatten().collect();
+    let certificates = Certificates::of(config);
+    // The disk of a file may hang: then its certificates are left out, as those of a server are.
+    let files = timeout(PATIENCE, spawn_blocking(move || certificates.read())).await;
+    let files = files.ok().and_then(Result::ok).unwrap_or_default();
+    found.extend(files.iter().flat_map(|file| of_file(file, now)));
+    found
+}
+
+/// The certificate of a file that expires first, and those that cannot be read.
+fn of_file(file: &CertificateFile, now: Timestamp) -> Vec<Diagnosis> {
+    let (whose, all) = (file.whose, file.certificates());
+    let one = format!("a certificate of {whose}");
+    let first = match all.len() {
+        1 => one.clone(),
+        count => format!("the first of {count} certificates of {whose}"),
+    };
+    let (readable, unreadable): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|certificate| expiry(certificate).is_some());
+    let unreadable = unreadable.iter().map(|certificate| of_certificate(&one, certificate, now));
+    let earliest = readable.iter().min_by_key(|certificate| expiry(certificate));
+    let earliest = earliest.map(|certificate| of_certificate(&first, certificate, now));
+    let diagnosis = |finding| Diagnosis { setting: file.setting, finding };
+    unreadable.chain(earliest).map(diagnosis).collect()
 }
 
 fn servers(config: &Config) -> Vec<Server> {
     let mut all = Vec::new();
     let mut add = |setting, servers: Vec<(String, u16)>, asks| {
-        let server = |(host, port)| Server { setting, host, port, asks };
+        let server = |(host, port): (String, u16)| {
+            // As a part of a URL an address of version 6 has brackets; to be connected to it has none.
+            let host = host.trim_matches(['[', ']']).to_owned();
+            Server { setting, host, port, asks }
+        };
         all.extend(servers.into_iter().map(server));
     };
     if let Store::Postgres(settings) = &config.store {
@@ -112,8 +133,7 @@ async fn shown_by(server: &Server) -> io::Result<Option<CertificateDer<'static>>
         .dangerous()
         .with_custom_certificate_verifier(eyes.clone())
         .with_no_client_auth();
-    let host = server.host.trim_matches(['[', ']']).to_owned();
-    let name = ServerName::try_from(host).map_err(io::Error::other)?;
+    let name = ServerName::try_from(server.host.clone()).map_err(io::Error::other)?;
     // A server that wants a certificate of ours too has shown its own by then.
     let _ = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     let seen = eyes.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -167,9 +187,15 @@ impl ServerCertVerifier for Eyes {
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, KeyPair};
+    use rustls::ServerConfig;
+    use rustls::pki_types::PrivateKeyDer;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
 
     use super::*;
+    use crate::config::{Sources, load_part};
     use crate::domain::finding::Grade;
+    use crate::runtime::{TaskKind, Tasks};
 
     #[test]
     fn the_time_left_is_told() {
@@ -184,5 +210,37 @@ mod tests {
         assert!(soon.text.contains("in 29 days: replace it"), "{}", soon.text);
         let over = at(Duration::ZERO);
         assert_eq!((over.grade, over.text.contains("has expired")), (Grade::Failure, true));
+    }
+    #[tokio::test]
+    async fn an_address_of_version_6_shows_its_certificate() {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(["::1".to_owned()]).expect("an address");
+        let certificate = params.self_signed(&key).expect("a certificate").der().clone();
+        let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], secret)
+            .expect("they fit");
+        let listener = TcpListener::bind("[::1]:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let tasks = Tasks::new();
+        tasks.spawn(TaskKind::Listener, async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = TlsAcceptor::from(Arc::new(config.clone())).accept(stream).await;
+            }
+        });
+        let options = [
+            ("queue.url", format!("rediss://[::1]:{port}")),
+            ("cluster.url", format!("etcds://[::1]:{port}")),
+        ];
+        let sources = Sources { options: options.into(), ..Sources::default() };
+        let config = load_part(&sources).unwrap_or_else(|mistakes| panic!("{mistakes}")).config;
+        let found = check_up(&config, &Clock::system()).await;
+        let settings: Vec<_> = found.iter().map(|one| one.setting).collect();
+        assert_eq!(settings, ["queue.url", "cluster.url"], "{found:?}");
+        assert!(found.iter().all(|one| one.finding.text.contains(" of ::1:")), "{found:?}");
+        tasks.finish(Duration::ZERO).await;
     }
 }

@@ -68,9 +68,7 @@ impl UpkeepStore for PostgresStore {
         let days = days_around(now);
         let until = days.last().map(|last| last.plus(1).start());
         self.make_days(days).await.map_err(failed_in("prepare"))?;
-        if let Some(until) = until {
-            PARTITIONS_AHEAD_SECONDS.end((), until);
-        }
+        PARTITIONS_AHEAD_SECONDS.end((), until);
         self.present.fetch_max(now.as_millis(), Ordering::Relaxed);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection};
@@ -33,8 +33,8 @@ const NO_ROOM: u64 = 100 << 20;
 /// Looks at the file of `settings`, which a server may be using, and at where it is; `migrate` says
 /// whether the server brings the tables up to date.
 pub async fn check_up(settings: &Settings, migrate: bool, clock: &Clock) -> Vec<Finding> {
-    let (path, clock) = (settings.path.clone(), clock.clone());
-    let disk = spawn_blocking(move || of_folder(&path, &clock));
+    let (of_disk, clock) = (settings.clone(), clock.clone());
+    let disk = spawn_blocking(move || of_folder(&of_disk, &clock));
     // A disk that hangs cannot be told to stop: its thread is left behind.
     let mut findings = match timeout(PATIENCE, disk).await {
         Ok(Ok(findings)) => findings,
@@ -75,14 +75,29 @@ fn of_permissions(path: &Path) -> Option<Finding> {
     (mode & 0o077 != 0).then(|| Finding::warning(what))
 }
 
-/// The nearest folder that exists: the rest is made by the first start.
-fn of_folder(path: &Path, clock: &Clock) -> Vec<Finding> {
+/// How many bytes a process without special rights may still write to the disk of the file.
+///
+/// # Errors
+/// If the disk does not tell.
+pub fn free_bytes(settings: &Settings) -> io::Result<u64> {
+    let folder = nearest_folder(&settings.path).ok_or(io::ErrorKind::NotFound)?;
+    let disk = rustix::fs::statvfs(&folder)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// The nearest folder of a file that exists: the rest is made by the first start.
+fn nearest_folder(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let Some(folder) = absolute.ancestors().skip(1).find(|folder| folder.is_dir()) else {
+    absolute.ancestors().skip(1).find(|folder| folder.is_dir()).map(PathBuf::from)
+}
+
+fn of_folder(settings: &Settings, clock: &Clock) -> Vec<Finding> {
+    let path = &settings.path;
+    let Some(folder) = nearest_folder(path) else {
         return vec![Finding::failure(format!("there is no folder for {}", path.display()))];
     };
     let shown = folder.display();
-    let mut findings = vec![match fastest_write(folder, clock) {
+    let mut findings = vec![match fastest_write(&folder, clock) {
         Ok(took) if took > SLOW => Finding::warning(format!(
             "a write to {shown} takes {} ms, and each batch of jobs waits for one: use a local disk",
             took.as_millis()
@@ -95,8 +110,8 @@ fn of_folder(path: &Path, clock: &Clock) -> Vec<Finding> {
             "cannot write to {shown}: {error}; give it to the user that runs punctual"
         )),
     }];
-    findings.push(match rustix::fs::statvfs(folder) {
-        Ok(disk) => of_room(disk.f_bavail.saturating_mul(disk.f_frsize)),
+    findings.push(match free_bytes(settings) {
+        Ok(free) => of_room(free),
         Err(error) => Finding::warning(format!("cannot tell how full the disk is: {error}")),
     });
     findings
@@ -146,10 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn the_disk_of_a_file_tells_what_is_free() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for path in [folder.path().join("a.db"), folder.path().join("not/yet/there.db")] {
+            assert!(free_bytes(&Settings::new(path)).expect("there is one") > 1_000_000);
+        }
+        assert!(free_bytes(&Settings::new("a.db")).is_ok(), "in this folder");
+    }
+
+    #[test]
     fn nothing_is_left_behind() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("not/yet/there.db");
-        let findings = of_folder(&path, &Clock::system());
+        let settings = Settings::new(folder.path().join("not/yet/there.db"));
+        let findings = of_folder(&settings, &Clock::system());
         assert!(findings[0].text.contains("can be written to"), "{findings:?}");
         assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 0);
     }

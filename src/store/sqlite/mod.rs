@@ -97,7 +97,7 @@ use sqlx::query::QueryAs;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions};
 use sqlx::{Sqlite, SqliteConnection};
 
-pub use checkup::check_up;
+pub use checkup::{check_up, free_bytes};
 pub use lock::ServerLock;
 
 use super::Result;

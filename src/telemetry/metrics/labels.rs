@@ -78,9 +78,14 @@ macro_rules! label {
             $($(#[$item_doc])* $item,)*
         }
 
+        impl $type {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$item,)*];
+        }
+
         impl Label for $type {
             const NAME: &'static str = $name;
-            const COUNT: usize = [$(Self::$item,)*].len();
+            const COUNT: usize = Self::ALL.len();
 
             fn place(self) -> usize {
                 self as usize
@@ -340,7 +345,7 @@ label! {
         Queue = "queue",
         /// Trusted as the cluster's.
         Cluster = "cluster",
-        /// Trusted as the store's.
+        /// Trusted as the store's, or shown to it.
         Store = "store",
     }
 }

@@ -6,19 +6,18 @@
 //! [`install`] on, with the value 0. Without `install`, as in most tests, recording does nothing.
 
 mod beats;
-mod countdown;
+mod computed;
 mod document;
 mod exporter;
 mod handles;
 mod http;
 mod labels;
 mod operations;
-mod peak;
 mod process;
 
 pub use self::http::{Answered, ENDPOINTS, Endpoint};
 pub use beats::Beat;
-pub use countdown::Countdown;
+pub use computed::{Computed, Countdown, Ends, Highest, Peak};
 pub use document::document;
 pub use exporter::{Exporter, install};
 pub use handles::{Counter, Definition, Gauge, Histogram};
@@ -27,7 +26,6 @@ pub use labels::{
     LabelSet, Loop, Pool, ResponseClass, Server, SpanResult, StoreFault, TryResult, Version,
 };
 pub use operations::{ClusterOperation, QueueOperation, StoreOperation};
-pub use peak::Peak;
 
 use crate::domain::outcome::ErrorCode;
 use crate::domain::plan::ChannelType;
@@ -59,9 +57,9 @@ macro_rules! table {
 }
 
 table! {
-    TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job.";
+    TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job, also one that waits for another job of its schedule.";
     TICKS_LATE: Counter = "punctual_ticks_late_total", "Ticks that became a job more than a second after their instant.";
-    FIRING_LAG_SECONDS: Histogram[SECONDS] = "punctual_firing_lag_seconds", "From the instant of a tick to the commit of its job.";
+    FIRING_LAG_SECONDS: Histogram[SECONDS] = "punctual_firing_lag_seconds", "From the instant of a tick to the commit of its job; of catch-up ticks too, which are those over a second late.";
     SKIPS: Counter<SkipReason> = "punctual_skips_total", "Ticks that became no job, by reason.";
     QUOTAS_EXHAUSTED: Counter = "punctual_quotas_exhausted_total", "Accounts that used up the jobs of a month, once for each month.";
     FIRE_BATCH_SIZE: Histogram[COUNTS] = "punctual_fire_batch_size", "Ticks fired by one statement.";
@@ -76,7 +74,7 @@ table! {
     QUEUE_TICKETS: Gauge = "punctual_queue_tickets", "Jobs that could start and wait for an executor, in the whole store, counted to 10,000.";
     OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "For how long the oldest of these jobs could have started, in the whole store.";
 
-    START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt.";
+    START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt; not of catch-up ticks, nor of jobs that waited for another one of their schedule.";
     ATTEMPTS: Counter<AttemptOutcome> = "punctual_attempts_total", "Attempts that ended, by outcome.";
     ATTEMPT_SECONDS: Histogram[SECONDS] = "punctual_attempt_seconds", "Time one attempt took, to the last byte of its response.";
     ATTEMPTS_RUNNING: Gauge = "punctual_attempts_running", "Attempts under way.";

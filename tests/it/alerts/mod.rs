@@ -8,6 +8,7 @@ mod killed;
 mod mail;
 mod patience;
 mod told;
+mod unattended;
 mod verify_by_hand;
 
 use serde_json::{Value, json};

@@ -223,5 +223,9 @@ async fn certificates_are_looked_at() {
     told.has("ok", "store.url", &of_store);
     let over = format!("the certificate of 127.0.0.1:{port} has expired at 2020-02-01");
     told.has("failure", "queue.url", &over);
+    // The files that vouch for both, each by its setting.
+    for setting in ["store.url", "queue.ca_file"] {
+        told.has("ok", setting, "a certificate of the authorities is valid until ");
+    }
     accepting.abort();
 }

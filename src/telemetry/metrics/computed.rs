@@ -1,0 +1,137 @@
+//! Gauges that are computed when they are shown, from what was told before.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use metrics::Recorder;
+
+use super::LabelSet;
+use super::handles::{Definition, Gauge, Metric};
+use crate::domain::Timestamp;
+
+/// What a gauge is computed from.
+pub(super) trait Values: Sync {
+    /// The value of the series at `index`, if it is shown at `now`.
+    fn value(&self, index: usize, now: Timestamp) -> f64;
+}
+
+/// A gauge that is computed when it is shown.
+pub struct Computed<L: LabelSet, V> {
+    gauge: Gauge<L>,
+    values: V,
+}
+
+impl<L: LabelSet, V: Values> Metric for Computed<L, V> {
+    fn definition(&self) -> Definition {
+        self.gauge.definition()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.gauge.kind()
+    }
+
+    fn labels(&self) -> Vec<Vec<metrics::Label>> {
+        self.gauge.labels()
+    }
+
+    fn register(&self, recorder: &dyn Recorder) {
+        self.gauge.register(recorder);
+    }
+
+    fn refresh(&self, now: Timestamp) {
+        for index in 0..L::COUNT {
+            self.gauge.set_at(index, self.values.value(index, now));
+        }
+    }
+}
+
+/// Seconds that are left until something ends, below zero afterwards; NaN where no end is known. They
+/// fall even if nothing tells anything any more.
+pub type Countdown<L = ()> = Computed<L, Ends>;
+
+/// The most series of a countdown.
+const MOST: usize = 8;
+/// The end of what has none, or is not known to.
+const NEVER: i64 = i64::MAX;
+
+/// In milliseconds since 1970.
+pub struct Ends([AtomicI64; MOST]);
+
+impl<L: LabelSet> Countdown<L> {
+    pub(super) const fn new(definition: Definition) -> Self {
+        assert!(L::COUNT <= MOST, "too many series");
+        let values = Ends([const { AtomicI64::new(NEVER) }; MOST]);
+        Self { gauge: Gauge::new(definition), values }
+    }
+
+    /// What these labels name ends then, or never.
+    pub fn end(&self, labels: L, at: Option<Timestamp>) {
+        let at = at.map_or(NEVER, Timestamp::as_millis);
+        self.values.0[labels.index()].store(at, Ordering::Relaxed);
+    }
+}
+
+impl Values for Ends {
+    fn value(&self, index: usize, now: Timestamp) -> f64 {
+        match self.0[index].load(Ordering::Relaxed) {
+            NEVER => f64::NAN,
+            #[expect(clippy::cast_precision_loss, reason = "seconds, to the millisecond")]
+            end => end.saturating_sub(now.as_millis()) as f64 / 1_000.0,
+        }
+    }
+}
+
+/// The highest of all values that it was raised to, or 0.
+pub type Peak = Computed<(), Highest>;
+
+/// A number that never falls.
+pub struct Highest(AtomicI64);
+
+impl Peak {
+    pub(super) const fn new(definition: Definition) -> Self {
+        Self { gauge: Gauge::new(definition), values: Highest(AtomicI64::new(0)) }
+    }
+
+    /// Raises it to `value`, unless it is higher.
+    pub fn raise_to(&self, value: i64) {
+        self.values.0.fetch_max(value, Ordering::Relaxed);
+    }
+}
+
+impl Values for Highest {
+    fn value(&self, _: usize, _: Timestamp) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let highest = self.0.load(Ordering::Relaxed) as f64;
+        highest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CertificateUse;
+    use super::*;
+
+    const DEFINITION: Definition = Definition { name: "punctual_test", help: "A test." };
+
+    #[test]
+    fn a_countdown_falls_below_zero_until_its_end_is_taken_back() {
+        let countdown: Countdown<CertificateUse> = Countdown::new(DEFINITION);
+        let at = |ms| Timestamp::from_millis(ms);
+        let left = |now| countdown.values.value(CertificateUse::Store.index(), at(now));
+        assert!(left(0).is_nan());
+        countdown.end(CertificateUse::Store, Some(at(10_000)));
+        assert!((left(7_500) - 2.5).abs() < 1e-9);
+        assert!((left(11_000) + 1.0).abs() < 1e-9);
+        assert!(countdown.values.value(CertificateUse::Mail.index(), at(0)).is_nan());
+        countdown.end(CertificateUse::Store, None);
+        assert!(left(0).is_nan());
+    }
+
+    #[test]
+    fn a_peak_stays() {
+        let peak = Peak::new(DEFINITION);
+        for value in [3, 7, 5] {
+            peak.raise_to(value);
+        }
+        assert!((peak.values.value(0, Timestamp::from_millis(0)) - 7.0).abs() < 1e-9);
+    }
+}
