@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::stages::run;
 use crate::config::Config;
 use crate::operations::canary::{
-    self, Arrival, Arrivals, Canary, CanaryParts, HOSTS, PATH, account, arrivals,
+    Arrival, Arrivals, Canary, CanaryParts, HOSTS, PATH, Rest, account, arrivals,
 };
 use crate::outbound::{Exception, Settings};
 use crate::runtime::{Random, TaskKind, Tasks};
@@ -52,13 +52,8 @@ impl CanaryStart {
     /// Begins to count; or, if it is switched off, lets rest what there is of it.
     pub(super) fn start(self, context: &Context, tasks: &Tasks, random: &Random, shards: u16) {
         let Some((_, arrived)) = self.requests else {
-            let (context, random) = (context.clone(), random.clone());
-            tasks.spawn(TaskKind::Command, async move {
-                let rested = canary::rest(&context.store, &random, context.clock.now()).await;
-                if let Err(error) = rested {
-                    tracing::warn!(%error, "the canary may still run");
-                }
-            });
+            let rest = Rest::new(context.store.clone(), random.clone());
+            run(tasks, TaskKind::Upkeep, context, Arc::default(), rest);
             return;
         };
         let parts = CanaryParts {

@@ -5,7 +5,8 @@
 //! No key opens the account and no user belongs to it.
 //!
 //! One replica, the same for all, looks up what became of each tick when it should long have run, and
-//! counts it: on time, late or missed. If it goes, another one judges the last few ticks once more.
+//! counts it: on time, late or missed. If it goes, another one judges the last few ticks once more. If it
+//! cannot tell for a while, since the store is away, say, it judges what it has left out afterwards.
 //! Whichever replica is called counts a request that was sent before, with the help of the queue's
 //! counters.
 //!
@@ -40,11 +41,15 @@ const EVERY: Duration = Duration::from_secs(5);
 const JUDGED_AFTER: Duration = Duration::from_secs(45);
 /// How far back a replica judges that begins to: what its predecessor may have left out.
 const LOOKED_BACK: Duration = Duration::from_secs(120);
+/// How far back a replica judges that could not for a while: a longer outage is no news to anybody.
+const LEFT_OUT: Duration = Duration::from_secs(3_600);
 const MINUTE_MS: i64 = 60_000;
 /// For how long it is known that a request has come.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// Requests that wait to be compared with others.
 const WAITING: usize = 1_024;
+/// How long a loop pauses whose work is done.
+const NOTHING_TO_DO: Duration = Duration::from_secs(3_600);
 /// More jobs than one tick makes.
 const JOBS: u32 = 1_000;
 
@@ -88,19 +93,22 @@ pub struct Canary {
     is_set_up: bool,
     /// The last tick that has been judged, or that another replica has judged.
     judged: Option<Timestamp>,
+    /// Whether this replica was the one to judge when that was last known.
+    was_judge: bool,
 }
 
 impl Canary {
     /// A canary over these parts; requests come by `arrived`.
     pub fn new(parts: CanaryParts, arrived: mpsc::Receiver<Arrival>) -> Self {
-        Self { parts, arrived, is_set_up: false, judged: None }
+        Self { parts, arrived, is_set_up: false, judged: None, was_judge: false }
     }
 
-    /// Whether this replica is the one that judges: the first of those that lead shards.
-    async fn is_judge(&self) -> bool {
-        let members = self.parts.cluster.members().await.unwrap_or_default();
+    /// Whether this replica is the one that judges: the first of those that lead shards. Absent while
+    /// the cluster does not tell.
+    async fn is_judge(&self) -> Option<bool> {
+        let members = self.parts.cluster.members().await.ok()?;
         let leaders = members.iter().filter(|member| member.leads).map(|member| &member.name);
-        leaders.min() == Some(&self.parts.replica)
+        Some(leaders.min() == Some(&self.parts.replica))
     }
 
     /// Counts requests that have come before.
@@ -119,12 +127,17 @@ impl Canary {
     /// Judges all ticks that are due to be judged. Whoever is not the judge only keeps up.
     async fn judge(&mut self, now: Timestamp) -> Result<(), RunError> {
         let due = minute(now.minus(JUDGED_AFTER));
-        let judged = self.judged.unwrap_or(minute(now)).max(minute(now.minus(LOOKED_BACK)));
-        self.judged = Some(judged);
-        if judged >= due || !self.is_judge().await {
+        let mut tick = *self.judged.get_or_insert(minute(now));
+        if tick >= due {
             return Ok(());
         }
-        let mut tick = judged;
+        let Some(is_judge) = self.is_judge().await else { return Ok(()) };
+        let back = if is_judge && self.was_judge { LEFT_OUT } else { LOOKED_BACK };
+        tick = tick.max(minute(now.minus(back)));
+        (self.judged, self.was_judge) = (Some(tick), is_judge);
+        if !is_judge {
+            return Ok(());
+        }
         while tick < due {
             tick = Timestamp::from_millis(tick.as_millis() + MINUTE_MS);
             self.judge_tick(tick).await?;
@@ -171,17 +184,31 @@ impl Worker for Canary {
     }
 }
 
-/// Lets the canary's schedules rest, if there are any: it was switched off.
-pub async fn rest(
-    store: &SharedStore,
-    random: &Random,
-    now: Timestamp,
-) -> crate::store::Result<()> {
-    match store.account(account()).await? {
-        Some(found) if found.suspended_at.is_none() => {
-            store.set_suspended(&write(random, now), true).await.map(drop)
+/// Lets the canary's schedules rest, if there are any, once: it was switched off.
+pub struct Rest {
+    store: SharedStore,
+    random: Random,
+    is_done: bool,
+}
+
+impl Rest {
+    /// Lets rest what is in `store`.
+    pub fn new(store: SharedStore, random: Random) -> Self {
+        Self { store, random, is_done: false }
+    }
+}
+
+#[async_trait]
+impl Worker for Rest {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        if !self.is_done {
+            let found = self.store.account(account()).await?;
+            if found.is_some_and(|account| account.suspended_at.is_none()) {
+                self.store.set_suspended(&write(&self.random, now), true).await?;
+            }
+            self.is_done = true;
         }
-        _ => Ok(()),
+        Ok(Pause::For(NOTHING_TO_DO))
     }
 }
 

@@ -1,17 +1,29 @@
 //! The canary of a real process, in time-lapse.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use punctual::domain::AuditId;
+use punctual::domain::audit::Author;
+use punctual::domain::plan::UNLIMITED;
+use punctual::operations::canary::{Rest, account};
+use punctual::runtime::{Clock, Random, Worker};
+use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::{SharedStore, Write};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+
 use crate::harness::client::ApiClient;
+use crate::harness::keys::sealer;
 use crate::harness::process::{Installation, Server};
-use crate::harness::wait::within;
+use crate::harness::wait::{live_for, within};
 
 /// How long some ticks may take, in time-lapse and on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An installation with a canary, whose minutes are five seconds long, and which may call nothing else.
 fn installation() -> Installation {
-    let now = punctual::runtime::Clock::system().now().as_millis();
+    let now = Clock::system().now().as_millis();
     let clock = format!("{now},12");
     Installation::new(&[
         ("PUNCTUAL_CANARY_ENABLED", "true"),
@@ -101,4 +113,55 @@ async fn a_canary_that_is_switched_off_rests() {
         its.expect("it is there").contains("active").then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_could_judge_in_time_is_judged_later() {
+    let mut installation = installation();
+    let server = installation.serve().await;
+    within(PATIENCE, "it judges", async || {
+        (ticks(&server, "on_time").await + ticks(&server, "late").await >= 3).then_some(())
+    })
+    .await;
+    // Five of its minutes: four ticks of three schedules are too late to run when it goes on.
+    server.signal("-STOP");
+    live_for(Duration::from_secs(25)).await;
+    server.signal("-CONT");
+    within(PATIENCE, "the ticks of all that time are missed", async || {
+        (ticks(&server, "missed").await >= 9).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_rest_yet_rests_later_and_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open");
+    store.migrate().await.expect("migrate");
+    let store: SharedStore = Arc::new(store);
+    let (now, random) = (Clock::system().now(), Random::system());
+    let write = || {
+        let entry = AuditId::new(now, random.bits());
+        Write { account: account(), now, author: Author::SERVICE, entry, once: None }
+    };
+    assert!(store.create_account(&write(), "punctual-canary", UNLIMITED).await.expect("created"));
+    let is_suspended = async || {
+        let found = store.account(account()).await.expect("read").expect("there");
+        found.suspended_at.is_some()
+    };
+
+    let options = SqliteConnectOptions::new().filename(&path);
+    let mut other = options.connect().await.expect("opened");
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.expect("locked");
+    let mut rest = Rest::new(store.clone(), random.clone());
+    rest.run_once(now).await.expect_err("the store is locked");
+    sqlx::query("ROLLBACK").execute(&mut other).await.expect("released");
+    assert!(!is_suspended().await);
+    rest.run_once(now).await.expect("it can be written");
+    assert!(is_suspended().await);
+    // Whoever lets it run again after that means it.
+    assert!(store.set_suspended(&write(), false).await.expect("resumed"));
+    rest.run_once(now).await.expect("there is nothing to do");
+    assert!(!is_suspended().await);
 }
