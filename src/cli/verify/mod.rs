@@ -1,7 +1,8 @@
 //! `punctual verify`: whether a running service keeps its promises, seen from outside.
 //!
 //! It makes a few schedules by the API, waits for their ticks, looks up what became of each, and removes
-//! the schedules again. With --listen it is their target too, and counts what really comes.
+//! the schedules again, also if it is stopped before the end. With --listen it is their target too, and
+//! counts what really comes.
 
 mod listening;
 mod service;
@@ -9,11 +10,14 @@ mod tally;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::FutureExt;
 
 use super::{CliError, output};
+use crate::app::Signals;
 use crate::domain::Timestamp;
 use crate::runtime::{Clock, Tasks};
 use listening::Listening;
@@ -61,17 +65,16 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
         Some(address) => Some(Listening::start(address, &tasks, &clock).await?),
         None => None,
     };
+    let mut signals = Signals::receive().map_err(CliError::failed)?;
     let mut made = Vec::new();
-    let verified = tokio::select! {
-        verified = verify(args, &service, &clock, &mut made) => verified,
-        _ = tokio::signal::ctrl_c() => Err(CliError::Failed("stopped before the end".to_owned())),
-    };
+    let verified = verify(args, &service, &clock, &mut made, &mut signals).await;
     if verified.is_ok() && listening.is_some() {
         clock.sleep(LAST_REQUESTS).await;
     }
-    for schedule in &made {
-        if let Err(error) = service.remove(schedule).await {
-            output::complain(&format!("the schedule {} is left: {error}", schedule.id));
+    tokio::select! {
+        () = remove(&service, &made) => {}
+        () = signals.wait_for_one() => {
+            output::complain("stopped again: some of the schedules may be left");
         }
     }
     let mut tally = verified?;
@@ -83,23 +86,51 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
     if tally.is_kept() { Ok(()) } else { Err(CliError::failed("not every tick ran once")) }
 }
 
-/// Makes the schedules, and follows their ticks to the end.
+/// Makes the schedules, and follows their ticks to the end, or until a signal.
 async fn verify(
     args: &VerifyArgs,
     service: &Service,
     clock: &Clock,
     made: &mut Vec<Made>,
+    signals: &mut Signals,
 ) -> Result<Tally, CliError> {
+    let stopped = || CliError::failed("stopped before the end");
+    let mut stop = pin!(signals.wait_for_one());
     for number in 1..=SCHEDULES {
+        // Not given up half-way: nobody would know of a schedule whose answer does not come to anybody.
         made.push(service.make(number, &args.target).await?);
+        if stop.as_mut().now_or_never().is_some() {
+            return Err(stopped());
+        }
     }
+    tokio::select! {
+        tally = follow(args.minutes, service, clock, made) => tally,
+        () = stop => Err(stopped()),
+    }
+}
+
+async fn remove(service: &Service, made: &[Made]) {
+    for schedule in made {
+        if let Err(error) = service.remove(schedule).await {
+            output::complain(&format!("the schedule {} is left: {error}", schedule.id));
+        }
+    }
+}
+
+/// Follows so many ticks of each schedule to the end.
+async fn follow(
+    minutes: u32,
+    service: &Service,
+    clock: &Clock,
+    made: &[Made],
+) -> Result<Tally, CliError> {
     let began = clock.monotonic();
     let mut tally = Tally::default();
     // By the service's time, as far as it has come since it told it.
     let now = |made: &Made| made.made_at.plus(clock.monotonic().saturating_sub(began));
     let mut open: Vec<(&Made, Timestamp)> = Vec::new();
-    for schedule in made.iter() {
-        let ticks = (0..args.minutes).map(|tick| schedule.first_tick.plus(MINUTE * tick));
+    for schedule in made {
+        let ticks = (0..minutes).map(|tick| schedule.first_tick.plus(MINUTE * tick));
         open.extend(ticks.map(|tick| (schedule, tick)));
     }
     while !open.is_empty() {

@@ -54,6 +54,7 @@ pub(super) struct Tally {
     missed: u32,
     doubled: u32,
     longest: Duration,
+    /// The jobs that have begun.
     jobs: Vec<String>,
     /// Requests that came, if somebody listened.
     received: Option<u32>,
@@ -71,9 +72,11 @@ impl Tally {
                 self.longest = self.longest.max(lag);
                 self.late += u32::from(lag > LATE);
                 self.failed += u32::from(!succeeded);
-                // What never began was not run.
-                self.missed += u32::from(started.is_none());
-                self.jobs.push(job);
+                // What never began was not run, and no request of it can be missing.
+                match started {
+                    Some(_) => self.jobs.push(job),
+                    None => self.missed += 1,
+                }
             }
         }
     }
@@ -145,6 +148,8 @@ mod tests {
         let mut tally = Tally::default();
         tally.add(tick, Seen::of(&[unsent]));
         assert!(!tally.is_kept());
+        tally.compare(&Listening::default());
+        assert!(tally.to_string().starts_with("1 ticks: 1 missed, 0 doubled"), "{tally}");
         assert!(!Tally::default().is_kept(), "nothing was seen");
     }
 }

@@ -3,16 +3,23 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::harness::link::{Link, Mood};
 use crate::harness::process::{Installation, Server, complaint};
 use crate::harness::recorder::Recorder;
 use crate::harness::servers::free_port;
-use crate::harness::wait::within;
+use crate::harness::wait::{until, within};
 
 /// How long one tick takes to be verified: a minute until it is due, one until it counts as missed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn command(installation: &Installation, server: &Server, target: &str, more: &[&str]) -> Command {
-    let url = format!("http://{}", server.public().expect("it serves"));
+    let port = server.public().expect("it serves").port();
+    command_at(installation, port, target, more)
+}
+
+/// The same where the API is reached at a port.
+fn command_at(installation: &Installation, port: u16, target: &str, more: &[&str]) -> Command {
+    let url = format!("http://127.0.0.1:{port}");
     let mut arguments = vec!["verify", "--url", &url, "--target", target, "--minutes", "1"];
     arguments.extend(more);
     let mut command = installation.command(&arguments);
@@ -56,6 +63,27 @@ async fn it_tells_a_service_that_keeps_its_promises_from_one_that_does_not() {
     // They leave nothing behind.
     let left = installation.client(&server).get("/v1/schedules").await;
     assert_eq!(left.body["pagination"]["total"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_leaves_nothing_behind_when_it_is_stopped() {
+    let mut installation = Installation::new(&[]);
+    let server = installation.serve().await;
+    let api = installation.client(&server);
+    let schedules = async || api.get("/v1/schedules").await.body["pagination"]["total"].clone();
+    // It hears of a schedule half a second after that was made.
+    let link = Link::start(server.public().expect("it serves").port()).await;
+    link.set(Mood::Slow(Duration::from_millis(500)));
+    let mut verify = command_at(&installation, link.port, "http://127.0.0.1:1/", &[]);
+    for (signal, count) in [("-TERM", 1), ("-TERM", 3), ("-INT", 1)] {
+        let verify = verify.spawn().expect("it runs");
+        until("they are made", async || (schedules().await.as_u64()? >= count).then_some(())).await;
+        let sent = Command::new("kill").args([signal, &verify.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+        let (status, _, complaints) = end(verify).await;
+        assert_eq!((status, complaints.as_str()), (Some(1), "error: stopped before the end\n"));
+        assert_eq!(schedules().await, 0, "{signal}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
