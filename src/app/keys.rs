@@ -36,7 +36,7 @@ pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, S
         Store::Sqlite(settings) => {
             let path = file_beside(&settings.path);
             if !path.exists() {
-                if SqliteStore::has_keys(settings).await? {
+                if !SqliteStore::stored_keys(settings).await?.is_empty() {
                     return Err(StartError::KeysLost { store: settings.path.clone(), path });
                 }
                 make(&path, random).map_err(|error| unusable(&path, reason(&path, &error)))?;

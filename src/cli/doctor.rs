@@ -1,5 +1,7 @@
 //! `punctual doctor`: whether the configuration works with its servers.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde::Serialize;
 
@@ -35,16 +37,22 @@ pub(super) async fn run(args: &DoctorArgs) -> Result<(), CliError> {
         output::print(&text(&lines))?;
     }
     let failed = found.iter().filter(|one| one.finding.grade == Grade::Failure);
-    let mut settings: Vec<_> = failed.map(|one| one.setting).collect();
-    let count = settings.len();
-    settings.dedup();
-    match count {
-        0 => Ok(()),
-        1 => Err(CliError::failed(format!("a check failed: look at {}", settings[0]))),
-        _ => {
-            Err(CliError::failed(format!("{count} checks failed: look at {}", settings.join(", "))))
-        }
+    match complaint(&failed.map(|one| one.setting).collect::<Vec<_>>()) {
+        Some(complaint) => Err(CliError::failed(complaint)),
+        None => Ok(()),
     }
+}
+
+/// What is said of the settings of checks that failed, each of them once.
+fn complaint(failed: &[&str]) -> Option<String> {
+    let checks = match failed.len() {
+        0 => return None,
+        1 => "a check".to_owned(),
+        count => format!("{count} checks"),
+    };
+    let settings: BTreeSet<&str> = failed.iter().copied().collect();
+    let settings = settings.into_iter().collect::<Vec<_>>().join(", ");
+    Some(format!("{checks} failed: look at {settings}"))
 }
 
 /// What was found, as it is printed.
@@ -74,4 +82,18 @@ fn text(lines: &[Line<'_>]) -> String {
     };
     let rows: Vec<_> = lines.iter().map(row).collect();
     output::table(["RESULT", "SETTING", ""], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_is_named_once() {
+        assert_eq!(complaint(&[]), None);
+        assert_eq!(complaint(&["store.url"]).as_deref(), Some("a check failed: look at store.url"));
+        let several = complaint(&["store.url", "queue.url", "store.url"]);
+        let named = "3 checks failed: look at queue.url, store.url";
+        assert_eq!(several.as_deref(), Some(named));
+    }
 }

@@ -31,15 +31,25 @@ impl Sealer {
         known: &[KeyProof],
         others: &[KeyProof],
     ) -> std::result::Result<Vec<KeyProof>, String> {
-        known.iter().chain(others).try_for_each(|proof| self.check(proof))?;
+        self.check(known.iter().chain(others))?;
         let own = self.prove();
         let own = (others.iter().all(|other| other.id != own.id)).then_some(own);
         let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
         Ok(others.iter().cloned().chain(own).filter(is_new).collect())
     }
 
-    /// Whether secrets that were sealed with the proven key can be opened, or why not.
-    fn check(&self, KeyProof { id, proof }: &KeyProof) -> std::result::Result<(), String> {
+    /// Whether secrets that were sealed with the proven keys can be opened, or why not.
+    ///
+    /// # Errors
+    /// Which key is missing or another one, and what to do, as what is said of the store.
+    pub fn check<'a>(
+        &self,
+        proofs: impl IntoIterator<Item = &'a KeyProof>,
+    ) -> std::result::Result<(), String> {
+        proofs.into_iter().try_for_each(|proof| self.check_one(proof))
+    }
+
+    fn check_one(&self, KeyProof { id, proof }: &KeyProof) -> std::result::Result<(), String> {
         let restore = "give it back in secrets.keys or secrets.keys_file";
         if !self.knows(id) {
             return Err(format!(

@@ -5,6 +5,7 @@
 //! found.
 
 mod certificates;
+mod mail;
 mod secrets;
 
 use crate::cluster::etcd;
@@ -26,12 +27,16 @@ pub struct Diagnosis {
 /// Checks everything that `config` names. Connections are counted for so many `replicas`; for those
 /// that are alive, or one, if it is not said.
 pub async fn diagnose(config: &Config, replicas: Option<u32>, clock: &Clock) -> Vec<Diagnosis> {
-    let mut all = named("secrets.keys_file", secrets::check_up(config).await);
-    let (peers, certificates) =
-        tokio::join!(of_peers(config, clock), certificates::check_up(config, clock));
-    let (peers, alive) = peers;
+    let (secrets, (peers, alive), certificates, mail) = tokio::join!(
+        secrets::check_up(config),
+        of_peers(config, clock),
+        certificates::check_up(config, clock),
+        mail::check_up(config),
+    );
+    let mut all = named("secrets.keys_file", secrets);
     all.extend(of_store(config, replicas.unwrap_or(alive.max(1)), clock).await);
     all.extend(peers);
+    all.extend(mail);
     all.extend(certificates);
     all
 }

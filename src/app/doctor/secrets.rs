@@ -1,46 +1,92 @@
-//! Whether the keys that secrets are encrypted with are there.
+//! Whether the keys that secrets are encrypted with are there, and fit what is stored.
 
 use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::app::keys;
 use crate::config::{Config, OTHERS, Store, others_can_read};
 use crate::domain::finding::Finding;
+use crate::domain::secret_key::SecretKey;
+use crate::runtime::Random;
+use crate::store::Sealer;
+use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 
+/// How long a store may take to tell its keys.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub(super) async fn check_up(config: &Config) -> Vec<Finding> {
+    let (keys, mut findings) = configured(config).await;
+    if let Some((first, others)) = keys.split_first() {
+        let sealer = Sealer::new(first, others, Random::system());
+        findings.extend(of_store(&config.store, &sealer).await);
+    }
+    findings
+}
+
+/// Whether these keys open what is stored. Nothing of a store without secrets, nor of one that cannot
+/// be asked: that is told where it is checked.
+async fn of_store(store: &Store, sealer: &Sealer) -> Option<Finding> {
+    let stored = async {
+        match store {
+            Store::Sqlite(settings) => SqliteStore::stored_keys(settings).await,
+            Store::Postgres(settings) => PostgresStore::stored_keys(settings).await,
+        }
+    };
+    let stored = timeout(PATIENCE, stored).await.ok()?.ok()?;
+    let checked = sealer.check(&stored);
+    let ids: Vec<_> = stored.iter().map(|proof| proof.id.as_str()).collect();
+    match checked {
+        Err(why) => Some(Finding::failure(format!("the store cannot be used: {why}"))),
+        Ok(()) if ids.is_empty() => None,
+        Ok(()) => {
+            Some(Finding::good(format!("stored secrets can be decrypted ({})", ids.join(", "))))
+        }
+    }
+}
+
+/// The keys that there are, and what is said of them.
+async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
     if !config.secrets.is_empty() {
         let ids: Vec<_> = config.secrets.iter().map(|key| key.id.as_str()).collect();
-        return vec![Finding::good(format!("secrets are encrypted with {}", ids.join(", ")))];
+        let said = format!("secrets are encrypted with {}", ids.join(", "));
+        return (config.secrets.clone(), vec![Finding::good(said)]);
     }
+    let none = |finding| (Vec::new(), vec![finding]);
     let Store::Sqlite(settings) = &config.store else {
-        return vec![Finding::failure(
+        return none(Finding::failure(
             "a cluster needs keys to encrypt secrets with: set secrets.keys_file; `punctual secrets \
              generate` makes a key",
-        )];
+        ));
     };
     let path = keys::file_beside(&settings.path);
     if path.exists() {
         return of_file(&path);
     }
     let shown = path.display();
-    vec![match SqliteStore::has_keys(settings).await {
-        Ok(false) => {
+    none(match SqliteStore::stored_keys(settings).await {
+        Ok(stored) if stored.is_empty() => {
             Finding::good(format!("{shown} is made by the first start; keep a copy of it"))
         }
-        Ok(true) => Finding::failure(format!(
+        Ok(_) => Finding::failure(format!(
             "secrets are encrypted with the key in {shown}, which is gone: give the file back"
         )),
         Err(error) => Finding::failure(error.to_string()),
-    }]
+    })
 }
 
-fn of_file(path: &Path) -> Vec<Finding> {
+fn of_file(path: &Path) -> (Vec<SecretKey>, Vec<Finding>) {
     let shown = path.display();
-    match keys::read(path) {
-        Err(error) => vec![Finding::failure(error.to_string())],
-        Ok(_) if others_can_read(path) => {
-            vec![Finding::warning(format!("the file of the keys, {shown}, {OTHERS}"))]
+    let finding = match keys::read(path) {
+        Err(error) => return (Vec::new(), vec![Finding::failure(error.to_string())]),
+        Ok(found) if others_can_read(path) => {
+            (found, Finding::warning(format!("the file of the keys, {shown}, {OTHERS}")))
         }
-        Ok(_) => vec![Finding::good(format!("secrets are encrypted with the key in {shown}"))],
-    }
+        Ok(found) => {
+            (found, Finding::good(format!("secrets are encrypted with the key in {shown}")))
+        }
+    };
+    (finding.0, vec![finding.1])
 }

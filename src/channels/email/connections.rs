@@ -88,6 +88,14 @@ impl Connections {
         Ok(self.finish(connection, &response))
     }
 
+    /// Makes a connection as for a mail, and ends it.
+    pub async fn try_out(&self) -> Result<(), MailError> {
+        let mut connection = self.connect().await?;
+        // What it says to that is of no matter.
+        let _ = connection.quit().await;
+        Ok(())
+    }
+
     /// An idle connection that answers. If one does not, the others are unlikely to, and are
     /// closed, too.
     async fn idle(&self) -> Option<AsyncSmtpConnection> {

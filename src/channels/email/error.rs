@@ -2,6 +2,9 @@
 
 use crate::domain::alert::delivery::DeliveryError;
 
+/// Replies about the login (RFC 4954), or about TLS that is missing (RFC 3207).
+const REFUSED_LOGINS: [u16; 5] = [454, 530, 534, 535, 538];
+
 /// Why a mail was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum MailError {
@@ -23,4 +26,16 @@ pub enum MailError {
         /// The server's reply code, if it has replied.
         status: Option<u16>,
     },
+}
+
+impl MailError {
+    /// Whether the server has refused this installation, and not a mail: it wants another login, or
+    /// one over TLS.
+    pub fn is_about_login(&self) -> bool {
+        let status = match self {
+            Self::Refused { status, .. } => *status,
+            Self::Unusable(_) | Self::Password(_) => None,
+        };
+        status.is_some_and(|status| REFUSED_LOGINS.contains(&status))
+    }
 }

@@ -55,6 +55,14 @@ impl Mailer {
         self.deliver(&Letter::plain(to, subject, text), PATIENCE).await.map(|_| ())
     }
 
+    /// Connects to the server and signs in as for a mail, and sends none.
+    ///
+    /// # Errors
+    /// If that has not succeeded within `patience`.
+    pub async fn try_out(&self, patience: Duration) -> Result<(), MailError> {
+        self.within(patience, self.0.try_out()).await
+    }
+
     /// Sends a letter within `patience`.
     pub(super) async fn deliver(
         &self,
@@ -62,8 +70,15 @@ impl Mailer {
         patience: Duration,
     ) -> Result<Receipt, MailError> {
         let message = compose(self.from(), letter)?;
-        let sending = self.0.send(&message);
-        tokio::time::timeout(patience, sending).await.unwrap_or_else(|_| {
+        self.within(patience, self.0.send(&message)).await
+    }
+
+    async fn within<T>(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = Result<T, MailError>>,
+    ) -> Result<T, MailError> {
+        tokio::time::timeout(patience, call).await.unwrap_or_else(|_| {
             let reason = format!("no answer within {} seconds", patience.as_secs_f64());
             Err(self.0.refused(DeliveryError::Timeout, None, &reason))
         })

@@ -39,8 +39,6 @@ use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::runtime::{Clock, Random};
 
-/// Replies about the login (RFC 4954), or about TLS that is missing (RFC 3207).
-const REFUSED_LOGINS: [u16; 5] = [454, 530, 534, 535, 538];
 /// The longest quotation of a reply in a message, in characters.
 const LONGEST_QUOTE: usize = 200;
 
@@ -177,6 +175,7 @@ fn not_configured() -> SendError {
 
 /// The error for users: without the server's name, which is the operator's.
 fn send_error(error: MailError, mask: &Mask) -> SendError {
+    let is_login = error.is_about_login();
     let (code, status, reason) = match error {
         MailError::Refused { code, status, reason, .. } => (code, status, reason),
         MailError::Unusable(reason) => (DeliveryError::Internal, None, reason),
@@ -187,7 +186,6 @@ fn send_error(error: MailError, mask: &Mask) -> SendError {
         }
     };
     let reason = mask.apply(&reason);
-    let is_login = status.is_some_and(|status| REFUSED_LOGINS.contains(&status));
     let message = match (code, status) {
         (DeliveryError::Timeout, _) => "The mail server has not answered in time.".to_owned(),
         (_, Some(status)) if is_login => format!(

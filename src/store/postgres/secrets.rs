@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, Row};
 
 use super::error::Outcome;
+use super::options::options;
 use super::secret_rows::{insert, need_others, new_keys, note, proofs, reseal_rows, stale};
-use super::{PostgresStore, Within, failed_in};
+use super::{PostgresStore, Settings, Within, failed_in};
 use crate::store::secrets::SealedRow;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore};
@@ -18,6 +19,24 @@ use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore};
 /// How long looking through all secrets may take.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 const NO_TIMEOUT: &str = "SET LOCAL statement_timeout = 0";
+
+impl PostgresStore {
+    /// The keys that secrets of a database may be sealed with. Changes nothing.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
+        let read = async {
+            let mut connection = options(settings)?.connect().await?;
+            let is_there = sqlx::query_scalar("SELECT to_regclass('secret_keys') IS NOT NULL");
+            let is_there: bool = is_there.fetch_one(&mut connection).await?;
+            let found = if is_there { proofs(&mut connection).await? } else { Vec::new() };
+            connection.close().await?;
+            Ok(found)
+        };
+        read.await.map_err(failed_in("stored_keys"))
+    }
+}
 
 #[async_trait]
 impl SecretStore for PostgresStore {

@@ -15,14 +15,14 @@ use crate::store::vault::Vault;
 use crate::store::{KeyProof, Resealed, Result, SealedTable, SecretStore, StoreErrorKind};
 
 impl SqliteStore {
-    /// Whether a file has secrets that were sealed with some key. Makes no file.
+    /// The keys that secrets of a file may be sealed with. Makes no file.
     ///
     /// # Errors
     /// If there is a file that cannot be read.
-    pub async fn has_keys(settings: &Settings) -> Result<bool> {
+    pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
         let read = async {
             if !settings.path.is_file() {
-                return Ok(false);
+                return Ok(Vec::new());
             }
             let mut connection = reading(settings).connect().await?;
             let tables: i64 = sqlx::query_scalar(
@@ -30,9 +30,12 @@ impl SqliteStore {
             )
             .fetch_one(&mut connection)
             .await?;
-            Ok(tables > 0 && !proofs(&mut connection).await?.is_empty())
+            match tables {
+                0 => Ok(Vec::new()),
+                _ => proofs(&mut connection).await,
+            }
         };
-        read.await.map_err(failed_in("has_keys"))
+        read.await.map_err(failed_in("stored_keys"))
     }
 }
 

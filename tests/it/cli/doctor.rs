@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::{Done, complaint, folder, punctual, result, run};
+use crate::harness::smtp::{MailOptions, MailServer, Tls};
 
 /// The lines of a setting.
 fn lines<'a>(text: &'a str, setting: &str) -> Vec<&'a str> {
@@ -27,6 +28,8 @@ fn before_the_first_start_nothing_is_made_and_afterwards_all_is_well() {
         lines(&after, "store.url").iter().any(|line| line.contains("is up to date")),
         "{after}"
     );
+    let fits = |line: &&str| line.contains("stored secrets can be decrypted (s-");
+    assert!(lines(&after, "secrets.keys_file").iter().any(fits), "{after}");
     let json = result(folder.path(), &["doctor", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let found = json.as_array().expect("a list");
@@ -49,6 +52,79 @@ fn what_is_readable_by_others_is_a_warning_and_a_lost_key_a_failure() {
     assert_eq!(lost.status, Some(1));
     assert!(lines(&lost.out, "secrets.keys_file")[0].starts_with("failure"), "{}", lost.out);
     assert_eq!(lost.err, "error: a check failed: look at secrets.keys_file\n");
+}
+
+#[test]
+fn keys_that_do_not_fit_what_is_stored_are_failures() {
+    let folder = folder();
+    let with = |keys: &str| -> Done {
+        let mut command = punctual(folder.path(), &["doctor"]);
+        command.env("PUNCTUAL_SECRETS_KEYS", keys).output().expect("started").into()
+    };
+    let [old, new, other] = ["A", "B", "C"].map(|letter| format!("{}=", letter.repeat(42) + "A"));
+    let first = format!("k1:{old}");
+    let made = punctual(folder.path(), &["account", "create", "acme"])
+        .env("PUNCTUAL_SECRETS_KEYS", &first)
+        .output();
+    assert!(made.expect("started").status.success());
+    let told = with(&format!("k2:{new},{first}"));
+    let fits = |line: &&str| line.ends_with("stored secrets can be decrypted (k1)");
+    assert_eq!(told.status, Some(0), "{told:?}");
+    assert!(lines(&told.out, "secrets.keys_file").iter().any(fits), "{told:?}");
+    for (keys, why) in [
+        (format!("k2:{new}"), "sealed with the key \"k1\", which is missing: give it back in"),
+        (format!("k1:{other}"), "are sealed with another key of the id \"k1\": give it back in"),
+    ] {
+        let told = with(&keys);
+        let is_told = |line: &&str| line.starts_with("failure") && line.contains(why);
+        assert!(lines(&told.out, "secrets.keys_file").iter().any(is_told), "{told:?}");
+        assert_eq!(told.err, "error: a check failed: look at secrets.keys_file\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mail_server_is_tried() {
+    let login = Some("ann:hunter2");
+    let options = MailOptions { tls: Tls::Start, login, ..MailOptions::default() };
+    let mut server = MailServer::with(options).await;
+    let folder = folder();
+    let authority = server.authority.clone().expect("it speaks TLS");
+    let try_with = |login: &str, trusts: bool| -> (Done, String) {
+        let mut command = punctual(folder.path(), &["doctor"]);
+        command.env("PUNCTUAL_MAIL_URL", server.url(login));
+        command.env("PUNCTUAL_MAIL_FROM", "punctual@example.com");
+        if trusts {
+            command.env("PUNCTUAL_MAIL_CA_FILE", &authority);
+        }
+        let done: Done = command.output().expect("started").into();
+        assert!(!format!("{}{}", done.out, done.err).contains("hunter"), "{done:?}");
+        let line = lines(&done.out, "mail.url").first().map(|line| (*line).to_owned());
+        (done, line.expect("it is told"))
+    };
+    let (done, line) = try_with("ann:hunter2@", true);
+    assert_eq!(done.status, Some(0), "{done:?}");
+    assert!(line.starts_with("ok") && line.ends_with("answers over TLS and takes the login"));
+    let authorities = lines(&done.out, "mail.ca_file");
+    assert!(authorities[0].contains("certificate of the authorities is valid"), "{done:?}");
+
+    for (login, trusts, why) in [
+        ("ann:hunter1@", true, "refuses the login: check the user and the password"),
+        ("ann:hunter2@", false, "has no certificate that is trusted: give the one of its"),
+    ] {
+        let (done, line) = try_with(login, trusts);
+        assert!(line.starts_with("failure") && line.contains(why), "{line}");
+        assert_eq!(done.err, "error: a check failed: look at mail.url\n");
+    }
+    assert_eq!(server.mails().len(), 0, "none is sent");
+
+    server.kill();
+    let mut away = punctual(folder.path(), &["doctor"]);
+    away.env("PUNCTUAL_MAIL_URL", server.url("ann:hunter2@"));
+    away.env("PUNCTUAL_MAIL_FROM", "punctual@example.com");
+    let away: Done = away.output().expect("started").into();
+    assert_eq!(away.status, Some(0), "mails wait, all else works: {away:?}");
+    let line = lines(&away.out, "mail.url")[0];
+    assert!(line.starts_with("warning") && line.contains("mails wait for it"), "{line}");
 }
 
 #[test]

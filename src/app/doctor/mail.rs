@@ -1,0 +1,96 @@
+//! Whether the mail server takes this installation's connections. No mail is sent.
+
+use std::time::Duration;
+
+use super::Diagnosis;
+use crate::channels::email::{MailError, Mailer, Security, Settings};
+use crate::config::Config;
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::finding::Finding;
+
+/// How long connecting and signing in may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connects and signs in, if there is a mail server.
+pub(super) async fn check_up(config: &Config) -> Option<Diagnosis> {
+    let settings = config.mail.clone()?;
+    let tried = Mailer::new(settings.clone()).try_out(PATIENCE).await;
+    Some(match tried {
+        Ok(()) => Diagnosis { setting: "mail.url", finding: Finding::good(said(&settings)) },
+        Err(error) => of_error(&settings, &error),
+    })
+}
+
+fn said(settings: &Settings) -> String {
+    let over = match settings.security {
+        Security::Tls | Security::StartTls => "over TLS",
+        Security::Open => "without TLS",
+    };
+    let login = if settings.user.is_some() { " and takes the login" } else { "" };
+    format!("{}:{} answers {over}{login}", settings.host, settings.port)
+}
+
+/// A server that is away for a moment, or may be, keeps nothing but mails waiting.
+fn of_error(settings: &Settings, error: &MailError) -> Diagnosis {
+    let server = format!("the mail server {}:{}", settings.host, settings.port);
+    let (code, status, reason) = match error {
+        MailError::Refused { code, status, reason, .. } => (*code, *status, reason),
+        MailError::Password(_) | MailError::Unusable(_) => {
+            let finding = Finding::failure(error.to_string());
+            return Diagnosis { setting: "mail.password_file", finding };
+        }
+    };
+    let is_passing = status.is_some_and(|status| (400..500).contains(&status));
+    let finding = match code {
+        _ if error.is_about_login() => Finding::failure(format!(
+            "{server} refuses the login: check the user and the password of mail.url or \
+             mail.password_file ({reason})"
+        )),
+        DeliveryError::Tls => Finding::failure(format!(
+            "{server} has no certificate that is trusted: give the one of its authority in \
+             mail.ca_file ({reason})"
+        )),
+        DeliveryError::Smtp if !is_passing => Finding::failure(format!(
+            "{server} refuses this installation: check mail.url, and what the server allows \
+             ({reason})"
+        )),
+        _ => Finding::warning(format!(
+            "{server} does not answer as it should, mails wait for it: check mail.url and whether a \
+             firewall is between ({reason})"
+        )),
+    };
+    Diagnosis { setting: "mail.url", finding }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::finding::Grade;
+
+    #[test]
+    fn what_passes_by_itself_is_no_failure() {
+        let from = "a@example.com".parse().expect("an address");
+        let settings = Settings::of_url("smtp://mail.example.com", Some(&from)).expect("read");
+        let settings = settings.expect("a server");
+        let grade = |code, status| {
+            let (host, reason) = (settings.host.clone(), "why".to_owned());
+            let error = MailError::Refused { host, reason, code, status };
+            of_error(&settings, &error).finding.grade
+        };
+        for (code, status) in [
+            (DeliveryError::Connect, None),
+            (DeliveryError::Timeout, None),
+            (DeliveryError::Smtp, Some(421)),
+        ] {
+            assert_eq!(grade(code, status), Grade::Warning, "{code:?} {status:?}");
+        }
+        for (code, status) in [
+            (DeliveryError::Tls, None),
+            (DeliveryError::Smtp, None),
+            (DeliveryError::Smtp, Some(535)),
+            (DeliveryError::Smtp, Some(554)),
+        ] {
+            assert_eq!(grade(code, status), Grade::Failure, "{code:?} {status:?}");
+        }
+    }
+}
