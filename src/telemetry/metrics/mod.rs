@@ -57,7 +57,7 @@ macro_rules! table {
 }
 
 table! {
-    TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job, also one that waits for another job of its schedule.";
+    TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job.";
     TICKS_LATE: Counter = "punctual_ticks_late_total", "Ticks that became a job more than a second after their instant.";
     FIRING_LAG_SECONDS: Histogram[SECONDS] = "punctual_firing_lag_seconds", "From the instant of a tick to the commit of its job; of catch-up ticks too, which are those over a second late.";
     SKIPS: Counter<SkipReason> = "punctual_skips_total", "Ticks that became no job, by reason.";
