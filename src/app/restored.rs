@@ -2,10 +2,11 @@
 
 use super::{OpenStore, StartError};
 use crate::config::Config;
-use crate::domain::Timestamp;
+use crate::domain::audit::Author;
+use crate::domain::{AuditId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::scheduler::{PassOverError, PassedOver, pass_over_due};
-use crate::store::{FiringStore, StoreError};
+use crate::store::{Act, FiringStore, StoreError};
 
 /// To how many unfinished jobs are counted.
 pub const UNFINISHED_COUNTED: u32 = 100_000;
@@ -40,17 +41,19 @@ pub enum RestoreError {
     PassOver(#[from] PassOverError),
 }
 
-/// Passes over what has become due since the backup was made. Nobody may serve the store meanwhile.
+/// Passes over what has become due since the backup was made, which is entered in the audit log of the
+/// installation by `author`. Nobody may serve the store meanwhile.
 ///
 /// # Errors
 /// If somebody serves the store, or it cannot be used. What was passed over until then stays so.
 pub async fn restored(
     config: &Config,
+    author: Author,
     clock: &Clock,
     random: &Random,
 ) -> Result<Restored, RestoreError> {
     let open = OpenStore::open(config, random).await?;
-    let restored = pass_over(&open, config, clock).await;
+    let restored = pass_over(&open, config, clock, (author, random)).await;
     open.close().await;
     restored
 }
@@ -59,6 +62,7 @@ async fn pass_over(
     open: &OpenStore,
     config: &Config,
     clock: &Clock,
+    (author, random): (Author, &Random),
 ) -> Result<Restored, RestoreError> {
     let _lock = open.lock()?;
     if let OpenStore::Postgres(store) = open {
@@ -71,6 +75,8 @@ async fn pass_over(
     if shards.is_empty() {
         return Err(RestoreError::Unused);
     }
+    let entry = AuditId::new(now, random.bits());
+    store.enter_restoration(&Act { now, author, entry }).await?;
     let mut passed = PassedOver::default();
     for record in shards {
         let store: &dyn FiringStore = &*store;

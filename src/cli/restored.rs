@@ -1,6 +1,7 @@
 //! `punctual restored`: makes a restored backup ready for its first start.
 
 use super::config::load_part_and_warn;
+use super::operator::operator;
 use super::{CliError, output};
 use crate::app::{Restored, UNFINISHED_COUNTED, restored};
 use crate::config::Sources;
@@ -8,7 +9,7 @@ use crate::runtime::{Clock, Random};
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let config = load_part_and_warn(sources)?;
-    let done = restored(&config, &Clock::system(), &Random::system()).await;
+    let done = restored(&config, operator(), &Clock::system(), &Random::system()).await;
     let done = done.map_err(CliError::failed)?;
     output::print(&summary(&done))?;
     match done.passed.left {

@@ -55,6 +55,8 @@ names! {
         SigningSecretsShown = "signing_secrets.shown",
         /// The encryption of all stored secrets with the first key was begun.
         SecretsRotated = "secrets.rotated",
+        /// A restored backup was begun to be made ready: what was due by then is skipped.
+        StoreRestored = "store.restored",
         /// A schedule was made.
         ScheduleCreated = "schedule.created",
         /// Fields of a schedule were changed.

@@ -65,6 +65,10 @@ measured! {
         /// transactions follow, and no account sees its data change.
         async fn enter_rotation(&self, act: &Act) -> Result<()>;
 
+        /// Enters, for [`INSTALLATION`], that somebody begins to pass over what was due before the act in a
+        /// restored backup: many transactions follow, and each schedule shows what was skipped.
+        async fn enter_restoration(&self, act: &Act) -> Result<()>;
+
         /// Enters for an account that somebody read its secrets in clear, and how: that is no change, but
         /// has to be answered for as one.
         async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;

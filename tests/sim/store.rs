@@ -201,6 +201,7 @@ gated! { UserStore:
 
 gated! { AuditStore:
     fn enter_rotation(&self, act: &Act) -> ();
+    fn enter_restoration(&self, act: &Act) -> ();
     fn enter_reading(&self, write: &Write, how: Action) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;

@@ -47,6 +47,15 @@ impl AuditStore for PostgresStore {
             .await
     }
 
+    async fn enter_restoration(&self, act: &Act) -> Result<()> {
+        let (write, until) = (act.on(INSTALLATION), act.now);
+        self.api
+            .run("enter_restoration", Within::Statement, move |connection| {
+                Box::pin(record(connection, write, Action::StoreRestored, [until]))
+            })
+            .await
+    }
+
     async fn enter_reading(&self, write: &Write, how: Action) -> Result<()> {
         let write = *write;
         self.api

@@ -46,6 +46,14 @@ impl AuditStore for SqliteStore {
         .await
     }
 
+    async fn enter_restoration(&self, act: &Act) -> Result<()> {
+        let (write, until) = (act.on(INSTALLATION), act.now);
+        self.write("enter_restoration", move |connection| {
+            Box::pin(record(connection, write, Action::StoreRestored, [until]))
+        })
+        .await
+    }
+
     async fn enter_reading(&self, write: &Write, how: Action) -> Result<()> {
         let write = *write;
         self.write("enter_reading", move |connection| {

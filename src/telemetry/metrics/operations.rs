@@ -72,7 +72,7 @@ operations! {
         accept_invitation create_session session sessions extend_session end_sessions create_reset
         reset complete_reset prune_logins
         use_keys key_proofs stale_secrets reseal forget_keys
-        enter_rotation enter_reading audit_log prune_audit_log
+        enter_rotation enter_restoration enter_reading audit_log prune_audit_log
         reserve keep_answer release prune_answers
         make_first_secrets signing_secrets rotate_signing_secret prune_signing_secrets
         versions skips_of months delete_account deleted_accounts rows_left erase

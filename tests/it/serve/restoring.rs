@@ -58,6 +58,9 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     let said = world.run(&["restored"]);
     assert!(said.contains(&format!("of {SCHEDULES} schedules were due")), "{said}");
     assert!(world.run(&["restored"]).starts_with("0 ticks of 0 schedules"));
+    let log = world.run(&["audit-log"]);
+    let entry = log.lines().find(|line| line.contains("store.restored")).expect("it is entered");
+    assert!(entry.contains("operator:") && entry.contains("host:"), "{log}");
 
     let replica = world.replica(&[]).await;
     let api = replica.client(&key);

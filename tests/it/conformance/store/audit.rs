@@ -249,6 +249,10 @@ pub async fn what_belongs_to_no_account_is_entered_for_the_installation(w: &Worl
     let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
     assert_eq!(page.entries[0].action, Action::SecretsRotated.as_str());
     assert_eq!(page.entries[0].object, "test", "the key that seals");
+    w.store.enter_restoration(&act(w, minute(10))).await.expect("enter");
+    let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
+    assert_eq!(page.entries[0].action, Action::StoreRestored.as_str());
+    assert_eq!(page.entries[0].object, minute(10).to_string(), "until when ticks are passed over");
 }
 
 pub async fn what_changes_nothing_is_not_entered(w: &World) {

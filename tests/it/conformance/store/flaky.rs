@@ -370,6 +370,8 @@ flaky! { UserStore:
 flaky! { AuditStore:
     fn enter_rotation(&self, act: &Act) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
+    fn enter_restoration(&self, act: &Act) -> ()
+        => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn enter_reading(&self, write: &Write, how: Action) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
