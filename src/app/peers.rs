@@ -68,7 +68,13 @@ pub(super) fn join(
     let Shared { queue, cluster, lease_time } = (**shared).clone();
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
     let queue = Arc::new(Measured::new(Arc::new(queue), clock.clone()));
-    let queue = FallbackQueue::start(queue, config.roles.executor, clock.clone(), tasks);
+    let queue = FallbackQueue::start(
+        queue,
+        Arc::new(MemoryQueue::new()),
+        config.roles.executor,
+        clock.clone(),
+        tasks,
+    );
     let settings = Settings {
         servers: cluster,
         name: replica.clone(),

@@ -22,7 +22,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::memory::MemoryQueue;
 use super::{Changes, Due, Index, Queue, Result, Room, SharedQueue, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -35,21 +34,32 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// For how long it has to answer until it is used again.
 const LASTS: Duration = Duration::from_secs(3);
 
+/// A queue within the process.
+pub trait LocalQueue: Queue {
+    /// Forgets all due indexes and hints, and keeps the tickets.
+    fn forget_due(&self);
+}
+
 /// A queue that others share, and what stands in for it.
 pub struct FallbackQueue {
     shared: SharedQueue,
-    own: Arc<MemoryQueue>,
+    own: Arc<dyn LocalQueue>,
     /// Whether somebody takes tickets from here.
     executes: bool,
     outage: Arc<Outage>,
 }
 
 impl FallbackQueue {
-    /// Stands in for `shared` when it fails. Without an executor that takes tickets, those that cannot
+    /// Lets `own` stand in for `shared` when it fails. Without an executor that takes tickets, those that cannot
     /// be shared are dropped: the sweeps of replicas with one find their jobs.
-    pub fn start(shared: SharedQueue, executes: bool, clock: Clock, tasks: &Tasks) -> Self {
+    pub fn start(
+        shared: SharedQueue,
+        own: Arc<dyn LocalQueue>,
+        executes: bool,
+        clock: Clock,
+        tasks: &Tasks,
+    ) -> Self {
         let outage = Arc::new(Outage::default());
-        let own = Arc::new(MemoryQueue::new());
         let watching = watch(shared.clone(), own.clone(), outage.clone(), clock);
         let stopping = tasks.stopping().clone();
         tasks.spawn(TaskKind::Hints, async move {
@@ -77,7 +87,7 @@ impl FallbackQueue {
 }
 
 /// Ends each outage when the server has answered for long enough.
-async fn watch(shared: SharedQueue, own: Arc<MemoryQueue>, outage: Arc<Outage>, clock: Clock) {
+async fn watch(shared: SharedQueue, own: Arc<dyn LocalQueue>, outage: Arc<Outage>, clock: Clock) {
     loop {
         outage.begun.notified().await;
         let mut well_since = None;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+use super::fallback::LocalQueue;
 use super::{Changes, Due, Index, Queue, Result, Room, Verdict, Window};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -39,17 +40,18 @@ impl MemoryQueue {
         Self::default()
     }
 
-    /// Forgets all due indexes and hints, and keeps the tickets.
-    pub fn forget_due(&self) {
-        lock(&self.indexes).clear();
-        *lock(&self.hints) = Hints::default();
-    }
-
     /// Forgets everything, as a server that was wiped would; for tests of QUEUE-1.
     pub fn wipe(&self) {
         self.forget_due();
         *lock(&self.run_queue) = RunQueue::default();
         *lock(&self.counters) = Counters::default();
+    }
+}
+
+impl LocalQueue for MemoryQueue {
+    fn forget_due(&self) {
+        lock(&self.indexes).clear();
+        *lock(&self.hints) = Hints::default();
     }
 }
 

@@ -29,7 +29,13 @@ impl World {
     fn new(executes: bool) -> (SharedQueue, Self) {
         let (shared, clock) = (Arc::<Leaving>::default(), Clock::manual(at(0)));
         let tasks = Tasks::new();
-        let queue = FallbackQueue::start(shared.clone(), executes, clock.clone(), &tasks);
+        let queue = FallbackQueue::start(
+            shared.clone(),
+            Arc::new(MemoryQueue::new()),
+            executes,
+            clock.clone(),
+            &tasks,
+        );
         (Arc::new(queue), Self { shared, clock, tasks })
     }
 

@@ -265,7 +265,11 @@ pub async fn cancelled_jobs_count_nothing(w: &World) {
         w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
         let end = w.completion(&claimed, None, end);
         let committed = w.commit(minute(2).plus(Duration::from_secs(1)), &[end]).await;
-        assert_eq!(committed.failed, [(0, ErrorCode::Cancelled)], "not what its attempt ended with");
+        assert_eq!(
+            committed.failed,
+            [(0, ErrorCode::Cancelled)],
+            "not what its attempt ended with"
+        );
         assert_eq!(w.job(job).await.error_code, Some(ErrorCode::Cancelled));
         assert_eq!(w.read(id).await.consecutive_failures, 1);
     }
