@@ -3,12 +3,15 @@
 from chart import pods, value_sets
 from rendering import SNAPSHOT
 
+# The sections of settings that say where servers are, and what lets the service in.
+HOOK_SECTIONS = ("CONFIG", "QUEUE", "CLUSTER", "SECRETS", "MAIL")
+
 
 def check(helm3):
     """What is wrong with any value set, as sentences."""
     for name, values in value_sets().items():
         objects = helm3.render(values, SNAPSHOT)
-        for rule in (references, services, doors, security, stops, outbound):
+        for rule in (references, services, doors, security, stops, outbound, hooks):
             for complaint in rule(objects, values):
                 yield f"{name}: {complaint}"
 
@@ -28,6 +31,14 @@ def is_replica(pod):
     return pod["spec"]["containers"][0]["args"] == ["serve"]
 
 
+def comes_before(item, owner):
+    """Whether a hook's object is there before the hook runs."""
+    first, then = (it["metadata"].get("annotations", {}) for it in (item, owner))
+    weight = "helm.sh/hook-weight"
+    same = first.get("helm.sh/hook") == then["helm.sh/hook"]
+    return same and int(first[weight]) < int(then[weight])
+
+
 def references(objects, values):
     """What a Pod names of the chart is in the chart; hooks that run before it need nothing of it."""
     accounts, maps = named(objects, "ServiceAccount"), named(objects, "ConfigMap")
@@ -40,8 +51,10 @@ def references(objects, values):
             first = accounts[account]["metadata"].get("annotations", {})
             if first.get("helm.sh/hook") != hook:
                 yield f"{owner['metadata']['name']}: its ServiceAccount comes after it"
-            if any("configMap" in volume for volume in pod["spec"].get("volumes", [])):
-                yield f"{owner['metadata']['name']}: a ConfigMap comes after it"
+            for volume in pod["spec"].get("volumes", []):
+                map_ = maps.get(volume.get("configMap", {}).get("name"))
+                if map_ and not comes_before(map_, owner):
+                    yield f"{owner['metadata']['name']}: a ConfigMap comes after it"
         elif is_replica(pod):
             mounted = {v["configMap"]["name"] for v in pod["spec"]["volumes"] if "configMap" in v}
             if not mounted & set(maps):
@@ -173,3 +186,25 @@ def outbound(objects, _):
         for block in blocks:
             if block["cidr"] == "0.0.0.0/0" and "10.0.0.0/8" not in block["except"]:
                 yield f"{owner['metadata']['name']} reaches private networks"
+
+
+def hooks(objects, _):
+    """What is checked before an install is what the replicas will have."""
+    maps = named(objects, "ConfigMap")
+    replicas = [pod for _, pod in pods(objects) if is_replica(pod)]
+    for owner, pod in pods(objects):
+        if not owner["metadata"]["name"].endswith("-migration"):
+            continue
+        name = owner["metadata"]["name"].removesuffix("-migration")
+        lines = [
+            [line for line in maps[it]["data"]["punctual.toml"].splitlines() if line[:1] != "#"]
+            for it in (name, f"{name}-hook")
+        ]
+        if lines[0] != lines[1]:
+            yield f"{name}-hook: another configuration than that of the replicas"
+        env = [it for it in replicas[0]["spec"]["containers"][0]["env"]]
+        shared = [it for it in env if it["name"].split("_")[1] in HOOK_SECTIONS]
+        for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
+            missing = [it["name"] for it in shared if it not in container["env"]]
+            if missing:
+                yield f"{name}: {container['name']} does not have {missing}"

@@ -70,6 +70,17 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "punctual.mailEnv" -}}
+{{- if .Values.mail.passwordSecret.name }}
+- name: PUNCTUAL_MAIL_PASSWORD_FILE
+  value: /etc/punctual/credentials/mail/password
+{{- end }}
+{{- if .Values.mail.caSecret.name }}
+- name: PUNCTUAL_MAIL_CA_FILE
+  value: /etc/punctual/credentials/mail/ca.crt
+{{- end }}
+{{- end -}}
+
 {{/* What is mounted under /etc/punctual/credentials: a list, empty if there is nothing. */}}
 {{- define "punctual.credentials" -}}
 {{- $secrets := list (dict "name" .Values.secretsKeys.name "key" .Values.secretsKeys.key "path" "secrets.key") -}}

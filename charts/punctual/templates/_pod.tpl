@@ -55,13 +55,8 @@ seccompProfile:
 {{- with include "punctual.keysEnv" $root }}
 {{ . }}
 {{- end }}
-{{- if $root.Values.mail.passwordSecret.name }}
-- name: PUNCTUAL_MAIL_PASSWORD_FILE
-  value: /etc/punctual/credentials/mail/password
-{{- end }}
-{{- if $root.Values.mail.caSecret.name }}
-- name: PUNCTUAL_MAIL_CA_FILE
-  value: /etc/punctual/credentials/mail/ca.crt
+{{- with include "punctual.mailEnv" $root }}
+{{ . | trim }}
 {{- end }}
 {{- end -}}
 
@@ -236,17 +231,35 @@ image: {{ include "punctual.image" $root }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 args: {{ toJson .args }}
 env:
+  - name: PUNCTUAL_CONFIG
+    value: /etc/punctual/punctual.toml
   {{- include "punctual.serversEnv" $root | nindent 2 }}
   {{- include "punctual.keysEnv" $root | nindent 2 }}
+  {{- with include "punctual.mailEnv" $root }}
+  {{- . | trim | nindent 2 }}
+  {{- end }}
   {{- with $root.Values.replica.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- with $root.Values.replica.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 resources:
   {{- toYaml $root.Values.cluster.hooks.resources | nindent 2 }}
 securityContext:
   {{- include "punctual.containerSecurity" $root | nindent 2 }}
 volumeMounts:
+  - name: configuration
+    mountPath: /etc/punctual/punctual.toml
+    subPath: punctual.toml
+    readOnly: true
+  {{- if include "punctual.credentials" $root }}
   - name: credentials
     mountPath: /etc/punctual/credentials
     readOnly: true
+  {{- end }}
+  {{- with $root.Values.replica.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
