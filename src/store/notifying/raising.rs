@@ -10,7 +10,7 @@ use super::super::batch_rows::rows;
 use super::super::error::Outcome;
 use crate::domain::alert::policy::{JobEnd, Raised, Streak};
 use crate::domain::job::JobStatus;
-use crate::domain::{EventId, ScheduleId, Timestamp};
+use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
 use crate::store::alert_rows::AlertState;
 use crate::store::batch_rows::{Of, json};
 use crate::store::ending::Ending;
@@ -51,7 +51,7 @@ pub(in super::super) async fn raise(
     }
     let mut streaks: HashMap<ScheduleId, (AlertState, Streak)> =
         states.iter().map(|state| (state.schedule, (*state, state.streak))).collect();
-    let mut events = Vec::new();
+    let (mut events, mut jobs) = (Vec::new(), Vec::new());
     for ending in endings.iter().filter(|ending| counts(ending)) {
         let Some((state, streak)) = streaks.get_mut(&ending.schedule) else { continue };
         let end = match ending.status {
@@ -63,6 +63,7 @@ pub(in super::super) async fn raise(
         for raised in raised {
             let place = usize::try_from(before).unwrap_or(usize::MAX).saturating_add(events.len());
             events.push(event(ending, raised, now, place));
+            jobs.push(ending.job);
         }
     }
     let told = streaks.into_values().filter(|(state, after)| state.streak.told_at != after.told_at);
@@ -74,7 +75,7 @@ pub(in super::super) async fn raise(
         })
         .collect();
     note(connection, told).await?;
-    insert(connection, events).await
+    insert(connection, &events, &jobs).await
 }
 
 fn event(ending: &Ending, raised: Raised, at: Timestamp, place: usize) -> EventRow {
@@ -105,11 +106,12 @@ async fn note(connection: &mut Connection, told: Vec<ToldRow>) -> Outcome<()> {
     Ok(())
 }
 
-/// The name is that of the schedule as it is now, the host the one that the job called.
-async fn insert(connection: &mut Connection, events: Vec<EventRow>) -> Outcome<u64> {
-    if events.is_empty() {
+/// The name is that of the schedule as it is now, the host the one that the job called. History is a
+/// table for each day: only those between the first and the last of `jobs` are opened.
+async fn insert(connection: &mut Connection, events: &[EventRow], jobs: &[JobId]) -> Outcome<u64> {
+    let (Some(first), Some(last)) = (jobs.iter().min(), jobs.iter().max()) else {
         return Ok(0);
-    }
+    };
     let columns = [
         ("id", Of::Id),
         ("schedule_id", Of::Id),
@@ -125,11 +127,12 @@ async fn insert(connection: &mut Connection, events: Vec<EventRow>) -> Outcome<u
          SELECT r.id, s.account_id, r.schedule_id, r.job_id, r.kind, r.at, v.host_key, r.failures,
                 r.wanted, s.name
          FROM {} JOIN schedules AS s ON s.id = r.schedule_id
-         JOIN jobs AS j ON j.id = r.job_id
+         JOIN jobs AS j ON j.id = r.job_id AND j.id BETWEEN $2 AND $3
          JOIN schedule_versions AS v ON v.id = j.version_id
          WHERE true ON CONFLICT (id) DO NOTHING",
         rows("$1", &columns)
     );
-    let written = sqlx::query(AssertSqlSafe(statement)).bind(json(&events));
+    let written =
+        sqlx::query(AssertSqlSafe(statement)).bind(json(&events)).bind(*first).bind(*last);
     Ok(written.execute(connection).await?.rows_affected())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual::domain::job::JobStatus;
-use punctual::store::{Claimed, Completion, End, Fate, Locked};
+use punctual::store::{Claimed, Completion, End, Fate, Locked, UpkeepStore};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 use tokio::time::timeout;
@@ -65,6 +65,24 @@ async fn a_commit_that_begins_anew_raises_its_events_once() {
         raised += events;
     }
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, raised);
+}
+
+/// History is a table for each day: a commit that raises events opens only those of its jobs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
+    let database = Database::migrated().await;
+    database.open().prepare(minute(0)).await.expect("prepare");
+    let w = world(&database).await;
+    let claimed = running(&w).await;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    for day in ["20240514", "20240516"] {
+        run(&mut hold, &format!("LOCK TABLE jobs_{day} IN ACCESS EXCLUSIVE MODE")).await;
+    }
+    let batch = [fails(&w, &claimed)];
+    let committed = w.store.commit(minute(2), &batch, Locked::Awaited).await.expect("commit");
+    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed)]);
+    assert_eq!(committed.events, 1);
 }
 
 /// What is left out of a batch because somebody holds its rows raises its events when it is written.
