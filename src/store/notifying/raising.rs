@@ -133,6 +133,6 @@ async fn insert(connection: &mut Connection, events: &[EventRow], jobs: &[JobId]
         rows("$1", &columns)
     );
     let written =
-        sqlx::query(AssertSqlSafe(statement)).bind(json(&events)).bind(*first).bind(*last);
+        sqlx::query(AssertSqlSafe(statement)).bind(json(events)).bind(*first).bind(*last);
     Ok(written.execute(connection).await?.rows_affected())
 }
