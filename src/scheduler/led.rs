@@ -39,6 +39,9 @@ pub(super) struct Led {
     comparison: Comparison,
     /// When it is to be served again, if no hint comes first.
     pub(super) next: Timestamp,
+    /// When a tick of it is due, as far as that is known: what else it waits for is a turn, which it
+    /// has in another round.
+    pub(super) due: Timestamp,
     /// How often in a row it could not be served. It rests then, whatever hints come.
     failures: u32,
 }
@@ -95,6 +98,7 @@ impl Led {
             known: Known::default(),
             comparison,
             next: now,
+            due: now,
             failures: 0,
         }
     }
@@ -124,7 +128,9 @@ impl Led {
         match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
             Ok(next) => {
                 self.failures = 0;
-                self.next = next.map_or(longest, |next| next.min(longest));
+                self.due = next.map_or(longest, |next| next.min(longest));
+                let waits_for_turn = self.is_taken() && self.comparison.is_urgent();
+                self.next = if waits_for_turn { now } else { self.due };
                 Ok(())
             }
             Err(error) => {
@@ -134,6 +140,7 @@ impl Led {
                 let rest = rest(self.failures, parts.random.unit());
                 self.failures = self.failures.saturating_add(1);
                 self.next = parts.context.clock.now().plus(rest);
+                self.due = self.next;
                 Err(error)
             }
         }
@@ -233,7 +240,7 @@ impl Led {
             }
         };
         if due.schedules.is_empty() {
-            return Ok(if self.comparison.is_urgent() { Some(now) } else { due.next });
+            return Ok(due.next);
         }
         if !fire_batch(context, parts.rules, &mut self.known, fence, now, &due.schedules).await? {
             self.step_down(fence);

@@ -93,7 +93,7 @@ impl<'a> Round<'a> {
         }
         loop {
             self.begin();
-            let next = self.awake(now).filter_map(|shard| Some(self.led.get(&shard)?.next)).min();
+            let next = self.awake(now).filter_map(|shard| Some(self.led.get(&shard)?.due)).min();
             tokio::select! {
                 served = self.serving.next() => match served {
                     Some(served) => self.put_back(served),
@@ -156,7 +156,7 @@ impl<'a> Round<'a> {
             self.report.is_hinted = true;
             self.follow_terms(now);
         }
-        let is_due = |shard: &ShardId| is_hinted || self.led[shard].next <= now;
+        let is_due = |shard: &ShardId| is_hinted || self.led[shard].due <= now;
         let shards: Vec<_> = self.awake(now).filter(is_due).collect();
         for shard in shards {
             self.line_up(shard, now, false, false);

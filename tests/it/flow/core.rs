@@ -22,7 +22,7 @@ use punctual::store::{FiringStore, JobStore, NewJob, Write};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tempfile::TempDir;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::harness::keys::sealer;
 use crate::harness::recorder::Recorder;
@@ -121,6 +121,10 @@ pub struct WatchedQueue {
     pub pushed: AtomicUsize,
     /// Whether it neither takes nor hands out tickets.
     pub is_away: AtomicBool,
+    /// How often it was asked what is due.
+    looks: AtomicUsize,
+    /// The shard of which it does not say what is due.
+    silent: watch::Sender<Option<ShardId>>,
 }
 
 impl WatchedQueue {
@@ -129,6 +133,16 @@ impl WatchedQueue {
         let all = Room { total: 99, per_account: 99, per_host: 99, ..Room::default() };
         let (tickets, _) = self.inner.take(Clock::system().now(), &all).await.expect("taken");
         tickets.into_iter().map(|ticket| ticket.job).collect()
+    }
+
+    /// Lets it say of this shard no more what is due, and of others again.
+    pub fn silence(&self, shard: Option<ShardId>) {
+        self.silent.send_replace(shard);
+    }
+
+    /// How often it was asked what is due.
+    pub fn looks(&self) -> usize {
+        self.looks.load(Ordering::Relaxed)
     }
 
     fn is_there(&self, operation: &'static str) -> Result<()> {
@@ -170,6 +184,9 @@ impl Queue for WatchedQueue {
         now: Timestamp,
         limit: usize,
     ) -> Result<Index<Due>> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let mut silent = self.silent.subscribe();
+        silent.wait_for(|silent| *silent != Some(shard)).await.expect("it is there");
         self.inner.due(shard, epoch, now, limit).await
     }
 

@@ -9,6 +9,7 @@ mod load;
 mod requests;
 mod responses;
 mod retries;
+mod rounds;
 mod signing;
 mod ticks;
 
