@@ -45,13 +45,14 @@ use crate::accounts::Accounts;
 use crate::channels::Channels;
 use crate::channels::email::Mailer;
 use crate::cluster::SharedCluster;
-use crate::config::Config;
+use crate::config::{Config, Peers};
 use crate::executor::Executor;
 use crate::notifications::Notifications;
 use crate::operations::Readiness;
 use crate::outbound::Client;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
+use crate::store::SharedStore;
 use crate::store::sqlite::ServerLock;
 use canary::CanaryStart;
 use front::{Commands, Front};
@@ -69,6 +70,9 @@ const LEAST_COMMIT_GRACE: Duration = Duration::from_millis(250);
 /// How long the answers to operators may take when all else has ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
+/// How long the end of the lease in the store may take.
+const LEASE_GRACE: Duration = Duration::from_millis(500);
+
 /// A running service.
 pub struct App {
     clock: Clock,
@@ -78,6 +82,8 @@ pub struct App {
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
+    /// Where this replica has a lease, and its name there; absent if it leads nothing that others could.
+    lease: Option<(SharedStore, String)>,
     /// Absent without the role.
     executor: Option<Executor>,
     store: OpenStore,
@@ -169,6 +175,8 @@ impl App {
             Some(public) => tracing::info!(%public, %operations, shards, %replica, "serving"),
             None => tracing::info!(%operations, shards, %replica, "working"),
         }
+        let can_be_replaced = config.roles.scheduler && matches!(config.peers, Peers::Cluster(_));
+        let lease = can_be_replaced.then(|| (context.store.clone(), context.replica.clone()));
         Ok(Self {
             clock,
             tasks,
@@ -176,6 +184,7 @@ impl App {
             grace: config.grace,
             readiness,
             cluster: context.cluster,
+            lease,
             executor,
             store: open,
             _lock: lock,
@@ -219,12 +228,25 @@ impl App {
         }
     }
 
+    /// Tells the others by the store that this replica leads no more. Those who do not hear of it find
+    /// out when the lease ends.
+    async fn end_lease(&self) {
+        let Some((store, replica)) = &self.lease else { return };
+        tokio::select! {
+            ended = store.end_replica(replica) => if let Err(error) = ended {
+                tracing::debug!(%error, "could not end the lease in the store");
+            },
+            () = self.clock.sleep(LEASE_GRACE) => {}
+        }
+    }
+
     /// Stops within the grace period (STOP-1).
     pub async fn stop(self) -> Ended {
         let begun = self.clock.monotonic();
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
+        self.end_lease().await;
         let for_commits = (self.grace / 4).clamp(LEAST_COMMIT_GRACE, COMMIT_GRACE);
         let left = || self.grace.saturating_sub(self.clock.monotonic() - begun);
         let idle = match &self.executor {

@@ -23,11 +23,11 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// How often servers that do not answer at the start are asked again.
 const ASK_EVERY: Duration = Duration::from_millis(250);
+/// How long they are waited for: the store is all that is needed, and they may be away for long.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How many times they are asked before the log says that they do not answer: joining takes a
 /// moment in any case.
 const SAY_FIRST: u32 = 4;
-/// And how many until it says so again.
-const SAY_EVERY: u32 = 240;
 
 /// What this replica shares with the others.
 pub(super) struct Joined {
@@ -90,7 +90,7 @@ pub(super) fn join(
 }
 
 /// Lets the replica be ready when queue and cluster have answered: whoever is told to send it
-/// requests, or to stop another one, can rely on it.
+/// requests, or to stop another one, can rely on it. If they do not, it goes on without them.
 pub(super) fn wait_for(
     config: &Config,
     context: &Context,
@@ -108,8 +108,13 @@ pub(super) fn wait_for(
     let stopping = tasks.stopping().clone();
     tasks.spawn(TaskKind::Upkeep, async move {
         let arrived = async {
-            let mut asked = 0;
-            while let Err(away) = ask(&context, asked % SAY_EVERY == SAY_FIRST).await {
+            let (mut asked, until) = (0, context.clock.monotonic() + PATIENCE);
+            while let Err(away) = ask(&context, asked == SAY_FIRST).await {
+                if context.clock.monotonic() >= until {
+                    let away = away.join(" and ");
+                    tracing::warn!(%away, "not answering: this replica goes on by the store alone");
+                    break;
+                }
                 readiness.waiting_for(away);
                 context.clock.sleep(ASK_EVERY).await;
                 asked += 1;

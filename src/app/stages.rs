@@ -13,7 +13,7 @@ use crate::executor::{self, Executor};
 use crate::notify::{self, Notifier};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{Context, Eraser, Leader, Pruner, Sweeper};
+use crate::scheduler::{Context, Eraser, Leader, LeaderReplacer, Pruner, Sweeper};
 use crate::telemetry::metrics::SHARDS;
 use crate::telemetry::traces;
 
@@ -129,6 +129,10 @@ fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &R
     let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));
+    if matches!(config.peers, Peers::Cluster(_)) {
+        let replacer = LeaderReplacer::new(context.clone(), config.executor.claim_time);
+        run(tasks, TaskKind::Upkeep, context, Arc::default(), replacer);
+    }
 }
 
 /// A shard that comes to this replica is led at once.

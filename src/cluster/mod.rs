@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::domain::shard::ShardId;
+use crate::domain::shard::{Epoch, ShardId};
 
 /// A period of leading one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,20 @@ pub struct Term {
     pub number: u64,
     /// Until when, on the monotonic clock, the leader may trust it; absent: for ever.
     pub trusted_until: Option<Duration>,
+    /// The epoch of the leader that has died and is replaced, while the cluster is away: the shard is
+    /// led only if nobody has raised it since.
+    pub replaces: Option<Epoch>,
+}
+
+/// A shard whose leader has died while the cluster was away, to be led by this replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// The shard.
+    pub shard: ShardId,
+    /// The epoch of the leader before.
+    pub epoch: Epoch,
+    /// The name of the leader before: that the cluster still names it means nothing.
+    pub of: String,
 }
 
 /// The shards that this replica shall lead.
@@ -62,6 +76,13 @@ pub trait Cluster: Send + Sync {
 
     /// All replicas that are alive.
     async fn members(&self) -> Result<Vec<Member>, ClusterError>;
+
+    /// Whether what it says of the shards counts: it has answered lately.
+    fn is_trusted(&self) -> bool;
+
+    /// Gives this replica these shards, and takes from it those that it was given so before, until the
+    /// cluster names somebody else.
+    fn replace(&self, replacements: Vec<Replacement>);
 
     /// Hands all shards over and leaves. `terms` is empty when it returns.
     async fn leave(&self);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::{Cluster, ClusterError, Member, Term, Terms};
+use super::{Cluster, ClusterError, Member, Replacement, Term, Terms};
 use crate::domain::shard::ShardId;
 
 /// A cluster that has one member.
@@ -15,7 +15,7 @@ pub struct SingleNode {
 impl SingleNode {
     /// A cluster of `name` alone, which leads all of `shards` from the start.
     pub fn new(name: impl Into<String>, shards: u16) -> Self {
-        let term = Term { number: 1, trusted_until: None };
+        let term = Term { number: 1, trusted_until: None, replaces: None };
         let terms = (0..shards).map(|shard| (ShardId(shard), term)).collect();
         Self { name: name.into(), terms: watch::Sender::new(terms) }
     }
@@ -32,6 +32,13 @@ impl Cluster for SingleNode {
         let (name, version) = (self.name.clone(), env!("CARGO_PKG_VERSION").to_owned());
         Ok(vec![Member { name, version, leads: true, executes: true, shards }])
     }
+
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
+    /// There is nobody to be replaced.
+    fn replace(&self, _: Vec<Replacement>) {}
 
     async fn leave(&self) {
         self.terms.send_replace(Terms::new());

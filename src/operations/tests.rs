@@ -12,7 +12,7 @@ use tower::ServiceExt;
 
 use super::{Readiness, Serving, router};
 use crate::cluster::single::SingleNode;
-use crate::cluster::{Cluster, ClusterError, Member, SharedCluster, Terms};
+use crate::cluster::{Cluster, ClusterError, Member, Replacement, SharedCluster, Terms};
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::memory::MemoryQueue;
 use crate::runtime::Clock;
@@ -137,6 +137,12 @@ impl Cluster for Lost {
     async fn members(&self) -> Result<Vec<Member>, ClusterError> {
         Err(ClusterError { operation: "members", source: "secret-host:2379".into() })
     }
+
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
+    fn replace(&self, _: Vec<Replacement>) {}
 
     async fn leave(&self) {}
 }

@@ -179,7 +179,14 @@ impl Led {
             return Ok(Some(now.plus(LOOK_AGAIN)));
         }
         Point::BeforeRaise.reach();
-        let epoch = context.store.raise_epoch(shard, &context.replica, now).await?;
+        let epoch = match self.term.replaces {
+            None => Some(context.store.raise_epoch(shard, &context.replica, now).await?),
+            Some(seen) => context.store.replace_leader(shard, seen, &context.replica, now).await?,
+        };
+        let Some(epoch) = epoch else {
+            self.hold = Hold::Overtaken(self.term.trusted_until);
+            return Ok(Some(now.plus(LOOK_AGAIN)));
+        };
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = Hold::Taken(fence);

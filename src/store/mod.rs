@@ -56,6 +56,7 @@ mod form;
 mod hex;
 mod idempotency;
 mod jobs;
+mod leadership;
 mod life;
 mod months;
 mod paging;
@@ -101,6 +102,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
+pub use leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
 pub use life::{
     DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
 };
@@ -139,7 +141,7 @@ all_of! {
     /// What every adapter implements.
     Store: AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore
         + UpkeepStore + UserStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
-        + LifeStore + ChannelStore + PreferenceStore + AlertStore
+        + LifeStore + ChannelStore + PreferenceStore + AlertStore + LeadershipStore
 }
 
 /// A store shared by all who use it.

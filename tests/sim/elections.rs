@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual::cluster::{Cluster, ClusterError, Member, Term, Terms};
+use punctual::cluster::{Cluster, ClusterError, Member, Replacement, Term, Terms};
 use punctual::domain::Timestamp;
 use punctual::domain::shard::ShardId;
 use punctual::scheduler::Leader;
@@ -34,6 +34,12 @@ impl Cluster for Votes {
         Ok(Vec::new())
     }
 
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
+    fn replace(&self, _: Vec<Replacement>) {}
+
     async fn leave(&self) {
         self.end();
     }
@@ -47,7 +53,7 @@ impl Votes {
     /// All shards, in terms that begin now or are renewed.
     fn give(&self, world: &World, trust: Duration) {
         let trusted_until = Some(world.clock.monotonic() + trust);
-        let term = Term { number: 1, trusted_until };
+        let term = Term { number: 1, trusted_until, replaces: None };
         self.0.send_replace((0..SHARDS).map(|shard| (ShardId(shard), term)).collect());
     }
 

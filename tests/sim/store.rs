@@ -23,11 +23,12 @@ use punctual::store::{
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
     DueEntry, Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, Grants,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
-    KnownSecret, LifeStore, Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore,
-    SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip,
-    StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
+    KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey, NewSchedule,
+    NewSecret, QuotaStore, Renewed, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried,
+    Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
+    ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError,
+    StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage,
+    Waiting, Wanted, Write,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -219,6 +220,14 @@ gated! { SigningStore:
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
     fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
     fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64;
+}
+
+gated! { LeadershipStore:
+    fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> ();
+    fn end_replica(&self, name: &str) -> ();
+    fn leadership(&self, now: Timestamp) -> Leadership;
+    fn replace_leader(&self, shard: ShardId, seen: Epoch, replica: &str, now: Timestamp)
+        -> Option<Epoch>;
 }
 
 gated! { LifeStore:

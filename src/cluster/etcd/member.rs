@@ -258,6 +258,8 @@ impl Member {
         self.take(client, view, lease, &free).await?;
         let held = view.held_by(lease);
         self.trust.hold(held.intersection(&own).copied().collect());
+        let others = view.shards.iter().filter(|(_, holder)| holder.lease != lease);
+        self.trust.follow(others.map(|(shard, holder)| (*shard, holder.name.as_str())));
         Ok(())
     }
 

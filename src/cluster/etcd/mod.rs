@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cluster, ClusterError, Terms};
+use super::{Cluster, ClusterError, Replacement, Terms};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 pub use checkup::{Inspected, check_up};
 pub use look::{Seen, look};
@@ -93,6 +93,14 @@ impl Cluster for EtcdCluster {
         let view =
             known.map_err(|why| ClusterError { operation: "members", source: why.into() })?;
         Ok(view.all_members())
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.trust.is_there()
+    }
+
+    fn replace(&self, replacements: Vec<Replacement>) {
+        self.trust.replace(replacements);
     }
 
     async fn leave(&self) {

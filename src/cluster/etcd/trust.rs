@@ -7,15 +7,16 @@
 //!
 //! A term outlives its trust until etcd says that the lease has ended: etcd may be away for everybody,
 //! and then nobody else can lead. Whoever leads on proves it by the epoch in the store, and takes no
-//! shard over.
+//! shard over, but from one that has died meanwhile, as the store says: such a shard is this
+//! replica's until etcd names somebody else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::cluster::{Term, Terms};
+use crate::cluster::{Replacement, Term, Terms};
 use crate::domain::shard::ShardId;
 use crate::runtime::Clock;
 use crate::telemetry::metrics::{DEGRADED, Server};
@@ -35,9 +36,31 @@ pub(super) struct Trust {
 struct State {
     /// The shards whose keys are this replica's.
     held: BTreeSet<ShardId>,
+    /// Those whose leaders this replica replaces.
+    replaced: BTreeMap<ShardId, Replacement>,
     until: Duration,
     last_number: u64,
     closed: bool,
+}
+
+impl State {
+    /// The term of a shard that is held, or whose leader is replaced, after the `last` one. What is held
+    /// by a trusted key is led by right, and replaces nobody.
+    fn term(&mut self, shard: ShardId, last: Option<Term>, is_trusted: bool) -> Option<Term> {
+        let is_by_right = is_trusted && self.held.contains(&shard);
+        let replaced = self.replaced.get(&shard).filter(|_| !is_by_right);
+        let replaces = replaced.map(|replaced| replaced.epoch);
+        let trusted_until = if replaces.is_none() { Some(self.until) } else { None };
+        let goes_on = |last: &Term| replaces.is_none() || last.replaces == replaces || is_trusted;
+        if let Some(last) = last.filter(goes_on) {
+            return Some(Term { trusted_until, replaces, ..last });
+        }
+        if replaces.is_none() && !is_trusted {
+            return None;
+        }
+        self.last_number += 1;
+        Some(Term { number: self.last_number, trusted_until, replaces })
+    }
 }
 
 impl Trust {
@@ -67,6 +90,31 @@ impl Trust {
         self.publish(&mut state);
     }
 
+    /// These are the leaders that this replica replaces.
+    pub(super) fn replace(&self, replacements: Vec<Replacement>) {
+        let mut state = self.lock();
+        let replaced = replacements.into_iter().map(|one| (one.shard, one));
+        state.replaced = replaced.collect();
+        self.publish(&mut state);
+    }
+
+    /// etcd names these replicas as the holders of shards: whoever is named leads, but for those that
+    /// have died.
+    pub(super) fn follow<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
+        let mut state = self.lock();
+        for (shard, holder) in holders {
+            if state.replaced.get(&shard).is_some_and(|replaced| replaced.of != holder) {
+                state.replaced.remove(&shard);
+            }
+        }
+        self.publish(&mut state);
+    }
+
+    /// Whether terms are trusted now.
+    pub(super) fn is_there(&self) -> bool {
+        self.is_trusted(&self.lock())
+    }
+
     /// Nothing is trusted until the next renewal.
     pub(super) fn suspend(&self) {
         let mut state = self.lock();
@@ -93,21 +141,17 @@ impl Trust {
     fn publish(&self, state: &mut State) {
         let is_trusted = self.is_trusted(state);
         self.terms.send_if_modified(|terms| {
-            let before = terms.len();
-            terms.retain(|shard, _| !state.closed && state.held.contains(shard));
-            let mut changed = terms.len() != before;
-            for shard in &state.held {
-                let until = Some(state.until);
-                if let Some(term) = terms.get_mut(shard) {
-                    term.trusted_until = until;
-                } else if is_trusted {
-                    state.last_number += 1;
-                    let term = Term { number: state.last_number, trusted_until: until };
-                    terms.insert(*shard, term);
-                    changed = true;
+            let before: Vec<_> = terms.iter().map(|(shard, term)| (*shard, term.number)).collect();
+            let mut last = std::mem::take(terms);
+            if !state.closed {
+                let mut shards = state.held.clone();
+                shards.extend(state.replaced.keys());
+                for shard in shards {
+                    let term = state.term(shard, last.remove(&shard), is_trusted);
+                    terms.extend(term.map(|term| (shard, term)));
                 }
             }
-            changed
+            !terms.iter().map(|(shard, term)| (*shard, term.number)).eq(before)
         });
     }
 

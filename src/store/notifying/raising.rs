@@ -132,7 +132,6 @@ async fn insert(connection: &mut Connection, events: &[EventRow], jobs: &[JobId]
          WHERE true ON CONFLICT (id) DO NOTHING",
         rows("$1", &columns)
     );
-    let written =
-        sqlx::query(AssertSqlSafe(statement)).bind(json(events)).bind(*first).bind(*last);
+    let written = sqlx::query(AssertSqlSafe(statement)).bind(json(events)).bind(*first).bind(*last);
     Ok(written.execute(connection).await?.rows_affected())
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::stores::To;
+use super::stores::{LEASE, To};
 use super::world::{A_MINUTE, Plan, REPLACED, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::{live_for, within};
@@ -89,6 +89,48 @@ async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
         live_for(Duration::from_secs(5)).await;
     }
     world.minutes(1.0).await;
+    world.holds().await;
+}
+
+/// How late ticks may be fired after a leader has died of which etcd does not tell: its lease in the
+/// store ends with the time of a claim.
+const REPLACED_BY_THE_STORE: Duration = Duration::from_secs(5 + 15);
+
+/// A leader that dies while etcd is away is replaced, and so is one that came in the meantime.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_etcd_a_leader_that_dies_is_replaced() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.fires_on(REPLACED_BY_THE_STORE);
+    let leader = world.leader_of(0).await;
+    world.etcd().kill(0);
+    live_for(LEASE * 2).await;
+    world.trouble();
+    world.replicas[leader].kill();
+    within(REPLACED_BY_THE_STORE, "others lead its shards", async || {
+        world.leaders().await.iter().all(|(_, place)| *place != leader).then_some(())
+    })
+    .await;
+    world.minutes(1.0).await;
+    // Who starts without etcd takes part: it is alone when the others are gone.
+    world.restart(leader).await;
+    for other in (0..world.replicas.len()).filter(|place| *place != leader) {
+        world.replicas[other].kill();
+    }
+    within(REPLACED_BY_THE_STORE, "the one that came leads all", async || {
+        world.leaders().await.iter().all(|(_, place)| *place == leader).then_some(())
+    })
+    .await;
+    world.minutes(1.0).await;
+    world.etcd().restart(0);
+    world.etcd().ready().await;
+    for other in (0..world.replicas.len()).filter(|place| *place != leader) {
+        world.restart(other).await;
+    }
+    world.healed();
+    world.minutes(2.0).await;
+    let led: std::collections::BTreeSet<usize> =
+        world.leaders().await.into_iter().map(|(_, place)| place).collect();
+    assert_eq!(led.len(), world.replicas.len(), "etcd's word counts again");
     world.holds().await;
 }
 

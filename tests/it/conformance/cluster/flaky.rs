@@ -1,7 +1,7 @@
 //! A cluster whose calls meet faults, and that tells its replica late what it shall lead.
 
 use async_trait::async_trait;
-use punctual::cluster::{Cluster, ClusterError, Member};
+use punctual::cluster::{Cluster, ClusterError, Member, Replacement};
 use punctual::runtime::TaskKind;
 use tokio::sync::watch;
 
@@ -40,6 +40,14 @@ impl Cluster for FlakyCluster {
 
     async fn members(&self) -> Result<Vec<Member>, ClusterError> {
         self.faults.repeatable("members", || self.inner.members()).await
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.inner.is_trusted()
+    }
+
+    fn replace(&self, replacements: Vec<Replacement>) {
+        self.inner.replace(replacements);
     }
 
     async fn leave(&self) {

@@ -37,6 +37,7 @@ use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
 };
+use punctual::store::{Leadership, LeadershipStore, ReplicaLease};
 
 use crate::conformance::faults::{Faults, done_once};
 
@@ -387,6 +388,14 @@ flaky! { IdempotencyStore:
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
         // The next round, as it would have come anyway.
         => |lost, again| both(lost, again, |lost, again| lost + again);
+}
+
+flaky! { LeadershipStore:
+    fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> ();
+    fn end_replica(&self, name: &str) -> ();
+    fn leadership(&self, now: Timestamp) -> Leadership;
+    fn replace_leader(&self, shard: ShardId, seen: Epoch, replica: &str, now: Timestamp)
+        -> Option<Epoch>;
 }
 
 flaky! { LifeStore:

@@ -21,6 +21,7 @@ mod idempotency;
 mod incidents;
 mod job_lists;
 mod jobs;
+mod leadership;
 mod life;
 mod months;
 mod overlap;
@@ -270,6 +271,11 @@ macro_rules! every_case {
                 a_creation_is_whole_or_absent,
                 a_firing_is_whole_or_absent,
                 reads_can_be_dropped,
+            }
+            leadership {
+                replicas_are_alive_as_long_as_they_say,
+                a_leader_is_replaced_by_one_replica,
+                a_shard_without_a_leader_is_taken_by_one_replica,
             }
             tenancy {
                 schedules_of_others_are_not_there,

@@ -1,0 +1,124 @@
+//! Replacing leaders that die while the cluster is away.
+//!
+//! The cluster says who is alive, and gives the shards of a leader that has died to others. While it
+//! does not answer, the store has to do: each replica that leads renews a lease there, and a shard
+//! whose leader has none is taken by another replica that the cluster does not answer either. The
+//! epoch is compared and set, so that one of them leads, and the leader before changes nothing more.
+//!
+//! A leader is replaced within the time of a claim and [`EVERY`], plus [`PATIENCE`] if etcd went with
+//! it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Context;
+use crate::cluster::Replacement;
+use crate::domain::Timestamp;
+use crate::domain::owners::owners;
+use crate::domain::shard::ShardId;
+use crate::runtime::{Pause, RunError, Worker};
+use crate::store::{Leadership, ReplicaLease, ShardLeader};
+
+/// How often the lease is renewed, at least, and leaders are looked for that have died.
+const EVERY: Duration = Duration::from_secs(2);
+/// Renewals in the time of a lease.
+const RENEWALS: u32 = 5;
+/// How long the cluster has not answered before the store's word counts: a replica that joins, or
+/// changes its server, needs less.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Keeps this replica's lease in the store, and takes the shards of leaders that have died while the
+/// cluster cannot say so.
+pub struct LeaderReplacer {
+    context: Context,
+    lease_time: Duration,
+    /// Since when the cluster has not answered, on the monotonic clock.
+    away_since: Option<Duration>,
+    /// The leaders that this replica replaces.
+    replaced: BTreeMap<ShardId, Replacement>,
+}
+
+impl LeaderReplacer {
+    /// One that is alive in the store for `lease_time` after each sign of life.
+    pub fn new(context: Context, lease_time: Duration) -> Self {
+        Self { context, lease_time, away_since: None, replaced: BTreeMap::new() }
+    }
+
+    /// Whether the cluster has not answered for so long that the store's word counts.
+    fn is_cut_off(&mut self) -> bool {
+        if self.context.cluster.is_trusted() {
+            self.away_since = None;
+            return false;
+        }
+        let now = self.context.clock.monotonic();
+        now.saturating_sub(*self.away_since.get_or_insert(now)) >= PATIENCE
+    }
+
+    /// The leaders to be replaced: those that still are, and this replica's part of those that have
+    /// died. Its own shards that it does not lead have nobody, too: the cluster went while they
+    /// changed hands.
+    fn choose(&self, found: &Leadership) -> BTreeMap<ShardId, Replacement> {
+        let own = self.context.replica.as_str();
+        let terms = self.context.cluster.terms().borrow().clone();
+        let alive: BTreeSet<&str> = found.alive.iter().map(|lease| lease.name.as_str()).collect();
+        let cut_off = found.alive.iter().filter(|lease| lease.is_cut_off);
+        let takers: Vec<&str> = cut_off.map(|lease| lease.name.as_str()).collect();
+        let shards = u16::try_from(found.leaders.len()).unwrap_or(u16::MAX);
+        let taker = owners(&takers, shards);
+        let choose = |(place, leader): (usize, &ShardLeader)| {
+            let ShardLeader { shard, epoch, replica } = leader.clone();
+            let term = terms.get(&shard);
+            if replica == own
+                && let Some(term) = term
+            {
+                let goes_on = term.replaces.is_some();
+                return self.replaced.get(&shard).filter(|_| goes_on).cloned();
+            }
+            if replica != own && alive.contains(replica.as_str()) {
+                return None;
+            }
+            let is_mine = taker.get(place).is_some_and(|taker| takers[*taker] == own);
+            let replacement = Replacement { shard, epoch, of: replica };
+            (is_mine || replacement.of == own).then_some(replacement)
+        };
+        let chosen = found.leaders.iter().enumerate().filter_map(choose);
+        chosen.map(|replacement| (replacement.shard, replacement)).collect()
+    }
+
+    /// Says in the log whom it replaces from now on.
+    fn tell(&self, chosen: &BTreeMap<ShardId, Replacement>) {
+        let new = chosen.values().filter(|one| self.replaced.get(&one.shard) != Some(one));
+        let mut shards: BTreeMap<&str, u32> = BTreeMap::new();
+        for one in new {
+            *shards.entry(&one.of).or_default() += 1;
+        }
+        for (leader, shards) in shards {
+            tracing::warn!(
+                leader,
+                shards,
+                "a leader is gone while etcd is away: this replica takes its shards, by the store"
+            );
+        }
+    }
+}
+
+#[async_trait]
+impl Worker for LeaderReplacer {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let is_cut_off = self.is_cut_off();
+        let store = self.context.store.clone();
+        let name = self.context.replica.clone();
+        let until = self.context.clock.after(now, self.lease_time);
+        let lease = ReplicaLease { name, is_cut_off, until };
+        store.renew_replica(&lease, now).await?;
+        if is_cut_off {
+            let chosen = self.choose(&store.leadership(now).await?);
+            self.tell(&chosen);
+            self.context.cluster.replace(chosen.values().cloned().collect());
+            self.replaced = chosen;
+        }
+        Ok(Pause::For(EVERY.min(self.lease_time / RENEWALS)))
+    }
+}
