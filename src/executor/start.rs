@@ -11,7 +11,6 @@ use super::attempt::Attempt;
 use super::ended::Ended;
 use super::slots::Slot;
 use crate::domain::JobId;
-use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
 use crate::runtime::faults::Point;
 use crate::runtime::{TaskKind, Tasks};
@@ -145,11 +144,10 @@ impl Start {
         asked.at + self.shared.settings.claim_time / 2
     }
 
-    /// Late ticks, further attempts and jobs that had to wait for another one of their schedule say
-    /// nothing about how prompt the service is.
+    /// Further attempts and jobs that had to wait for another one of their schedule say nothing about
+    /// how prompt the service is. Ticks that are caught up do: whatever kept them was the service.
     fn observe_lag(&self, claimed: &Claimed) {
-        let &Claimed { attempt, trigger, was_held, .. } = claimed;
-        if attempt == 1 && trigger != Trigger::CatchUp && !was_held {
+        if claimed.attempt == 1 && !claimed.was_held {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }
     }

@@ -204,6 +204,7 @@ fn has_jumped(last: (i64, Duration), now: (i64, Duration)) -> bool {
 mod tests {
     use super::*;
     use crate::domain::Timestamp;
+    use crate::domain::shard::Epoch;
 
     fn shards(ids: &[u16]) -> BTreeSet<ShardId> {
         ids.iter().copied().map(ShardId).collect()
@@ -242,6 +243,38 @@ mod tests {
         trust.close();
         trust.renew(Duration::from_secs(30));
         assert!(terms.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_leader_is_replaced_until_etcd_names_another_one() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000));
+        let trust = Trust::new(clock.clone());
+        let replacement = |shard, epoch| Replacement {
+            shard: ShardId(shard),
+            epoch: Epoch(epoch),
+            of: "dead".to_owned(),
+        };
+        let term = |shard| trust.terms().borrow().get(&ShardId(shard)).copied();
+        trust.renew(Duration::from_secs(5));
+        trust.hold(shards(&[1]));
+        clock.advance(Duration::from_secs(6));
+        trust.replace(vec![replacement(2, 7), replacement(3, 8)]);
+        let two = term(2).expect("led by the store's word");
+        assert_eq!((two.replaces, two.trusted_until), (Some(Epoch(7)), None));
+        trust.replace(vec![replacement(2, 7), replacement(3, 9)]);
+        assert_eq!(term(2), Some(two), "it goes on");
+        assert_eq!(term(3).map(|term| (term.number, term.replaces)), Some((4, Some(Epoch(9)))));
+        // Its own shard, which somebody else has led since and died.
+        trust.replace(vec![replacement(1, 3), replacement(2, 7)]);
+        assert_eq!(term(1).map(|term| (term.number, term.replaces)), Some((5, Some(Epoch(3)))));
+        assert_eq!(term(3), None, "somebody else was faster");
+        trust.renew(Duration::from_secs(20));
+        let one = term(1).expect("its key is there");
+        assert_eq!((one.replaces, one.number), (None, 5), "it is led by right again");
+        trust.follow([(ShardId(2), "dead")].into_iter());
+        assert_eq!(term(2), Some(two), "etcd does not know yet that it has died");
+        trust.follow([(ShardId(2), "other")].into_iter());
+        assert_eq!(term(2), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ table! {
     QUEUE_TICKETS: Gauge = "punctual_queue_tickets", "Jobs that could start and wait for an executor, in the whole store, counted to 10,000.";
     OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "For how long the oldest of these jobs could have started, in the whole store.";
 
-    START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt; not of catch-up ticks, nor of jobs that waited for another one of their schedule.";
+    START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt, of ticks that are caught up, too; not of jobs that waited for another one of their schedule.";
     ATTEMPTS: Counter<AttemptOutcome> = "punctual_attempts_total", "Attempts that ended, by outcome.";
     ATTEMPT_SECONDS: Histogram[SECONDS] = "punctual_attempt_seconds", "Time one attempt took, to the last byte of its response.";
     ATTEMPTS_RUNNING: Gauge = "punctual_attempts_running", "Attempts under way.";

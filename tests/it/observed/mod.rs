@@ -2,5 +2,6 @@
 
 mod canary;
 mod held;
+mod late;
 mod series;
 mod verify;

@@ -1,0 +1,35 @@
+//! Ticks that the service was not there for, as the metrics show them.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::process::Installation;
+use crate::harness::recorder::Recorder;
+use crate::harness::wait::{live_for, within};
+
+/// A minute of the calendar, and what a busy machine takes.
+const A_MINUTE: Duration = Duration::from_secs(6);
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is to be told of a service that stood still is told by what it does then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tick_that_is_caught_up_starts_late() {
+    // Its minutes are five seconds long.
+    let clock = format!("{},12", punctual::runtime::Clock::system().now().as_millis());
+    let mut installation = Installation::new(&[("PUNCTUAL_TEST_CLOCK", &clock)]);
+    let (server, target) = (installation.serve().await, Recorder::start().await);
+    let fields = json!({ "cronExpression": "* * * * *", "catchUpPolicy": "all" });
+    installation.client(&server).create(&target.url("/late"), fields).await;
+    server.kill();
+    live_for(A_MINUTE * 2).await;
+    let server = installation.serve().await;
+    let bucket = |bound: &str| format!("punctual_start_lag_seconds_bucket{{le=\"{bound}\"}}");
+    within(PATIENCE, "a tick counts as started late", async || {
+        let late = server.counter(&bucket("+Inf")).await - server.counter(&bucket("1")).await;
+        (late > 0).then_some(())
+    })
+    .await;
+    assert!(target.count() > 0, "it was sent");
+}
