@@ -6,7 +6,7 @@
 //! every replica does the same, the store's epochs decide who fires, and the claims who runs.
 //!
 //! - An outage begins with the first call that fails, for all shards at once: each would wait as long
-//!   for its own failure. It ends when the server has answered each second for [`LASTS`].
+//!   for its own failure. It ends when the server has answered each second for three.
 //! - An index changes its place only by being built anew there. So a leader sees `Index::Foreign` at
 //!   each change, and never an error.
 //! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
