@@ -306,9 +306,9 @@ measured! {
         ) -> Result<Committed>;
 
         /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
-        /// id, beginning after those of `after`; at most `limit`. Rows that are held by somebody or
-        /// cannot be read are left out, here and in [`expired`](Self::expired): so a page that is not
-        /// full need not be the last, but an empty one is.
+        /// id, beginning after those of `after`; at most `limit`. Rows that cannot be read are left out,
+        /// here and in [`expired`](Self::expired), there also those that are held by somebody: so a
+        /// page that is not full need not be the last, but an empty one is.
         async fn late(
             &self,
             before: Timestamp,

@@ -38,6 +38,9 @@ pub(super) const ATTEMPTS: &[(&str, Form)] = &[
     ("error_code", Plain),
     ("error_message", Plain),
     ("timings", Plain),
+    ("response_truncated", Plain),
+    ("response_headers", Plain),
+    ("response", Plain),
 ];
 
 pub(super) const SKIPS: &[(&str, Form)] = &[
@@ -110,9 +113,10 @@ pub(super) const STATES: &[(&str, Form)] = &[
     ("alert_threshold", Plain),
     ("alert_repeat_minutes", Plain),
     ("alerted_at", Plain),
+    ("fired_up_to", Plain),
 ];
 
-pub(super) const JOBS: &[(&str, Form)] = &[
+pub(super) const RUNS: &[(&str, Form)] = &[
     ("id", Id),
     ("account_id", Id),
     ("schedule_id", Id),
@@ -124,6 +128,21 @@ pub(super) const JOBS: &[(&str, Form)] = &[
     ("wake_at", Plain),
     ("claimed_by", Id),
     ("stop", Plain),
+    ("created_at", Plain),
+    ("updated_at", Plain),
+    ("started_at", Plain),
+    ("attempt_started_at", Plain),
+];
+
+pub(super) const JOBS: &[(&str, Form)] = &[
+    ("id", Id),
+    ("account_id", Id),
+    ("schedule_id", Id),
+    ("version_id", Id),
+    ("status", Plain),
+    ("trigger", Plain),
+    ("attempt_number", Plain),
+    ("max_attempts", Plain),
     ("created_at", Plain),
     ("updated_at", Plain),
     ("started_at", Plain),

@@ -40,7 +40,9 @@ pub enum Table {
     Versions,
     /// What firing and committing change.
     States,
-    /// Jobs, with their last attempt.
+    /// Jobs that have not finished.
+    Runs,
+    /// Those that have, with their last attempt.
     Jobs,
     /// The attempts before.
     Attempts,
@@ -84,13 +86,14 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
         Self::Schedules,
         Self::Versions,
         Self::States,
+        Self::Runs,
         Self::Jobs,
         Self::Attempts,
         Self::Skips,
@@ -122,6 +125,7 @@ impl Table {
             Self::Schedules => "schedules",
             Self::Versions => "schedule_versions",
             Self::States => "schedule_state",
+            Self::Runs => "runs",
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
             Self::Skips => "skips",
@@ -162,7 +166,7 @@ impl Table {
     pub(in crate::store) const fn sharded_by(self) -> Option<&'static str> {
         match self {
             Self::Schedules => Some("id"),
-            Self::States | Self::Jobs => Some("schedule_id"),
+            Self::States | Self::Runs => Some("schedule_id"),
             _ => None,
         }
     }
@@ -176,6 +180,7 @@ impl Table {
             Self::Schedules => columns::SCHEDULES,
             Self::Versions => columns::VERSIONS,
             Self::States => columns::STATES,
+            Self::Runs => columns::RUNS,
             Self::Jobs => columns::JOBS,
             Self::Attempts => columns::ATTEMPTS,
             Self::Skips => columns::SKIPS,

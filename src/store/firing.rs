@@ -93,6 +93,12 @@ impl Firing {
     pub fn is_plain(&self) -> bool {
         self.overlap_policy == OverlapPolicy::Allow && self.skips.is_empty()
     }
+
+    /// The last tick that becomes a job or a skip.
+    pub(in crate::store) fn last_tick(&self) -> Option<Timestamp> {
+        let jobs = self.jobs.iter().map(|job| job.id.timestamp());
+        jobs.chain(self.skips.iter().map(|(range, _)| range.last)).max()
+    }
 }
 
 /// What firing a batch has done.

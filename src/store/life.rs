@@ -218,7 +218,7 @@ pub(in crate::store) fn has_rows(table: &str) -> String {
 
 /// Counts what an account has, in each table up to a number. Account, number.
 pub(in crate::store) fn count_rows() -> String {
-    let tables = ["schedules", "jobs"].into_iter().chain(CLEARED.map(|(table, _)| table));
+    let tables = ["schedules", "runs", "jobs"].into_iter().chain(CLEARED.map(|(table, _)| table));
     let count = |table| {
         format!(
             "(SELECT count(*) FROM

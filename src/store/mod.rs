@@ -55,6 +55,7 @@ mod firing;
 mod form;
 mod hex;
 mod idempotency;
+mod job_rows;
 mod jobs;
 mod leadership;
 mod life;

@@ -4,7 +4,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::account_lock::{PASSING, fence_change};
-use super::erase::{JOBS, is_alone, remove_schedules};
+use super::erase::{JOBS, RUNS, is_alone, remove_schedules};
 use super::error::Outcome;
 use super::prune::{OLD_JOBS_OF, remove_jobs};
 use super::{Connection, audit};
@@ -69,14 +69,16 @@ pub(super) async fn erase(
         return Ok(Erased::default());
     }
     let limit = i64::from(limit);
-    let query = sqlx::query_scalar(JOBS).bind(account).bind(limit);
-    let jobs: Vec<JobId> = query.fetch_all(&mut *connection).await?;
-    if !jobs.is_empty() {
-        let rows = remove_jobs(connection, &jobs).await?;
-        return Ok(Erased { rows, ..Erased::default() });
-    }
-    if has_rows(connection, account, "jobs").await? {
-        return Ok(Erased::default());
+    for (table, statement) in [("runs", RUNS), ("jobs", JOBS)] {
+        let query = sqlx::query_scalar(statement).bind(account).bind(limit);
+        let jobs: Vec<JobId> = query.fetch_all(&mut *connection).await?;
+        if !jobs.is_empty() {
+            let rows = remove_jobs(connection, table, &jobs).await?;
+            return Ok(Erased { rows, ..Erased::default() });
+        }
+        if has_rows(connection, account, table).await? {
+            return Ok(Erased::default());
+        }
     }
     for table in CLEARED {
         let statement = AssertSqlSafe(clear(table, PASSING));
@@ -108,7 +110,7 @@ pub(super) async fn prune_account(
         .bind(limit)
         .fetch_all(&mut *connection)
         .await?;
-    remove_jobs(connection, &jobs).await?;
+    remove_jobs(connection, "jobs", &jobs).await?;
     let skips = sqlx::query(AssertSqlSafe(prune_account_skips(PASSING)))
         .bind(account)
         .bind(before)

@@ -13,7 +13,7 @@ use crate::store::alert_content::{DigestContent, DueDelivery, JobContent, Sealed
 use crate::store::alert_plan::NAMES;
 use crate::store::batch_rows::{Of, json_ids};
 use crate::store::damage::{Damage, Kept};
-use crate::store::rows::job_columns;
+use crate::store::job_rows::job_columns;
 
 /// Reads what these deliveries say. Those whose channel is gone are left out.
 pub(super) async fn contents(

@@ -76,7 +76,9 @@ impl AccountStore for PostgresStore {
             .run("jobs_made", Within::Statement, move |connection| {
                 Box::pin(async move {
                     let query = "SELECT count(*) FROM
-                            (SELECT FROM jobs WHERE account_id = $1 AND id >= $2 LIMIT $3) AS made";
+                            (SELECT id FROM jobs WHERE account_id = $1 AND id >= $2
+                             UNION ALL SELECT id FROM runs WHERE account_id = $1 AND id >= $2
+                             LIMIT $3) AS made";
                     let query = sqlx::query_scalar(query).bind(id);
                     let query = query.bind(key_from(start_of_month(now))).bind(JOBS_COUNTED);
                     Ok(count(query.fetch_one(connection).await?))

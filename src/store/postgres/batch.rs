@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::Outcome;
-use super::values::{bounds, column, number};
+use super::values::{column, number};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults::Defect;
 use crate::store::Completion;
@@ -16,8 +16,7 @@ use crate::store::ending::Running;
 /// read without a lock.
 pub(super) const STATES: &str = "
     SELECT st.schedule_id, st.active_job_id, st.held_job_id
-    FROM (SELECT DISTINCT shard, schedule_id FROM jobs
-          WHERE id = ANY ($1) AND id BETWEEN $2 AND $3) AS of_jobs
+    FROM (SELECT DISTINCT shard, schedule_id FROM runs WHERE id = ANY ($1)) AS of_jobs
     JOIN schedule_state AS st
         ON st.shard = of_jobs.shard AND st.schedule_id = of_jobs.schedule_id
     ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
@@ -31,8 +30,8 @@ pub(super) const RUNNING: &str = "
     CROSS JOIN LATERAL (
         SELECT j.id, j.schedule_id, j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
                j.stop
-        FROM jobs AS j
-        WHERE j.id = c.job AND j.id BETWEEN $5 AND $6 AND j.status::integer = 1
+        FROM runs AS j
+        WHERE j.id = c.job AND j.status::integer = 1
           AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
         OFFSET 0
     ) AS j";
@@ -105,8 +104,7 @@ pub(super) async fn states(
     query: &'static str,
 ) -> Outcome<Vec<State>> {
     let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
-    let (first, last) = bounds(jobs.iter().copied());
-    let query = sqlx::query_as(query).bind(&jobs).bind(first).bind(last);
+    let query = sqlx::query_as(query).bind(&jobs);
     Ok(query.fetch_all(connection).await?)
 }
 
@@ -120,13 +118,10 @@ pub(super) async fn running(
     if completions.is_empty() {
         return Ok(Vec::new());
     }
-    let (first, last) = bounds(completions.iter().map(|(_, completion)| completion.job));
     let query = sqlx::query_as(query)
         .bind(column(completions, |(place, _)| i64::try_from(*place).unwrap_or(i64::MAX)))
         .bind(column(completions, |(_, completion)| completion.job))
         .bind(column(completions, |(_, completion)| i16::from(completion.attempt)))
-        .bind(column(completions, |(_, completion)| completion.executor))
-        .bind(first)
-        .bind(last);
+        .bind(column(completions, |(_, completion)| completion.executor));
     Ok(query.fetch_all(connection).await?)
 }

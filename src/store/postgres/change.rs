@@ -124,7 +124,7 @@ async fn follow_policy(
     let allowed = stored.overlap_policy == OverlapPolicy::Allow;
     let allows = change.overlap_policy == OverlapPolicy::Allow;
     if allowed && !allows {
-        overlap::find_active(connection, stored.shard, id).await?;
+        overlap::find_active(connection, write.account, stored.shard, id).await?;
     }
     if !allowed && allows {
         return overlap::allow(connection, write.now, stored.shard, id, held).await;

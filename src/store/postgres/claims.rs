@@ -11,7 +11,8 @@ use super::commit;
 use super::definitions::Known;
 use super::ending::Manner;
 use super::error::{Outcome, Remedy};
-use super::values::{bounds, number};
+use super::partitions::days_of;
+use super::values::number;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
@@ -113,23 +114,21 @@ pub(super) use to_send;
 
 /// The rows are locked in the order of their ids, and then written.
 ///
-/// They are looked up by key, in the partitions between the ids' bounds. The status is compared as
-/// another type, which keeps the planner from the index of unfinished jobs: it may take a long
-/// queue for a short one. What one part has found is looked up by the next as an array: a join
+/// They are looked up by key. The status is compared as another type, which keeps the planner from
+/// the index of what is due: it may take a long queue for a short one. What one part has found is looked up by the next as an array: a join
 /// would be left to statistics, and those of the present minute are always wrong.
 const CLAIM: &str = concat!(
     "WITH free AS MATERIALIZED (
-        SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM jobs
-        WHERE id = ANY ($3) AND id BETWEEN $4 AND $5
-          AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
+        SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM runs
+        WHERE id = ANY ($3) AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
           AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
-        UPDATE jobs
+        UPDATE runs
         SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1,
-            wake_at = $6, started_at = coalesce(started_at, $2), attempt_started_at = $2,
+            wake_at = $4, started_at = coalesce(started_at, $2), attempt_started_at = $2,
             updated_at = $2
-        WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $4 AND $5
+        WHERE id = ANY (ARRAY (SELECT id FROM free))
         RETURNING id, account_id, schedule_id, shard, version_id, trigger, attempt_number,
                   max_attempts, started_at, attempt_started_at)
     SELECT t.*, t.id = ANY (ARRAY (SELECT id FROM free WHERE was_held)) AS was_held, ",
@@ -142,8 +141,8 @@ const RECALL: &str = concat!(
     "SELECT t.id, t.account_id, t.schedule_id, t.shard, t.version_id, t.trigger, t.attempt_number,
             t.max_attempts, t.started_at, t.attempt_started_at, false AS was_held, ",
     to_send!("t", "$2"),
-    " FROM jobs AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id
-    WHERE t.id = ANY ($3) AND t.id BETWEEN $4 AND $5
+    " FROM runs AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id
+    WHERE t.id = ANY ($3)
       AND t.status::integer = 1 AND t.claimed_by = $1 AND t.attempt_started_at = $2
       AND t.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)"
 );
@@ -154,34 +153,34 @@ const RENEW: &str = "
     WITH own AS MATERIALIZED (
         SELECT j.id FROM unnest($3::uuid[], $4::smallint[]) AS h (job, attempt)
         CROSS JOIN LATERAL (
-            SELECT id FROM jobs
-            WHERE id = h.job AND id BETWEEN $5 AND $6 AND status::integer = 1
+            SELECT id FROM runs
+            WHERE id = h.job AND status::integer = 1
               AND attempt_number = h.attempt AND claimed_by = $1
             OFFSET 0) AS j
     ), free AS MATERIALIZED (
-        SELECT id FROM jobs
-        WHERE id = ANY (ARRAY (SELECT id FROM own)) AND id BETWEEN $5 AND $6
+        SELECT id FROM runs
+        WHERE id = ANY (ARRAY (SELECT id FROM own))
           AND status::integer = 1 AND claimed_by = $1
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), renewed AS (
-        UPDATE jobs SET wake_at = $2
-        WHERE id = ANY (ARRAY (SELECT id FROM free)) AND id BETWEEN $5 AND $6
+        UPDATE runs SET wake_at = $2
+        WHERE id = ANY (ARRAY (SELECT id FROM free))
         RETURNING id)
     SELECT id, id IN (SELECT id FROM renewed) FROM own";
 
-/// Rows that somebody is just writing are passed over: they are not forgotten. The lock ends with
-/// the statement. The index has no ids: jobs of one start, of which a round of firing makes some
-/// hundreds, are sorted.
+/// Without a lock: who claims or ends one of them meanwhile has it, and a claim of it finds nothing.
+/// The index has no ids: jobs of one start, of which a round of firing makes some hundreds, are sorted.
 const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-    FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
+    FROM runs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+    WHERE j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
       AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
-    ORDER BY j.wake_at, j.id LIMIT $2 FOR SHARE OF j SKIP LOCKED";
+    ORDER BY j.wake_at, j.id LIMIT $2";
 
+/// Who is just renewing one of them is passed over. The lock ends with the statement.
 const EXPIRED: &str = "
-    SELECT id, attempt_number, max_attempts, claimed_by, wake_at FROM jobs
-    WHERE status < 2 AND status = 1 AND wake_at < $1
+    SELECT id, attempt_number, max_attempts, claimed_by, wake_at FROM runs
+    WHERE status = 1 AND wake_at < $1
     ORDER BY wake_at LIMIT $2 FOR SHARE SKIP LOCKED";
 
 #[async_trait]
@@ -208,9 +207,9 @@ impl ClaimStore for PostgresStore {
 
     async fn aborts(&self) -> Result<Aborts> {
         self.executor
-            .run("aborts", Within::AllDays, |connection| {
+            .run("aborts", Within::Statement, |connection| {
                 Box::pin(async move {
-                    let query = "SELECT id FROM jobs WHERE stop = 2 AND status = 1";
+                    let query = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
                     let jobs = sqlx::query_scalar(query).fetch_all(&mut *connection).await?;
                     let accounts = sqlx::query_scalar(GOING).fetch_all(connection).await?;
                     Ok(Aborts { jobs, accounts })
@@ -235,10 +234,11 @@ impl ClaimStore for PostgresStore {
                 Manner::Trusting | Manner::Locking => Within::Impatience,
                 Manner::Passing => Within::Transaction,
             };
-            let work = self.executor.try_run(within, move |connection| {
+            let days = days_of(completions.iter().map(|completion| completion.job));
+            self.try_run_with_days(&self.executor, within, days, move |connection| {
                 Box::pin(commit::commit(connection, now, completions.clone(), manner))
-            });
-            work.await
+            })
+            .await
         };
         if locked == Locked::PassedOver {
             return with(Manner::Passing).await.map_err(failed_in("commit"));
@@ -261,7 +261,7 @@ impl ClaimStore for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Ticket>> {
         let (start, job) = after.unwrap_or(FIRST);
-        let rows = self.executor.run("late", Within::AllDays, move |connection| {
+        let rows = self.executor.run("late", Within::Statement, move |connection| {
             Box::pin(async move {
                 let query = sqlx::query_as(LATE).bind(before).bind(i64::from(limit));
                 let query = query.bind(start).bind(job);
@@ -273,7 +273,7 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
-        let rows = self.executor.run("expired", Within::AllDays, move |connection| {
+        let rows = self.executor.run("expired", Within::Statement, move |connection| {
             Box::pin(async move {
                 let query = sqlx::query_as(EXPIRED).bind(before).bind(i64::from(limit));
                 Ok(query.fetch_all(connection).await?)
@@ -313,13 +313,10 @@ async fn claimed_by(
     jobs: Arc<[JobId]>,
     damage: Arc<Damage>,
 ) -> Outcome<(Claims, Secrets)> {
-    let (first, last) = bounds(jobs.iter().copied());
     let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(query)
         .bind(claim.executor)
         .bind(claim.now)
         .bind(&*jobs)
-        .bind(first)
-        .bind(last)
         .bind(claim.until)
         .fetch_all(connection)
         .await?;
@@ -352,14 +349,11 @@ async fn renew(
     claim: Claim,
     jobs: Arc<[(JobId, u8)]>,
 ) -> Outcome<Renewed> {
-    let (first, last) = bounds(jobs.iter().map(|(job, _)| *job));
     let own: Vec<(JobId, bool)> = sqlx::query_as(RENEW)
         .bind(claim.executor)
         .bind(claim.until)
         .bind(jobs.iter().map(|(job, _)| *job).collect::<Vec<_>>())
         .bind(jobs.iter().map(|(_, attempt)| i16::from(*attempt)).collect::<Vec<_>>())
-        .bind(first)
-        .bind(last)
         .fetch_all(connection)
         .await?;
     let (held, busy): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, renewed)| *renewed);

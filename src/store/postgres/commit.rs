@@ -8,18 +8,20 @@ use std::sync::{Arc, LazyLock};
 
 use sqlx::PgConnection;
 
+use super::attempts;
 use super::ending::{Manner, Settled, settle};
 use super::error::{Fault, Outcome, Remedy};
 use super::notifying::raise;
 use super::overlap;
 use super::tickets::tickets;
-use crate::domain::outcome::{Exchange, Response};
+use super::values::column;
+use crate::domain::outcome::Response;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::store::ending::{Ended, Ending};
 use crate::store::response::{headers_text, without_nul};
 use crate::store::stored::timings_text;
-use crate::store::{Committed, Completion, End, Fate, StoreErrorKind};
+use crate::store::{Committed, Completion, Fate, StoreErrorKind};
 
 /// The responses that one statement takes have about this many bytes.
 const ROUND_BYTES: usize = 4_194_304;
@@ -43,7 +45,7 @@ pub(super) async fn commit(
     for round in rounds(&completions, &endings) {
         write(connection, now, &completions, round).await?;
     }
-    keep_attempts(connection, &completions, &endings).await?;
+    attempts::keep(connection, &completions, &endings).await?;
     let waits = |ending: &&Ending| !ending.status.is_final();
     let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
@@ -54,7 +56,7 @@ pub(super) async fn commit(
 }
 
 fn response(completion: &Completion) -> Option<&Response> {
-    completion.exchange.as_ref().and_then(|exchange| exchange.result.as_ref().ok())
+    completion.exchange.as_ref()?.result.as_ref().ok()
 }
 
 /// Divides the endings by the size of what they write.
@@ -72,34 +74,68 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
     rounds
 }
 
-/// Those of the jobs that are still as they were told or read. They are named without bounds, and
-/// what else must hold is a CASE: by either the planner would take the newest jobs for none at all,
-/// and compare each with each.
-const COMMIT: &str = "
-    UPDATE jobs AS j SET
-        status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,
-        error_code = c.error_code, error_message = c.error_message, claimed_by = NULL,
-        updated_at = $1, duration_ms = c.duration_ms, timings = c.timings,
-        status_code = c.status_code, response_truncated = c.truncated,
-        response_headers = c.headers, response = c.body
-    FROM unnest($2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],
-                $8::bigint[], $9::text[], $10::integer[], $11::boolean[], $12::text[],
-                $13::text[], $14::smallint[], $15::uuid[], $16::smallint[])
-         AS c (job, status, wake_at, completed_at, error_code, error_message, duration_ms, timings,
-               status_code, truncated, headers, body, attempt, executor, stop)
-    WHERE j.id = c.job AND j.id = ANY ($2)
-      AND CASE WHEN j.status = 1 AND j.stop = c.stop AND j.claimed_by = c.executor
-               THEN j.attempt_number = c.attempt END";
-
-/// The jobs whoever has them: [`Defect::NoClaimCheck`].
-static COMMIT_ANYBODYS: LazyLock<String> = LazyLock::new(|| {
-    let end = COMMIT.find("AND CASE").expect("the check of the claim");
-    COMMIT[..end].to_owned()
-});
-
-fn statement() -> &'static str {
-    if Defect::NoClaimCheck.is_there() { &COMMIT_ANYBODYS } else { COMMIT }
+/// What else must hold of the jobs to be still as they were told or read is a CASE: by it, or by bounds
+/// of their ids, the planner would take the newest jobs for none at all, and compare each with each.
+macro_rules! still_claimed {
+    () => {
+        "r.id = c.job AND r.id = ANY ($2)
+      AND CASE WHEN r.status = 1 AND r.stop = c.stop AND r.claimed_by = c.executor
+               THEN r.attempt_number = c.attempt END"
+    };
 }
+
+/// The jobs that have ended go from `runs`, and into history.
+const END: &str = concat!(
+    "WITH ended AS (
+        DELETE FROM runs AS r
+        USING unnest($2::uuid[], $3::smallint[], $4::uuid[], $5::smallint[], $6::smallint[],
+                     $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::text[],
+                     $12::integer[], $13::boolean[], $14::text[], $15::text[])
+             AS c (job, attempt, executor, stop, final, completed_at, error_code, error_message,
+                   duration_ms, timings, status_code, truncated, headers, body)
+        WHERE ",
+    still_claimed!(),
+    "
+        RETURNING r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, r.started_at,
+                  r.attempt_started_at, r.trigger, r.attempt_number, r.max_attempts, c.*)
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
+                      completed_at, attempt_started_at, status, trigger, attempt_number,
+                      max_attempts, error_code, error_message, duration_ms, timings, status_code,
+                      response_truncated, response_headers, response)
+    SELECT id, account_id, schedule_id, version_id, created_at, $1, started_at, completed_at,
+           attempt_started_at, final, trigger, attempt_number, max_attempts, error_code,
+           error_message, duration_ms, timings, status_code, truncated, headers, body
+    FROM ended"
+);
+
+/// The jobs that are to be tried again.
+const RETRY: &str = concat!(
+    "UPDATE runs AS r SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = $1
+    FROM unnest($2::uuid[], $3::smallint[], $4::uuid[], $5::smallint[], $6::bigint[])
+         AS c (job, attempt, executor, stop, retry_at)
+    WHERE ",
+    still_claimed!()
+);
+
+/// [`Defect::NoClaimCheck`]: the jobs whoever has them, and those that have ended, too.
+struct Anybodys {
+    end: String,
+    retry: String,
+    overwrite: String,
+}
+
+static ANYBODYS: LazyLock<Anybodys> = LazyLock::new(|| {
+    let check = still_claimed!();
+    let named = check.find("AND CASE").expect("the check of the claim");
+    let unchecked = |statement: &str| statement.replace(check, &check[..named]);
+    let (from, to) = (END.find("unnest").expect("the batch"), END.find("WHERE").expect("an end"));
+    let overwrite = format!(
+        "UPDATE jobs AS j SET status = c.final, completed_at = c.completed_at, updated_at = $1,
+             error_code = c.error_code, status_code = c.status_code FROM {} WHERE j.id = c.job",
+        &END[from..to]
+    );
+    Anybodys { end: unchecked(END), retry: unchecked(RETRY), overwrite }
+});
 
 async fn write(
     connection: &mut PgConnection,
@@ -107,81 +143,54 @@ async fn write(
     completions: &[Completion],
     round: &[Ending],
 ) -> Outcome<()> {
-    let of = |ending: &Ending| &completions[ending.place];
-    let exchanges: Vec<Option<&Exchange>> =
-        round.iter().map(|ending| of(ending).exchange.as_ref()).collect();
-    let responses: Vec<Option<&Response>> =
-        round.iter().map(|ending| response(of(ending))).collect();
-    let completed = |ending: &Ending| ending.status.is_final().then_some(of(ending).completed_at);
-    let failures = || round.iter().map(|ending| ending.failure.as_ref());
-    let body = |response: &Response| without_nul(&String::from_utf8_lossy(&response.body));
-    let written = sqlx::query(statement())
-        .bind(now)
-        .bind(round.iter().map(|ending| ending.job).collect::<Vec<_>>())
-        .bind(round.iter().map(|ending| ending.status).collect::<Vec<_>>())
-        .bind(round.iter().map(|ending| ending.retry_at).collect::<Vec<_>>())
-        .bind(round.iter().map(completed).collect::<Vec<_>>())
-        .bind(failures().map(|failure| failure.map(|f| f.code)).collect::<Vec<_>>())
-        .bind(failures().map(|f| f.map(|f| without_nul(&f.message))).collect::<Vec<_>>())
-        .bind(column(&exchanges, |exchange| i64::from(exchange.duration_ms)))
-        .bind(column(&exchanges, |exchange| timings_text(&exchange.timings)))
-        .bind(column(&responses, |response| i32::from(response.status)))
-        .bind(responses.iter().map(|r| r.is_some_and(|r| r.truncated)).collect::<Vec<_>>())
-        .bind(column(&responses, headers_text))
-        .bind(column(&responses, body))
-        .bind(round.iter().map(|ending| i16::from(of(ending).attempt)).collect::<Vec<_>>())
-        .bind(round.iter().map(|ending| of(ending).executor).collect::<Vec<_>>())
-        .bind(round.iter().map(|ending| i16::from(ending.stop)).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    if written.rows_affected() < round.len() as u64 {
+    let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
+        round.iter().partition(|ending| ending.status.is_final());
+    let of = |ending: &&Ending| &completions[ending.place];
+    let is_damaged = Defect::NoClaimCheck.is_there();
+    let [end, retry] =
+        if is_damaged { [ANYBODYS.end.as_str(), ANYBODYS.retry.as_str()] } else { [END, RETRY] };
+    let claims = |statement, endings: &[&Ending]| {
+        sqlx::query(statement)
+            .bind(now)
+            .bind(column(endings, |ending| ending.job))
+            .bind(column(endings, |ending| i16::from(of(ending).attempt)))
+            .bind(column(endings, |ending| of(ending).executor))
+            .bind(column(endings, |ending| i16::from(ending.stop)))
+    };
+    let mut written = 0;
+    if !waiting.is_empty() {
+        let query = claims(retry, &waiting).bind(column(&waiting, |ending| ending.retry_at));
+        written += query.execute(&mut *connection).await?.rows_affected();
+    }
+    if !ended.is_empty() {
+        let exchange = |ending: &&Ending| of(ending).exchange.as_ref();
+        let response = |ending: &&Ending| response(of(ending));
+        let body = |response: &Response| without_nul(&String::from_utf8_lossy(&response.body));
+        let query = |statement| {
+            claims(statement, &ended)
+                .bind(column(&ended, |ending| ending.status))
+                .bind(column(&ended, |ending| of(ending).completed_at))
+                .bind(column(&ended, |ending| ending.failure.as_ref().map(|failure| failure.code)))
+                .bind(column(&ended, |e| e.failure.as_ref().map(|f| without_nul(&f.message))))
+                .bind(column(&ended, |e| {
+                    exchange(e).map(|exchange| i64::from(exchange.duration_ms))
+                }))
+                .bind(column(&ended, |e| {
+                    exchange(e).map(|exchange| timings_text(&exchange.timings))
+                }))
+                .bind(column(&ended, |e| response(e).map(|response| i32::from(response.status))))
+                .bind(column(&ended, |e| response(e).is_some_and(|response| response.truncated)))
+                .bind(column(&ended, |e| response(e).map(headers_text)))
+                .bind(column(&ended, |e| response(e).map(body)))
+        };
+        written += query(end).execute(&mut *connection).await?.rows_affected();
+        if is_damaged {
+            query(ANYBODYS.overwrite.as_str()).execute(connection).await?;
+        }
+    }
+    if written < round.len() as u64 && !is_damaged {
         let message = "a job was changed while the end of its attempt was written";
         return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::Lock));
     }
-    Ok(())
-}
-
-fn column<'a, V, T>(values: &[Option<&'a V>], of: impl Fn(&'a V) -> T) -> Vec<Option<T>> {
-    values.iter().map(|value| value.map(&of)).collect()
-}
-
-/// Copies the ends of attempts that may be followed by another one, which would overwrite them.
-async fn keep_attempts(
-    connection: &mut PgConnection,
-    completions: &[Completion],
-    endings: &[Ending],
-) -> Outcome<()> {
-    let retried = endings.iter().filter_map(|ending| {
-        let completion = &completions[ending.place];
-        match &completion.end {
-            End::Retry(failure, _) => Some((ending, completion, failure)),
-            End::Succeeded | End::Failed(_) => None,
-        }
-    });
-    let rows: Vec<_> = retried.collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let exchanges: Vec<Option<&Exchange>> =
-        rows.iter().map(|(_, completion, _)| completion.exchange.as_ref()).collect();
-    let responses: Vec<Option<&Response>> =
-        rows.iter().map(|(_, completion, _)| response(completion)).collect();
-    sqlx::query(
-        "INSERT INTO attempts (job_id, number, started_at, completed_at, duration_ms, status_code,
-                               error_code, error_message, timings)
-         SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                              $6::integer[], $7::text[], $8::text[], $9::text[])",
-    )
-    .bind(rows.iter().map(|(ending, ..)| ending.job).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(_, completion, _)| i16::from(completion.attempt)).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(ending, ..)| ending.attempt_started_at).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(_, completion, _)| completion.completed_at).collect::<Vec<_>>())
-    .bind(column(&exchanges, |exchange| i64::from(exchange.duration_ms)))
-    .bind(column(&responses, |response| i32::from(response.status)))
-    .bind(rows.iter().map(|(.., failure)| failure.code).collect::<Vec<_>>())
-    .bind(rows.iter().map(|(.., failure)| without_nul(&failure.message)).collect::<Vec<_>>())
-    .bind(column(&exchanges, |exchange| timings_text(&exchange.timings)))
-    .execute(connection)
-    .await?;
     Ok(())
 }

@@ -117,7 +117,7 @@ async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) ->
         .await?;
     let has_data: bool = sqlx::query_scalar(
         "SELECT EXISTS (SELECT FROM accounts) OR EXISTS (SELECT FROM schedules)
-             OR EXISTS (SELECT FROM jobs)",
+             OR EXISTS (SELECT FROM jobs) OR EXISTS (SELECT FROM runs)",
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -130,6 +130,10 @@ pub(super) async fn is_alone(connection: &mut PgConnection, work: &str) -> Outco
 }
 
 /// Account, number of rows.
+pub(super) const RUNS: &str =
+    "SELECT id FROM runs WHERE account_id = $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED";
+
+/// Account, number of rows.
 pub(super) const JOBS: &str =
     "SELECT id FROM jobs WHERE account_id = $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED";
 

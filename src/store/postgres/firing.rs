@@ -8,7 +8,6 @@ use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::{Fault, Outcome};
 use super::fire::{Order, fire, statements};
-use super::partitions::days_of;
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
@@ -154,13 +153,11 @@ impl PostgresStore {
     async fn fire_order(&self, operation: &'static str, order: Order) -> Result<(Fired, Claims)> {
         let firings = &order.firings;
         check(order.now, firings)?;
-        let days = days_of(firings.iter().flat_map(|firing| &firing.jobs).map(|job| job.id));
         let within = if statements(firings) > 1 { Within::Transaction } else { Within::Statement };
         let (damage, known) = (self.damage.clone(), order.known.clone());
-        let fired =
-            self.run_with_days(&self.scheduler, operation, within, days, move |connection| {
-                Box::pin(fire(connection, order.clone(), damage.clone()))
-            });
+        let fired = self.scheduler.run(operation, within, move |connection| {
+            Box::pin(fire(connection, order.clone(), damage.clone()))
+        });
         let (fired, claims, secrets) = fired.await?;
         let new = known.new_of(&claims.taken);
         let claims = self.vault.open_claims(claims, secrets);

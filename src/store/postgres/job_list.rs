@@ -1,8 +1,9 @@
 //! Lists of jobs.
 //!
-//! The planner finds the index that serves a list by its filters: a schedule's jobs; an account's
-//! failed or unscheduled ones; the unfinished ones, which are few; or all of an account. Partitions
-//! are read from the newest on, as far as the page reaches.
+//! A list is of two tables: jobs that have not finished, of which an account has few, and those that
+//! have. Of these the planner finds the index that serves a list by its filters: a schedule's jobs; an
+//! account's failed or unscheduled ones; or all of an account. Partitions are read from the newest on,
+//! as far as the page reaches.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use super::values::{bounds, count as counted, key_above, key_from};
 use super::{PostgresStore, Within};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
+use crate::store::job_rows::{ListedJob, job_columns, run_columns, run_tables};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
-use crate::store::rows::{ListedJob, job_columns};
 use crate::store::vault::Vault;
 use crate::store::{JobPage, JobQuery, Result};
 
@@ -23,12 +24,21 @@ use crate::store::{JobPage, JobQuery, Result};
 /// length.
 const ROWS: &str = concat!(
     "SELECT ",
+    run_columns!(),
+    ", substr(a.response, 1, $4) AS response,
+       coalesce(a.response_truncated, false) AS response_truncated,
+       octet_length(a.response) AS response_bytes
+       FROM runs AS r ",
+    run_tables!(),
+    " WHERE r.id = ANY ($1)
+     UNION ALL
+     SELECT ",
     job_columns!(),
     ", substr(j.response, 1, $4) AS response, j.response_truncated,
        octet_length(j.response) AS response_bytes
        FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
        WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3
-       ORDER BY j.id DESC"
+     ORDER BY id DESC"
 );
 
 impl PostgresStore {
@@ -77,36 +87,58 @@ async fn list(
 }
 
 fn count(account: AccountId, query: &JobQuery) -> QueryBuilder<Postgres> {
-    let mut sql = QueryBuilder::new("SELECT count(*) FROM (SELECT");
-    push_filters(&mut sql, account, query);
+    let mut sql = QueryBuilder::new("SELECT count(*) FROM (");
+    for (number, table) in tables(query).iter().enumerate() {
+        sql.push(if number > 0 { " UNION ALL SELECT id" } else { "SELECT id" });
+        push_filters(&mut sql, table, account, query);
+    }
     sql.push(" LIMIT ").push_bind(JOBS_COUNTED).push(") AS counted");
     sql
 }
 
-/// The ids of the page and one more, newest first.
+/// The ids of the page and one more, newest first. Each table is asked for as many as the page needs
+/// if all are from there.
 fn page(account: AccountId, query: &JobQuery) -> QueryBuilder<Postgres> {
-    let mut sql = QueryBuilder::new("SELECT id");
-    push_filters(&mut sql, account, query);
-    if let Some(after) = query.after {
-        sql.push(" AND id < ").push_bind(after);
+    let limit = i64::from(query.limit) + 1;
+    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
+    let mut sql = QueryBuilder::new("SELECT id FROM (");
+    for (number, table) in tables(query).iter().enumerate() {
+        sql.push(if number > 0 { " UNION ALL (SELECT id" } else { "(SELECT id" });
+        push_filters(&mut sql, table, account, query);
+        if let Some(after) = query.after {
+            sql.push(" AND id < ").push_bind(after);
+        }
+        sql.push(" ORDER BY id DESC LIMIT ").push_bind(limit.saturating_add(offset)).push(")");
     }
-    sql.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(query.limit) + 1);
-    sql.push(" OFFSET ").push_bind(i64::try_from(query.offset).unwrap_or(i64::MAX));
+    sql.push(") AS found ORDER BY id DESC LIMIT ").push_bind(limit);
+    sql.push(" OFFSET ").push_bind(offset);
     sql
 }
 
-fn push_filters(sql: &mut QueryBuilder<Postgres>, account: AccountId, query: &JobQuery) {
-    sql.push(" FROM jobs WHERE account_id = ").push_bind(account);
+/// The tables that have jobs of the status.
+fn tables(query: &JobQuery) -> &'static [&'static str] {
+    match query.status {
+        Some(status) if status.is_final() => &["jobs"],
+        Some(_) => &["runs"],
+        None => &["runs", "jobs"],
+    }
+}
+
+fn push_filters(
+    sql: &mut QueryBuilder<Postgres>,
+    table: &'static str,
+    account: AccountId,
+    query: &JobQuery,
+) {
+    sql.push(" FROM ").push(table).push(" WHERE account_id = ").push_bind(account);
     sql.push(" AND EXISTS (SELECT FROM accounts WHERE id = ").push_bind(account).push(")");
     if let Some(schedule) = query.schedule {
         sql.push(" AND schedule_id = ").push_bind(schedule);
     }
     match query.status {
-        // In the words of the partial indexes, which a bound value would not match.
-        Some(JobStatus::Pending) => _ = sql.push(" AND status < 2 AND status = 0"),
-        Some(JobStatus::Running) => _ = sql.push(" AND status < 2 AND status = 1"),
-        Some(JobStatus::Success) => _ = sql.push(" AND status = 2"),
+        // In the words of the partial index, which a bound value would not match.
         Some(JobStatus::Failed) => _ = sql.push(" AND status = 3"),
+        Some(status) => _ = sql.push(" AND status = ").push_bind(status),
         None => {}
     }
     if let Some(trigger) = query.trigger {

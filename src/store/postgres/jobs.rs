@@ -17,7 +17,7 @@ use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
-use crate::store::rows::{JobAndLast, job_columns};
+use crate::store::job_rows::{JOB, JobAndLast};
 use crate::store::vault::Vault;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, Write,
@@ -32,18 +32,17 @@ impl JobStore for PostgresStore {
         quota: Option<u64>,
     ) -> Result<Triggered> {
         let (write, job) = (*write, *job);
-        let days = days_of([job.id]);
         if quota.is_none() && write.once.is_none() {
-            return self
-                .run_with_days(&self.api, "create_job", Within::Statement, days, {
-                    move |connection| Box::pin(trigger(connection, write, job))
-                })
-                .await;
+            let work = self.api.run("create_job", Within::Statement, move |connection| {
+                Box::pin(trigger(connection, write, job))
+            });
+            return work.await;
         }
-        self.run_with_days(&self.api, "create_job", Within::Transaction, days, {
-            move |connection| Box::pin(trigger_within(connection, write, job, quota))
-        })
-        .await
+        self.api
+            .run("create_job", Within::Transaction, move |connection| {
+                Box::pin(trigger_within(connection, write, job, quota))
+            })
+            .await
     }
 
     async fn retry_job(
@@ -54,19 +53,19 @@ impl JobStore for PostgresStore {
         quota: Option<u64>,
     ) -> Result<Retried> {
         let write = *write;
-        self.run_with_days(&self.api, "retry_job", Within::Transaction, days_of([id]), {
-            move |connection| Box::pin(retry(connection, write, of, id, quota))
-        })
-        .await
+        self.api
+            .run("retry_job", Within::Transaction, move |connection| {
+                Box::pin(retry(connection, write, of, id, quota))
+            })
+            .await
     }
 
     async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
         let write = *write;
-        self.api
-            .run("cancel_job", Within::Transaction, move |connection| {
-                Box::pin(cancel(connection, write, id))
-            })
-            .await
+        self.run_with_days(&self.api, "cancel_job", Within::Transaction, days_of([id]), {
+            move |connection| Box::pin(cancel(connection, write, id))
+        })
+        .await
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
@@ -110,7 +109,7 @@ async fn create(
     }
     let ticket = sqlx::query_as(
         "WITH made AS (
-             INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+             INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                                max_attempts, wake_at, created_at, updated_at)
              SELECT $1, s.account_id, s.id, s.version_id, s.shard, 0, $4, v.max_retries, $5, $5, $5
              FROM schedules AS s JOIN schedule_versions AS v ON v.id = s.version_id
@@ -144,6 +143,11 @@ async fn trigger_within(
     Ok(triggered)
 }
 
+/// Job, account.
+const STATUS: &str = "
+    SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2
+    UNION ALL SELECT status, schedule_id FROM runs WHERE id = $1 AND account_id = $2";
+
 async fn retry(
     connection: &mut PgConnection,
     write: Write,
@@ -152,12 +156,11 @@ async fn retry(
     quota: Option<u64>,
 ) -> Outcome<Retried> {
     admit(connection, write.account, BESIDE).await?;
-    let found: Option<(JobStatus, ScheduleId)> =
-        sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2")
-            .bind(of)
-            .bind(write.account)
-            .fetch_optional(&mut *connection)
-            .await?;
+    let found: Option<(JobStatus, ScheduleId)> = sqlx::query_as(STATUS)
+        .bind(of)
+        .bind(write.account)
+        .fetch_optional(&mut *connection)
+        .await?;
     let Some((status, schedule)) = found else {
         return Ok(Retried::NotFound);
     };
@@ -185,13 +188,13 @@ struct Belongs {
 async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
     admit(connection, write.account, BESIDE).await?;
     let belongs: Option<Belongs> =
-        sqlx::query_as("SELECT shard, schedule_id FROM jobs WHERE id = $1 AND account_id = $2")
+        sqlx::query_as("SELECT shard, schedule_id FROM runs WHERE id = $1 AND account_id = $2")
             .bind(id)
             .bind(write.account)
             .fetch_optional(&mut *connection)
             .await?;
     let Some(Belongs { shard, schedule_id: schedule }) = belongs else {
-        return Ok(Cancelled::NotFound);
+        return over(connection, write, id).await;
     };
     sqlx::query(
         "SELECT FROM schedule_state WHERE shard = $1 AND schedule_id = $2 FOR NO KEY UPDATE",
@@ -200,19 +203,17 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
     .bind(schedule)
     .fetch_optional(&mut *connection)
     .await?;
-    let status: Option<JobStatus> = sqlx::query_scalar(
-        "SELECT status FROM jobs WHERE id = $1 AND account_id = $2 FOR NO KEY UPDATE",
-    )
-    .bind(id)
-    .bind(write.account)
-    .fetch_optional(&mut *connection)
-    .await?;
+    let status: Option<JobStatus> =
+        sqlx::query_scalar("SELECT status FROM runs WHERE id = $1 AND account_id = $2 FOR UPDATE")
+            .bind(id)
+            .bind(write.account)
+            .fetch_optional(&mut *connection)
+            .await?;
     match status {
-        None => Ok(Cancelled::NotFound),
-        Some(JobStatus::Success | JobStatus::Failed) => Ok(Cancelled::Finished),
+        None | Some(JobStatus::Success | JobStatus::Failed) => over(connection, write, id).await,
         Some(JobStatus::Running) => {
             let stopped = sqlx::query(
-                "UPDATE jobs SET stop = 2, updated_at = $3
+                "UPDATE runs SET stop = 2, updated_at = $3
                  WHERE id = $1 AND account_id = $2 AND stop < 2",
             )
             .bind(id)
@@ -226,17 +227,7 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
             Ok(Cancelled::Done(Vec::new()))
         }
         Some(JobStatus::Pending) => {
-            sqlx::query(
-                "UPDATE jobs SET status = 3, completed_at = GREATEST($3, updated_at),
-                     wake_at = NULL, updated_at = GREATEST($3, updated_at),
-                     error_code = 'CANCELLED', error_message = 'the job was cancelled'
-                 WHERE id = $1 AND account_id = $2",
-            )
-            .bind(id)
-            .bind(write.account)
-            .bind(write.now)
-            .execute(&mut *connection)
-            .await?;
+            cancel_waiting(connection, write, &[id], "the job was cancelled").await?;
             audit::record(connection, write, Action::JobCancelled, [id]).await?;
             let ended = Ended { shard, schedule, job: id };
             overlap::forget_held(connection, ended).await?;
@@ -245,6 +236,47 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
     }
 }
 
+/// What cancelling a job comes to that is not among the unfinished ones.
+async fn over(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
+    let query = "SELECT EXISTS (SELECT FROM jobs WHERE id = $1 AND account_id = $2)";
+    let query = sqlx::query_scalar(query).bind(id).bind(write.account);
+    let is_there: bool = query.fetch_one(connection).await?;
+    Ok(if is_there { Cancelled::Finished } else { Cancelled::NotFound })
+}
+
+/// Ends waiting jobs of an account, which are locked. What the last attempt of one has brought stays
+/// what the job shows.
+pub(super) async fn cancel_waiting(
+    connection: &mut PgConnection,
+    write: Write,
+    jobs: &[JobId],
+    why: &str,
+) -> Outcome<()> {
+    sqlx::query(CANCEL)
+        .bind(jobs)
+        .bind(write.account)
+        .bind(write.now)
+        .bind(why)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+const CANCEL: &str = "
+    WITH ended AS (DELETE FROM runs WHERE id = ANY ($1) AND account_id = $2 RETURNING *)
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
+                      completed_at, attempt_started_at, status, trigger, attempt_number,
+                      max_attempts, error_code, error_message, duration_ms, status_code, timings,
+                      response_truncated, response_headers, response)
+    SELECT r.id, r.account_id, r.schedule_id, r.version_id, r.created_at,
+           greatest($3, r.updated_at), r.started_at, greatest($3, r.updated_at),
+           r.attempt_started_at, 3, r.trigger, r.attempt_number, r.max_attempts, 'CANCELLED', $4,
+           a.duration_ms, a.status_code, a.timings, coalesce(a.response_truncated, false),
+           a.response_headers, a.response
+    FROM ended AS r LEFT JOIN LATERAL (
+        SELECT * FROM attempts WHERE job_id = r.id AND number = r.attempt_number OFFSET 0
+    ) AS a ON true";
+
 /// Reads job and attempts in one view of the store.
 async fn read(
     snapshot: &mut PgConnection,
@@ -252,18 +284,8 @@ async fn read(
     account: AccountId,
     id: JobId,
 ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
-    let found: Option<JobAndLast> = sqlx::query_as(concat!(
-        "SELECT ",
-        job_columns!(),
-        ", j.response, j.response_truncated, j.attempt_started_at, j.timings
-         FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-         WHERE j.id = $1 AND j.account_id = $2
-           AND EXISTS (SELECT FROM accounts WHERE id = $2)"
-    ))
-    .bind(id)
-    .bind(account)
-    .fetch_optional(&mut *snapshot)
-    .await?;
+    let found: Option<JobAndLast> =
+        sqlx::query_as(JOB).bind(id).bind(account).fetch_optional(&mut *snapshot).await?;
     let Some(JobAndLast { version, mut job, last }) = found else {
         return Ok(None);
     };

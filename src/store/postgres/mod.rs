@@ -61,6 +61,7 @@
 mod account_changes;
 mod account_lock;
 mod accounts;
+mod attempts;
 mod audit;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../audit_entries.rs"]

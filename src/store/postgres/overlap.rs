@@ -8,10 +8,9 @@ use sqlx::PgConnection;
 
 use super::error::Outcome;
 use super::tickets::tickets;
-use super::values::bounds;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::ending::Ended;
 
 /// Lets held jobs follow the active ones that have ended; returns the tickets of those that may
@@ -48,21 +47,17 @@ pub(super) async fn start(
     if held.is_empty() {
         return Ok(Vec::new());
     }
-    let (first, last) = bounds(held.iter().copied());
     let started: Vec<JobId> = sqlx::query_scalar(
         "WITH held AS MATERIALIZED (
-             SELECT id FROM jobs
-             WHERE id = ANY ($2) AND id BETWEEN $3 AND $4
-               AND status::integer = 0 AND wake_at IS NULL
+             SELECT id FROM runs
+             WHERE id = ANY ($2) AND status::integer = 0 AND wake_at IS NULL
              ORDER BY id FOR UPDATE)
-         UPDATE jobs SET wake_at = $1, updated_at = $1
-         WHERE id = ANY (ARRAY (SELECT id FROM held)) AND id BETWEEN $3 AND $4
+         UPDATE runs SET wake_at = $1, updated_at = $1
+         WHERE id = ANY (ARRAY (SELECT id FROM held))
          RETURNING id",
     )
     .bind(now)
     .bind(&held)
-    .bind(first)
-    .bind(last)
     .fetch_all(&mut *connection)
     .await?;
     tickets(connection, &started).await
@@ -85,18 +80,20 @@ pub(super) async fn forget_held(connection: &mut PgConnection, ended: Ended) -> 
 /// Makes the newest unfinished job of a tick the active one: ticks overlap no longer.
 pub(super) async fn find_active(
     connection: &mut PgConnection,
+    account: AccountId,
     shard: ShardId,
     schedule: ScheduleId,
 ) -> Outcome<()> {
     sqlx::query(
         "UPDATE schedule_state SET active_job_id =
-             (SELECT id FROM jobs
-              WHERE status < 2 AND schedule_id = $2 AND trigger IN (0, 2)
+             (SELECT id FROM runs
+              WHERE account_id = $3 AND schedule_id = $2 AND trigger IN (0, 2)
               ORDER BY id DESC LIMIT 1)
          WHERE shard = $1 AND schedule_id = $2",
     )
     .bind(shard)
     .bind(schedule)
+    .bind(account)
     .execute(connection)
     .await?;
     Ok(())

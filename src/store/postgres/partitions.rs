@@ -109,7 +109,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Does work that makes jobs on these days; makes the days first if it turns out that there are
+    /// Does work that ends jobs of these days; makes the days first if it turns out that there are
     /// none.
     pub(super) async fn run_with_days<T, W>(
         &self,
@@ -127,12 +127,32 @@ impl PostgresStore {
             + Sync
             + 'static,
     {
+        let done = self.try_run_with_days(connections, within, days, work).await;
+        done.map_err(|fault| fault.of(operation))
+    }
+
+    /// Does work as [`run_with_days`](Self::run_with_days) does, for those who look at what went wrong.
+    pub(super) async fn try_run_with_days<T, W>(
+        &self,
+        connections: &Connections,
+        within: Within,
+        days: BTreeSet<Day>,
+        work: W,
+    ) -> Outcome<T>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+    {
         match connections.try_run(within, work.clone()).await {
             Err(fault) if fault.remedy == Remedy::MakePartition => {
-                self.make_days(days).await.map_err(|fault| fault.of(operation))?;
-                connections.run(operation, within, work).await
+                self.make_days(days).await?;
+                connections.try_run(within, work).await
             }
-            outcome => outcome.map_err(|fault| fault.of(operation)),
+            outcome => outcome,
         }
     }
 }

@@ -14,7 +14,6 @@ use sqlx::PgConnection;
 
 use super::batch::{RUNNING, Rows, STATES, State};
 use super::error::Outcome;
-use super::values::bounds;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::ending::{Ending, Running};
@@ -26,9 +25,9 @@ static FREE_RUNNING: LazyLock<String> =
     LazyLock::new(|| RUNNING.replace("OFFSET 0", "FOR NO KEY UPDATE SKIP LOCKED"));
 
 const ALL_WAITING: &str = "
-    SELECT id FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3";
+    SELECT id FROM runs WHERE id = ANY ($1)";
 const FREE_WAITING: &str = "
-    SELECT id FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3
+    SELECT id FROM runs WHERE id = ANY ($1)
     ORDER BY id FOR UPDATE SKIP LOCKED";
 
 /// The places of a batch that wait for others.
@@ -67,9 +66,8 @@ pub(super) async fn lock_followers(
     if held.is_empty() {
         return Ok(Busy::new());
     }
-    let (first, last) = bounds(held.iter().copied());
     let mut read = async |query| -> Outcome<HashSet<JobId>> {
-        let query = sqlx::query_scalar(query).bind(&held).bind(first).bind(last);
+        let query = sqlx::query_scalar(query).bind(&held);
         Ok(query.fetch_all(&mut *connection).await?.into_iter().collect())
     };
     let free = read(FREE_WAITING).await?;

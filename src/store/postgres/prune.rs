@@ -78,20 +78,24 @@ impl PostgresStore {
     }
 }
 
-/// That nothing can be added to so old a day, and that what has ended stays ended, makes it safe to
-/// look before the lock is taken.
+/// That no job is made of so old a day makes it safe to look before the lock is taken.
 async fn drop_if_over(connection: &mut PgConnection, day: Day, before: Timestamp) -> Outcome<u64> {
     connection.execute("SET LOCAL statement_timeout = '5min'").await?;
     lock(connection).await?;
     if !existing(connection).await?.contains(&day) {
         return Ok(0);
     }
-    let sql = format!("SELECT count(*) FILTER (WHERE completed_at < $1), count(*) FROM jobs_{day}");
-    let (over, all): (i64, i64) =
-        sqlx::query_as(AssertSqlSafe(sql)).bind(before).fetch_one(&mut *connection).await?;
-    if over != all {
+    let sql = format!(
+        "SELECT EXISTS (SELECT FROM jobs_{day} WHERE completed_at >= $1)
+             OR EXISTS (SELECT FROM runs WHERE id BETWEEN $2 AND $3)"
+    );
+    let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(before);
+    let query = query.bind(day.first_id()).bind(day.plus(1).first_id());
+    if query.fetch_one(&mut *connection).await? {
         return Ok(0);
     }
+    let sql = format!("SELECT count(*) FROM jobs_{day}");
+    let all: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *connection).await?;
     // All of them before anything is done: who waits behind waits no longer than for these.
     let sql = format!(
         "SET LOCAL lock_timeout = '100ms';
@@ -147,11 +151,15 @@ const PRUNE_VERSIONS: &str = "
                (SELECT FROM jobs AS j
                 WHERE j.schedule_id = v.schedule_id AND j.version_id = v.id
                   AND j.id < (lpad(to_hex(v.retired_at + $3), 12, '0') || repeat('0', 20))::uuid)
+           AND NOT EXISTS
+               (SELECT FROM runs AS r
+                WHERE r.account_id = v.account_id AND r.schedule_id = v.schedule_id
+                  AND r.version_id = v.id)
          ORDER BY v.retired_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 /// No job has ended before its run was due, so the old ones are at the lower end of the key.
 const OLD_JOBS: &str = "
-    SELECT id FROM jobs WHERE id < $1 AND status >= 2 AND completed_at < $2
+    SELECT id FROM jobs WHERE id < $1 AND completed_at < $2
     ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED";
 
 async fn prune_jobs(
@@ -166,16 +174,20 @@ async fn prune_jobs(
         .bind(i64::from(limit))
         .fetch_all(&mut *connection)
         .await?;
-    remove_jobs(connection, &jobs).await
+    remove_jobs(connection, "jobs", &jobs).await
 }
 
 /// Account, lowest id that stays, instant, number of rows.
 pub(super) const OLD_JOBS_OF: &str = "
-    SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND status >= 2 AND completed_at < $3
+    SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND completed_at < $3
     ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED";
 
-/// Removes jobs with their attempts. Returns how many jobs there were.
-pub(super) async fn remove_jobs(connection: &mut PgConnection, jobs: &[JobId]) -> Outcome<u64> {
+/// Removes jobs of one of their tables with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(
+    connection: &mut PgConnection,
+    table: &str,
+    jobs: &[JobId],
+) -> Outcome<u64> {
     if jobs.is_empty() {
         return Ok(0);
     }
@@ -186,7 +198,8 @@ pub(super) async fn remove_jobs(connection: &mut PgConnection, jobs: &[JobId]) -
         .bind(last)
         .execute(&mut *connection)
         .await?;
-    let pruned = sqlx::query("DELETE FROM jobs WHERE id = ANY ($1) AND id BETWEEN $2 AND $3")
+    let statement = format!("DELETE FROM {table} WHERE id = ANY ($1) AND id BETWEEN $2 AND $3");
+    let pruned = sqlx::query(AssertSqlSafe(statement))
         .bind(jobs)
         .bind(first)
         .bind(last)

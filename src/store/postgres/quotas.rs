@@ -24,7 +24,10 @@ const MISSING: &str = "
 const MADE: &str = "
     SELECT (SELECT count(*) FROM
                 (SELECT FROM jobs AS j
-                 WHERE j.account_id = w.account_id AND j.id >= $1 AND j.id < $2 LIMIT $4) AS made)
+                 WHERE j.account_id = w.account_id AND j.id >= $1 AND j.id < $2
+                 UNION ALL
+                 SELECT FROM runs AS r
+                 WHERE r.account_id = w.account_id AND r.id >= $1 AND r.id < $2 LIMIT $4) AS made)
     FROM unnest($3::uuid[]) WITH ORDINALITY AS w (account_id, place) ORDER BY w.place";
 
 const BEGIN: &str = "

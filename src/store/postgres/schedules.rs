@@ -9,8 +9,10 @@ use super::account_changes::admit;
 use super::account_lock::{BESIDE, IN_TURN};
 use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
+use super::jobs::cancel_waiting;
 use super::notifying::clear_preferences;
-use super::values::{bounds, column, count};
+use super::partitions::days_of;
+use super::values::{column, count};
 use super::{PostgresStore, Within, audit, change, skips};
 use crate::domain::audit::Action;
 use crate::domain::job::JobStatus;
@@ -79,11 +81,11 @@ impl ScheduleStore for PostgresStore {
 
     async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool> {
         let write = *write;
-        self.api
-            .run("delete_schedule", Within::Transaction, move |connection| {
-                Box::pin(delete(connection, write, id))
-            })
-            .await
+        let days = days_of(self.unfinished_of(write.account, id).await?);
+        self.run_with_days(&self.api, "delete_schedule", Within::Transaction, days, {
+            move |connection| Box::pin(delete(connection, write, id))
+        })
+        .await
     }
 
     async fn skips(
@@ -207,46 +209,46 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
     Ok(true)
 }
 
+impl PostgresStore {
+    /// The jobs of a schedule that have not finished.
+    async fn unfinished_of(&self, account: AccountId, id: ScheduleId) -> Result<Vec<JobId>> {
+        self.api
+            .run("delete_schedule", Within::Statement, move |connection| {
+                let query = "SELECT id FROM runs WHERE account_id = $1 AND schedule_id = $2";
+                let query = sqlx::query_scalar(query).bind(account).bind(id);
+                Box::pin(async move { Ok(query.fetch_all(connection).await?) })
+            })
+            .await
+    }
+}
+
 /// Ends the jobs of a schedule that wait, and forbids those that run to be tried again. All are locked
-/// at once, so that none begins to run or to wait in between. What is found is handed on as an array:
-/// see the claims.
+/// at once, so that none begins to run or to wait in between.
 async fn end_jobs(connection: &mut PgConnection, write: Write, id: ScheduleId) -> Outcome<()> {
     let unfinished: Vec<(JobId, JobStatus)> = sqlx::query_as(
-        "SELECT id, status FROM jobs
-         WHERE status < 2 AND schedule_id = $1 AND account_id = $2
+        "SELECT id, status FROM runs WHERE account_id = $2 AND schedule_id = $1
          ORDER BY id FOR UPDATE",
     )
     .bind(id)
     .bind(write.account)
     .fetch_all(&mut *connection)
     .await?;
-    let waiting = (END_WAITING, JobStatus::Pending);
-    let running = (FORBID_RETRIES, JobStatus::Running);
-    for (statement, status) in [waiting, running] {
-        let jobs = unfinished.iter().filter(|(_, found)| *found == status);
-        let jobs: Vec<_> = jobs.map(|(job, _)| *job).collect();
-        if jobs.is_empty() {
-            continue;
-        }
-        let (first, last) = bounds(jobs.iter().copied());
-        sqlx::query(statement)
-            .bind(jobs)
-            .bind(first)
-            .bind(last)
-            .bind(write.account)
-            .bind(write.now)
-            .execute(&mut *connection)
-            .await?;
+    let (waiting, running): (Vec<_>, Vec<_>) =
+        unfinished.into_iter().partition(|(_, status)| *status == JobStatus::Pending);
+    let jobs = |found: Vec<(JobId, JobStatus)>| found.into_iter().map(|(job, _)| job);
+    let waiting: Vec<JobId> = jobs(waiting).collect();
+    if !waiting.is_empty() {
+        cancel_waiting(connection, write, &waiting, "the schedule was deleted").await?;
     }
+    sqlx::query(FORBID_RETRIES)
+        .bind(jobs(running).collect::<Vec<_>>())
+        .bind(write.account)
+        .bind(write.now)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
-const END_WAITING: &str = "
-    UPDATE jobs SET status = 3, completed_at = GREATEST($5, updated_at),
-         wake_at = NULL, updated_at = GREATEST($5, updated_at),
-         error_code = 'CANCELLED', error_message = 'the schedule was deleted'
-    WHERE id = ANY ($1) AND id BETWEEN $2 AND $3 AND account_id = $4";
-
 const FORBID_RETRIES: &str = "
-    UPDATE jobs SET stop = greatest(stop, 1), updated_at = $5
-    WHERE id = ANY ($1) AND id BETWEEN $2 AND $3 AND account_id = $4";
+    UPDATE runs SET stop = greatest(stop, 1), updated_at = $3
+    WHERE id = ANY ($1) AND account_id = $2";

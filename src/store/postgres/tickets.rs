@@ -4,7 +4,6 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::Outcome;
-use super::values::bounds;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 
@@ -25,17 +24,13 @@ pub(super) async fn tickets(connection: &mut PgConnection, jobs: &[JobId]) -> Ou
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let (first, last) = bounds(jobs.iter().copied());
     let tickets = sqlx::query_as(
         "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-         FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-         WHERE j.id = ANY ($1) AND j.id BETWEEN $2 AND $3 AND j.status::integer = 0
-           AND j.wake_at IS NOT NULL
+         FROM runs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+         WHERE j.id = ANY ($1) AND j.status::integer = 0 AND j.wake_at IS NOT NULL
          ORDER BY j.id",
     )
     .bind(jobs)
-    .bind(first)
-    .bind(last)
     .fetch_all(connection)
     .await?;
     Ok(tickets)

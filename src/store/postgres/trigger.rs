@@ -22,7 +22,7 @@ const TRIGGER: &str = "
         WHERE id = $2 AND account_id = $3 AND (SELECT suspended_at IS NULL FROM admitted)
         FOR KEY SHARE
     ), made AS (
-        INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+        INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                           max_attempts, wake_at, created_at, updated_at)
         SELECT $1, $3, f.id, v.id, f.shard, 0, $4, v.max_retries, $5, $5, $5
         FROM found AS f JOIN schedule_versions AS v ON v.id = f.version_id

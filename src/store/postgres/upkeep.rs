@@ -24,13 +24,13 @@ const SHARD_RECORDS: &str = "
     LEFT JOIN shards AS s ON s.shard = n.shard
     LEFT JOIN (SELECT shard, min(next_tick) AS since FROM schedule_state
                WHERE next_tick <= $1 GROUP BY shard) AS t ON t.shard = n.shard
-    LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
+    LEFT JOIN (SELECT shard, min(wake_at) AS since FROM runs
                WHERE status = 0 AND wake_at <= $1 GROUP BY shard) AS j ON j.shard = n.shard
     ORDER BY n.shard";
 
 const WAITING: &str = "
     SELECT count(*) AS jobs, min(wake_at) AS since FROM
-        (SELECT wake_at FROM jobs WHERE status < 2 AND status = 0 AND wake_at <= $1
+        (SELECT wake_at FROM runs WHERE status = 0 AND wake_at <= $1
          ORDER BY wake_at LIMIT $2) AS counted";
 
 #[async_trait]
@@ -117,8 +117,7 @@ impl UpkeepStore for PostgresStore {
         self.scheduler
             .run("unfinished", Within::Statement, move |connection| {
                 Box::pin(async move {
-                    let query = "SELECT count(*) FROM
-                                     (SELECT FROM jobs WHERE status < 2 LIMIT $1) AS counted";
+                    let query = "SELECT count(*) FROM (SELECT FROM runs LIMIT $1) AS counted";
                     let query = sqlx::query_scalar(query).bind(i64::from(cap));
                     Ok(count(query.fetch_one(connection).await?))
                 })
@@ -128,7 +127,7 @@ impl UpkeepStore for PostgresStore {
 
     async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
         self.scheduler
-            .run("waiting", Within::AllDays, move |connection| {
+            .run("waiting", Within::Statement, move |connection| {
                 Box::pin(async move {
                     let query = sqlx::query_as(WAITING).bind(now).bind(i64::from(cap));
                     Ok(query.fetch_one(connection).await?)

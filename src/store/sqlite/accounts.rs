@@ -49,7 +49,9 @@ impl AccountStore for SqliteStore {
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
         let query = "
-            SELECT count(*) FROM (SELECT 1 FROM jobs WHERE account_id = ?1 AND id >= ?2 LIMIT ?3)";
+            SELECT count(*) FROM (SELECT 1 FROM jobs WHERE account_id = ?1 AND id >= ?2
+                                  UNION ALL SELECT 1 FROM runs WHERE account_id = ?1 AND id >= ?2
+                                  LIMIT ?3)";
         let query = sqlx::query_as(query).bind(id).bind(key_from(start_of_month(now)));
         let made = self.readers.one(query.bind(JOBS_COUNTED)).await;
         made.map(|(made,): (i64,)| made.unsigned_abs()).map_err(failed_in("jobs_made"))

@@ -59,7 +59,7 @@ macro_rules! jobs_where {
              FROM signing_secrets AS k
              WHERE k.account_id = j.account_id AND (k.expires_at IS NULL OR k.expires_at > ?1))),
             NULL)))
-    FROM json_each(?2) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
+    FROM json_each(?2) AS e CROSS JOIN runs AS j CROSS JOIN schedule_versions AS v
     WHERE j.id = unhex(e.value) AND ",
             $condition,
             "
@@ -76,31 +76,31 @@ pub(super) const CLAIMED: &str =
     jobs_where!("j.status = 1 AND j.claimed_by = ?3 AND j.attempt_started_at = ?1");
 
 pub(super) const CLAIM: &str = "
-    UPDATE jobs
+    UPDATE runs
     SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = ?3,
         started_at = coalesce(started_at, ?2), attempt_started_at = ?2, updated_at = ?2
     WHERE id IN (SELECT unhex(value) FROM json_each(?4))";
 
+/// The plus keeps the planner from the index of what is due.
 pub(super) const RENEW: &str = "
-    UPDATE jobs SET wake_at = ?2
+    UPDATE runs SET wake_at = ?2
     FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS attempt FROM jsonb_each(?3)) AS held
-    WHERE jobs.id = held.job AND jobs.status = 1 AND jobs.attempt_number = held.attempt
-      AND jobs.claimed_by = ?1
+    WHERE runs.id = held.job AND +runs.status = 1 AND runs.attempt_number = held.attempt
+      AND runs.claimed_by = ?1
     RETURNING id";
 
-/// The index has more between start and id: jobs of one start are sorted.
 pub(super) const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-    FROM jobs AS j INDEXED BY jobs_unfinished CROSS JOIN schedule_versions AS v
-    WHERE j.status < 2 AND j.status = 0 AND j.wake_at < ?1 AND (j.wake_at, j.id) > (?3, ?4)
+    FROM runs AS j INDEXED BY runs_wake CROSS JOIN schedule_versions AS v
+    WHERE j.status = 0 AND j.wake_at < ?1 AND (j.wake_at, j.id) > (?3, ?4)
       AND v.id = j.version_id
       AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)
     ORDER BY j.wake_at, j.id LIMIT ?2";
 
 pub(super) const EXPIRED: &str = "
     SELECT id, attempt_number, max_attempts, claimed_by, wake_at
-    FROM jobs INDEXED BY jobs_unfinished
-    WHERE status < 2 AND status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2";
+    FROM runs INDEXED BY runs_wake
+    WHERE status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2";
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
@@ -155,7 +155,7 @@ impl ClaimStore for SqliteStore {
 
     async fn aborts(&self) -> Result<Aborts> {
         let query = sqlx::query_as(
-            "SELECT id FROM jobs INDEXED BY jobs_cancelled WHERE stop = 2 AND status = 1",
+            "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1",
         );
         let jobs: Vec<(JobId,)> = self.readers.all(query).await.map_err(failed_in("aborts"))?;
         let going = self.readers.all(sqlx::query_as(GOING)).await;
@@ -316,7 +316,7 @@ async fn rows(
 
 /// The attempt that is recorded of a job which cannot be read; none if even that cannot be.
 async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Option<Unreadable>> {
-    let attempt: i64 = sqlx::query_scalar("SELECT attempt_number FROM jobs WHERE id = ?1")
+    let attempt: i64 = sqlx::query_scalar("SELECT attempt_number FROM runs WHERE id = ?1")
         .bind(job)
         .fetch_one(connection)
         .await?;

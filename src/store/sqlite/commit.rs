@@ -16,7 +16,8 @@ use super::notifying::raise;
 use super::overlap;
 use super::runs::count_runs;
 use super::tickets::tickets;
-use super::values::{Hex, hex, json_rows, status_code, timings_text};
+use super::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
+use crate::domain::outcome::Response;
 use crate::domain::{JobId, Timestamp};
 use crate::store::ending::{Ended, Ending};
 use crate::store::response::{headers_text, without_nul};
@@ -80,13 +81,12 @@ fn body_bytes(completion: &Completion) -> usize {
     response.map_or(0, |response| response.body.len())
 }
 
-/// What an attempt's end writes into its job's row, in a JSON parameter.
+/// What an attempt's end makes of its job, in a JSON parameter.
 #[derive(Serialize)]
 struct JobRow {
     job: Hex,
     status: u8,
-    wake_at: Option<i64>,
-    completed_at: Option<i64>,
+    completed_at: i64,
     error_code: Option<&'static str>,
     error_message: Option<String>,
     duration_ms: Option<u32>,
@@ -102,12 +102,10 @@ impl JobRow {
         let exchange = completion.exchange.as_ref();
         let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
         let failure = ending.failure.as_ref();
-        let completed_at = completion.completed_at.as_millis();
         Self {
             job: hex(&ending.job),
             status: status_code(ending.status),
-            wake_at: ending.retry_at.map(Timestamp::as_millis),
-            completed_at: ending.status.is_final().then_some(completed_at),
+            completed_at: completion.completed_at.as_millis(),
             error_code: failure.map(|failure| failure.code.as_str()),
             error_message: failure.map(|failure| without_nul(&failure.message)),
             duration_ms: exchange.map(|exchange| exchange.duration_ms),
@@ -115,26 +113,37 @@ impl JobRow {
             status_code: response.map(|response| response.status),
             truncated: response.is_some_and(|response| response.truncated),
             headers: response.map(headers_text),
-            body: response.map(|response| without_nul(&String::from_utf8_lossy(&response.body))),
+            body: response.map(body),
         }
     }
 }
 
-pub(super) const COMMIT: &str = "
-    UPDATE jobs SET
-        status = c.status, wake_at = c.wake_at, completed_at = c.completed_at,
-        error_code = c.error_code, error_message = c.error_message, claimed_by = NULL,
-        updated_at = ?1, duration_ms = c.duration_ms, timings = c.timings,
-        status_code = c.status_code, response_truncated = c.truncated,
-        response_headers = c.headers, response = c.body
-    FROM (SELECT unhex(value ->> 'job') AS job, value ->> 'status' AS status,
-                 value ->> 'wake_at' AS wake_at, value ->> 'completed_at' AS completed_at,
-                 value ->> 'error_code' AS error_code, value ->> 'error_message' AS error_message,
-                 value ->> 'duration_ms' AS duration_ms, value ->> 'timings' AS timings,
-                 value ->> 'status_code' AS status_code, value ->> 'truncated' AS truncated,
-                 value ->> 'headers' AS headers, value ->> 'body' AS body
-          FROM jsonb_each(?2)) AS c
-    WHERE jobs.id = c.job";
+fn body(response: &Response) -> String {
+    without_nul(&String::from_utf8_lossy(&response.body))
+}
+
+/// The jobs that have ended go into history, and from `runs`.
+pub(super) const END: &str = "
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
+                      completed_at, attempt_started_at, status, trigger, attempt_number,
+                      max_attempts, error_code, error_message, duration_ms, timings, status_code,
+                      response_truncated, response_headers, response)
+    SELECT r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, ?1, r.started_at,
+           c.value ->> 'completed_at', r.attempt_started_at, c.value ->> 'status', r.trigger,
+           r.attempt_number, r.max_attempts, c.value ->> 'error_code', c.value ->> 'error_message',
+           c.value ->> 'duration_ms', c.value ->> 'timings', c.value ->> 'status_code',
+           c.value ->> 'truncated', c.value ->> 'headers', c.value ->> 'body'
+    FROM jsonb_each(?2) AS c CROSS JOIN runs AS r
+    WHERE r.id = unhex(c.value ->> 'job')";
+
+pub(super) const LEAVE: &str =
+    "DELETE FROM runs WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
+
+/// The jobs that are to be tried again.
+pub(super) const RETRY: &str = "
+    UPDATE runs SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = ?1
+    FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS retry_at FROM jsonb_each(?2)) AS c
+    WHERE runs.id = c.job";
 
 async fn write(
     connection: &mut SqliteConnection,
@@ -142,21 +151,35 @@ async fn write(
     round: &[&Completion],
     endings: &[Ending],
 ) -> Outcome<()> {
-    if endings.is_empty() {
-        return Ok(());
+    let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
+        endings.iter().partition(|ending| ending.status.is_final());
+    if !ended.is_empty() {
+        let row = |ending: &&Ending| JobRow::new(ending, round[ending.place]);
+        let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
+        sqlx::query(END).bind(now).bind(rows).execute(&mut *connection).await?;
+        let ids = json_ids(ended.iter().map(|ending| &ending.job));
+        sqlx::query(LEAVE).bind(ids).execute(&mut *connection).await?;
     }
-    let row = |ending: &Ending| JobRow::new(ending, round[ending.place]);
-    let rows = json_rows(&endings.iter().map(row).collect::<Vec<_>>());
-    sqlx::query(COMMIT).bind(now).bind(rows).execute(connection).await?;
+    if !waiting.is_empty() {
+        let row = |ending: &&Ending| (hex(&ending.job), ending.retry_at.map(Timestamp::as_millis));
+        let rows = json_rows(&waiting.iter().map(row).collect::<Vec<_>>());
+        sqlx::query(RETRY).bind(now).bind(rows).execute(connection).await?;
+    }
     Ok(())
 }
 
-/// Copies the ends of attempts that may be followed by another one, which would overwrite them.
+/// Keeps the ends of attempts that may be followed by another one; what came back is kept of the last
+/// one of a job, as long as that has not finished.
 async fn keep_attempts(
     connection: &mut SqliteConnection,
     round: &[&Completion],
     endings: &[Ending],
 ) -> Outcome<()> {
+    let followed = endings.iter().filter(|ending| round[ending.place].attempt > 1);
+    let followed: Vec<&JobId> = followed.map(|ending| &ending.job).collect();
+    if !followed.is_empty() {
+        sqlx::query(FORGET).bind(json_ids(followed)).execute(&mut *connection).await?;
+    }
     let row = |ending: &Ending| {
         let completion = round[ending.place];
         let End::Retry(failure, _) = &completion.end else {
@@ -164,6 +187,7 @@ async fn keep_attempts(
         };
         let exchange = completion.exchange.as_ref();
         let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        let kept = response.filter(|_| !ending.status.is_final());
         Some((
             hex(&ending.job),
             completion.attempt,
@@ -174,21 +198,27 @@ async fn keep_attempts(
             failure.code.as_str(),
             without_nul(&failure.message),
             exchange.map(|exchange| timings_text(&exchange.timings)),
+            kept.is_some_and(|response| response.truncated),
+            kept.map(headers_text),
+            kept.map(body),
         ))
     };
     let rows: Vec<_> = endings.iter().filter_map(row).collect();
     if rows.is_empty() {
         return Ok(());
     }
-    sqlx::query(
-        "INSERT INTO attempts (job_id, number, started_at, completed_at, duration_ms, status_code,
-                               error_code, error_message, timings)
-         SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4,
-                value ->> 5, value ->> 6, value ->> 7, value ->> 8
-         FROM jsonb_each(?1)",
-    )
-    .bind(json_rows(&rows))
-    .execute(connection)
-    .await?;
+    sqlx::query(KEEP).bind(json_rows(&rows)).execute(connection).await?;
     Ok(())
 }
+
+pub(super) const FORGET: &str = "
+    UPDATE attempts SET response = NULL, response_headers = NULL, response_truncated = 0
+    WHERE job_id IN (SELECT unhex(value) FROM json_each(?1)) AND response_headers IS NOT NULL";
+
+const KEEP: &str = "
+    INSERT INTO attempts (job_id, number, started_at, completed_at, duration_ms, status_code,
+                          error_code, error_message, timings, response_truncated,
+                          response_headers, response)
+    SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+           value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11
+    FROM jsonb_each(?1)";

@@ -84,7 +84,8 @@ const STATES: &str = "
     (SELECT s.id AS schedule_id, s.account_id, s.version_id, v.host_key,
             v.max_retries AS max_attempts, s.overlap_policy, st.next_tick, st.last_run_at,
             st.last_job_status, st.consecutive_failures, st.active_job_id, st.held_job_id,
-            st.alert_on, st.alert_threshold, st.alert_repeat_minutes, st.alerted_at
+            st.alert_on, st.alert_threshold, st.alert_repeat_minutes, st.alerted_at,
+            st.fired_up_to
      FROM schedules AS s
      CROSS JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
      CROSS JOIN schedule_versions AS v ON v.id = s.version_id)";

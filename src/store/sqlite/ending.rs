@@ -23,7 +23,7 @@ pub(super) const RUNNING: &str = "
         iif(st.alert_on IS NULL, NULL, json_array(
             st.alert_on, st.alert_threshold, st.alert_repeat_minutes, st.consecutive_failures,
             st.alerted_at))))
-    FROM jsonb_each(?1) AS e CROSS JOIN jobs AS j
+    FROM jsonb_each(?1) AS e CROSS JOIN runs AS j
     LEFT JOIN schedule_state AS st ON st.shard = j.shard AND st.schedule_id = j.schedule_id
     WHERE j.id = unhex(e.value ->> 0) AND j.status = 1 AND j.attempt_number = e.value ->> 1
       AND j.claimed_by = unhex(e.value ->> 2)";

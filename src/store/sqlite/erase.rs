@@ -80,6 +80,9 @@ pub(super) fn is_alone(_: &mut SqliteConnection, _: &str) -> impl Future<Output 
 }
 
 /// Account, number of rows.
+pub(super) const RUNS: &str = "SELECT id FROM runs WHERE account_id = ?1 ORDER BY id LIMIT ?2";
+
+/// Account, number of rows.
 pub(super) const JOBS: &str = "SELECT id FROM jobs WHERE account_id = ?1 ORDER BY id LIMIT ?2";
 
 pub(super) async fn remove_schedules(

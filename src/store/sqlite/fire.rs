@@ -30,17 +30,31 @@ struct Stored {
     next_tick: Option<Timestamp>,
     active: Option<JobId>,
     held: Option<JobId>,
+    /// The last tick that was fired.
+    fired_up_to: Option<Timestamp>,
     host: HostKey,
     max_attempts: u8,
 }
 
 /// A row of `STORED`; the first number says which of the firings it is for.
 #[derive(Deserialize)]
-struct StoredRow(usize, Hex, Hex, String, Option<i64>, Option<Hex>, Option<Hex>, i64, u8);
+struct StoredRow(
+    usize,
+    Hex,
+    Hex,
+    String,
+    Option<i64>,
+    Option<Hex>,
+    Option<Hex>,
+    i64,
+    u8,
+    Option<i64>,
+);
 
 impl StoredRow {
     fn stored(self, id: ScheduleId) -> Option<Stored> {
-        let Self(_, account, version, policy, next_tick, active, held, host, max_attempts) = self;
+        let Self(_, account, version, policy, next_tick, active, held, host, max_attempts, fired) =
+            self;
         Some(Stored {
             id,
             account: AccountId::from_bytes(account.0),
@@ -49,6 +63,7 @@ impl StoredRow {
             next_tick: next_tick.map(Timestamp::from_millis),
             active: active.map(|job| JobId::from_bytes(job.0)),
             held: held.map(|job| JobId::from_bytes(job.0)),
+            fired_up_to: fired.map(Timestamp::from_millis),
             host: HostKey(host.cast_unsigned()),
             max_attempts,
         })
@@ -59,7 +74,8 @@ pub(super) const STORED: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.account_id), hex(s.version_id), s.overlap_policy, st.next_tick,
         iif(st.active_job_id IS NULL, NULL, hex(st.active_job_id)),
-        iif(st.held_job_id IS NULL, NULL, hex(st.held_job_id)), v.host_key, v.max_retries))
+        iif(st.held_job_id IS NULL, NULL, hex(st.held_job_id)), v.host_key, v.max_retries,
+        st.fired_up_to))
     FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v
     WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
@@ -69,19 +85,20 @@ pub(super) const STORED: &str = "
 /// make the planner go through the whole shard.
 pub(super) const ADVANCE: &str = "
     UPDATE schedule_state
-    SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held
+    SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held,
+        fired_up_to = a.fired_up_to
     FROM (SELECT value ->> 0 AS shard, unhex(value ->> 1) AS schedule, value ->> 2 AS next_tick,
-                 unhex(value ->> 3) AS active, unhex(value ->> 4) AS held
+                 unhex(value ->> 3) AS active, unhex(value ->> 4) AS held,
+                 value ->> 5 AS fired_up_to
           FROM jsonb_each(?1)) AS a
     WHERE schedule_state.shard = a.shard AND schedule_state.schedule_id = a.schedule";
 
 pub(super) const INSERT: &str = "
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+    INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       max_attempts, wake_at, created_at, updated_at)
     SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), ?1, 0,
            value ->> 4, value ->> 5, value ->> 6, ?2, ?2
-    FROM jsonb_each(?3) WHERE true
-    ON CONFLICT (id) DO NOTHING";
+    FROM jsonb_each(?3)";
 
 /// Fires a batch.
 pub(super) async fn fire(
@@ -100,7 +117,6 @@ pub(super) async fn fire(
         return Ok(Fired::Fenced);
     };
     let Known { mut stored, damaged } = read(connection, fence.shard, &firings, &damage).await?;
-    let existing = existing_jobs(connection, &stored, &firings).await?;
     let mut plan = Plan::default();
     for firing in firings {
         // Taken out, so that a second firing of the same schedule is stale.
@@ -111,7 +127,7 @@ pub(super) async fn fire(
             }
             Some(_) if firing.suspensions != suspensions => plan.busy.push(firing.schedule),
             Some(schedule) => {
-                plan.advance(fence.shard, now, schedule, firing, &existing);
+                plan.advance(fence.shard, now, schedule, firing);
             }
             None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),
@@ -173,38 +189,13 @@ async fn read_part(
     stored.collect()
 }
 
-/// The jobs that exist already, of schedules whose overlap policy has to know.
-async fn existing_jobs(
-    connection: &mut SqliteConnection,
-    stored: &HashMap<ScheduleId, Stored>,
-    firings: &[Firing],
-) -> Outcome<HashSet<JobId>> {
-    let counts = |firing: &&Firing| {
-        stored
-            .get(&firing.schedule)
-            .is_some_and(|schedule| schedule.overlap_policy != OverlapPolicy::Allow)
-    };
-    let jobs: Vec<JobId> =
-        firings.iter().filter(counts).flat_map(|firing| &firing.jobs).map(|job| job.id).collect();
-    if jobs.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let existing: Vec<JobId> = sqlx::query_scalar(
-        "SELECT j.id FROM json_each(?1) AS e CROSS JOIN jobs AS j WHERE j.id = unhex(e.value)",
-    )
-    .bind(json_ids(&jobs))
-    .fetch_all(connection)
-    .await?;
-    Ok(existing.into_iter().collect())
-}
-
 /// A job's row in a JSON parameter: id, account, schedule, version, trigger, attempts, start.
 #[derive(Serialize)]
 struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>);
 
-/// A state's row in a JSON parameter: shard, schedule, next tick, active and held job.
+/// A state's row in a JSON parameter: shard, schedule, next tick, active and held job, last tick.
 #[derive(Serialize)]
-struct StateRow(u16, Hex, Option<i64>, Option<Hex>, Option<Hex>);
+struct StateRow(u16, Hex, Option<i64>, Option<Hex>, Option<Hex>, Option<i64>);
 
 /// What firing a batch writes and answers.
 #[derive(Default)]
@@ -229,18 +220,13 @@ enum Place {
 
 impl Plan {
     /// Moves a schedule's next tick and finds a place for each of the jobs, oldest first.
-    fn advance(
-        &mut self,
-        shard: ShardId,
-        now: Timestamp,
-        mut schedule: Stored,
-        firing: Firing,
-        existing: &HashSet<JobId>,
-    ) {
-        let account = schedule.account;
+    fn advance(&mut self, shard: ShardId, now: Timestamp, mut schedule: Stored, firing: Firing) {
+        let (account, fired_up_to) = (schedule.account, schedule.fired_up_to);
+        // None is before none.
+        let last_tick = firing.last_tick().max(fired_up_to);
         let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
         let mut skips: Vec<NewSkip> = firing.skips.into_iter().map(skip).collect();
-        for job in firing.jobs.into_iter().filter(|job| !existing.contains(&job.id)) {
+        for job in firing.jobs.into_iter().filter(|job| Some(job.id.timestamp()) > fired_up_to) {
             let start = match schedule.place(job.id) {
                 Place::Start => Some(now),
                 Place::Hold => {
@@ -270,6 +256,7 @@ impl Plan {
             firing.next_tick.map(Timestamp::as_millis),
             schedule.active.as_ref().map(hex),
             schedule.held.as_ref().map(hex),
+            last_tick.map(Timestamp::as_millis),
         ));
         self.advanced.push((schedule.id, firing.next_tick));
     }
@@ -280,46 +267,23 @@ impl Plan {
         shard: ShardId,
         now: Timestamp,
     ) -> Outcome<Fired> {
-        let Self { states, jobs, skips, mut tickets, held, overlapped, advanced, stale, busy } =
-            self;
+        let Self { states, jobs, skips, tickets, held, overlapped, advanced, stale, busy } = self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
         if !jobs.is_empty() {
-            let made = sqlx::query(INSERT)
+            sqlx::query(INSERT)
                 .bind(shard)
                 .bind(now)
                 .bind(json_rows(&jobs))
                 .execute(&mut *connection)
                 .await?;
-            if made.rows_affected() != jobs.len() as u64 {
-                keep_new(connection, now, &mut tickets).await?;
-            }
         }
         for skip in skips {
             skips::record(connection, skip).await?;
         }
         Ok(Fired::Done { tickets, held, overlapped, advanced, stale, busy })
     }
-}
-
-/// Drops the tickets of jobs that had been made before.
-async fn keep_new(
-    connection: &mut SqliteConnection,
-    now: Timestamp,
-    tickets: &mut Vec<Ticket>,
-) -> Outcome<()> {
-    let new: Vec<JobId> = sqlx::query_scalar(
-        "SELECT j.id FROM json_each(?1) AS e CROSS JOIN jobs AS j
-         WHERE j.id = unhex(e.value) AND j.status = 0 AND j.created_at = ?2",
-    )
-    .bind(json_ids(tickets.iter().map(|ticket| &ticket.job)))
-    .bind(now)
-    .fetch_all(connection)
-    .await?;
-    let new: HashSet<JobId> = new.into_iter().collect();
-    tickets.retain(|ticket| new.contains(&ticket.job));
-    Ok(())
 }
 
 impl Stored {

@@ -10,13 +10,14 @@ use super::error::{Fault, Outcome};
 use super::overlap;
 use super::quotas;
 use super::tickets::tickets;
+use super::values::json_ids;
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
-use crate::store::rows::{JobAndLast, job_columns};
+use crate::store::job_rows::{JOB, JobAndLast};
 use crate::store::vault::Vault;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, StoreErrorKind, Triggered,
@@ -80,7 +81,7 @@ async fn create(
         }
     }
     let made = sqlx::query(
-        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+        "INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                            max_attempts, wake_at, created_at, updated_at)
          SELECT ?1, s.account_id, s.id, s.version_id, s.shard, 0, ?4, v.max_retries, ?5, ?5, ?5
          FROM schedules AS s JOIN schedule_versions AS v ON v.id = s.version_id
@@ -115,6 +116,11 @@ async fn trigger(
     Ok(triggered)
 }
 
+/// Job, account.
+const STATUS: &str = "
+    SELECT status, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2
+    UNION ALL SELECT status, schedule_id FROM runs WHERE id = ?1 AND account_id = ?2";
+
 async fn retry(
     connection: &mut SqliteConnection,
     write: Write,
@@ -123,12 +129,11 @@ async fn retry(
     quota: Option<u64>,
 ) -> Outcome<Retried> {
     admit(connection, write.account, BESIDE).await?;
-    let found: Option<(JobStatus, ScheduleId)> =
-        sqlx::query_as("SELECT status, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2")
-            .bind(of)
-            .bind(write.account)
-            .fetch_optional(&mut *connection)
-            .await?;
+    let found: Option<(JobStatus, ScheduleId)> = sqlx::query_as(STATUS)
+        .bind(of)
+        .bind(write.account)
+        .fetch_optional(&mut *connection)
+        .await?;
     let Some((status, schedule)) = found else {
         return Ok(Retried::NotFound);
     };
@@ -157,20 +162,23 @@ struct Standing {
 async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
     admit(connection, write.account, BESIDE).await?;
     let standing: Option<Standing> = sqlx::query_as(
-        "SELECT status, shard, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2",
+        "SELECT status, shard, schedule_id FROM runs WHERE id = ?1 AND account_id = ?2",
     )
     .bind(id)
     .bind(write.account)
     .fetch_optional(&mut *connection)
     .await?;
     let Some(standing) = standing else {
-        return Ok(Cancelled::NotFound);
+        let query = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND account_id = ?2)";
+        let query = sqlx::query_scalar(query).bind(id).bind(write.account);
+        let is_there: bool = query.fetch_one(connection).await?;
+        return Ok(if is_there { Cancelled::Finished } else { Cancelled::NotFound });
     };
     match standing.status {
         JobStatus::Success | JobStatus::Failed => Ok(Cancelled::Finished),
         JobStatus::Running => {
             let stopped = sqlx::query(
-                "UPDATE jobs SET stop = 2, updated_at = ?3
+                "UPDATE runs SET stop = 2, updated_at = ?3
                  WHERE id = ?1 AND account_id = ?2 AND stop < 2",
             )
             .bind(id)
@@ -184,17 +192,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             Ok(Cancelled::Done(Vec::new()))
         }
         JobStatus::Pending => {
-            sqlx::query(
-                "UPDATE jobs SET status = 3, completed_at = MAX(?3, updated_at),
-                     wake_at = NULL, updated_at = MAX(?3, updated_at),
-                     error_code = 'CANCELLED', error_message = 'the job was cancelled'
-                 WHERE id = ?1 AND account_id = ?2",
-            )
-            .bind(id)
-            .bind(write.account)
-            .bind(write.now)
-            .execute(&mut *connection)
-            .await?;
+            cancel_waiting(connection, write, &[id], "the job was cancelled").await?;
             audit::record(connection, write, Action::JobCancelled, [id]).await?;
             let ended = Ended { shard: standing.shard, schedule: standing.schedule_id, job: id };
             overlap::forget_held(connection, ended).await?;
@@ -202,6 +200,37 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
         }
     }
 }
+
+/// Ends waiting jobs of an account. What the last attempt of one has brought stays what the job shows.
+pub(super) async fn cancel_waiting(
+    connection: &mut SqliteConnection,
+    write: Write,
+    jobs: &[JobId],
+    why: &str,
+) -> Outcome<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let ids = json_ids(jobs);
+    let query = sqlx::query(CANCEL).bind(&ids).bind(write.account).bind(write.now).bind(why);
+    query.execute(&mut *connection).await?;
+    let query = "DELETE FROM runs
+         WHERE id IN (SELECT unhex(value) FROM json_each(?1)) AND account_id = ?2";
+    sqlx::query(query).bind(&ids).bind(write.account).execute(connection).await?;
+    Ok(())
+}
+
+const CANCEL: &str = "
+    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
+                      completed_at, attempt_started_at, status, trigger, attempt_number,
+                      max_attempts, error_code, error_message, duration_ms, status_code, timings,
+                      response_truncated, response_headers, response)
+    SELECT r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, max(?3, r.updated_at),
+           r.started_at, max(?3, r.updated_at), r.attempt_started_at, 3, r.trigger,
+           r.attempt_number, r.max_attempts, 'CANCELLED', ?4, a.duration_ms, a.status_code,
+           a.timings, coalesce(a.response_truncated, 0), a.response_headers, a.response
+    FROM runs AS r LEFT JOIN attempts AS a ON a.job_id = r.id AND a.number = r.attempt_number
+    WHERE r.id IN (SELECT unhex(value) FROM json_each(?1)) AND r.account_id = ?2";
 
 impl SqliteStore {
     async fn read_job(
@@ -223,18 +252,8 @@ async fn read(
     id: JobId,
 ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
     let mut snapshot = connection.begin().await?;
-    let found: Option<JobAndLast> = sqlx::query_as(concat!(
-        "SELECT ",
-        job_columns!(),
-        ", j.response, j.response_truncated, j.attempt_started_at, j.timings
-         FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-         WHERE j.id = ?1 AND j.account_id = ?2
-           AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)"
-    ))
-    .bind(id)
-    .bind(account)
-    .fetch_optional(&mut *snapshot)
-    .await?;
+    let found: Option<JobAndLast> =
+        sqlx::query_as(JOB).bind(id).bind(account).fetch_optional(&mut *snapshot).await?;
     let Some(JobAndLast { version, mut job, last }) = found else {
         return Ok(None);
     };

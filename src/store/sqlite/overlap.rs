@@ -48,8 +48,8 @@ pub(super) async fn start(
         return Ok(Vec::new());
     }
     let started: Vec<JobId> = sqlx::query_scalar(
-        "UPDATE jobs SET wake_at = ?1, updated_at = ?1
-         WHERE id IN (SELECT unhex(value) FROM json_each(?2)) AND status = 0 AND wake_at IS NULL
+        "UPDATE runs SET wake_at = ?1, updated_at = ?1
+         WHERE id IN (SELECT unhex(value) FROM json_each(?2)) AND +status = 0 AND +wake_at IS NULL
          RETURNING id",
     )
     .bind(now)
@@ -82,10 +82,9 @@ pub(super) async fn find_active(
 ) -> Outcome<()> {
     sqlx::query(
         "UPDATE schedule_state SET active_job_id =
-             (SELECT max(j.id) FROM jobs AS u INDEXED BY jobs_unfinished
-              CROSS JOIN jobs AS j
-              WHERE u.status < 2 AND u.account_id = ?3 AND u.schedule_id = ?2
-                AND j.id = u.id AND j.trigger IN (0, 2))
+             (SELECT id FROM runs INDEXED BY runs_account
+              WHERE account_id = ?3 AND schedule_id = ?2 AND trigger IN (0, 2)
+              ORDER BY id DESC LIMIT 1)
          WHERE shard = ?1 AND schedule_id = ?2",
     )
     .bind(shard)

@@ -56,6 +56,12 @@ impl Planner {
     }
 }
 
+/// Whether a step looks unfinished jobs up by their key.
+fn of_runs(step: &str) -> bool {
+    let names = ["runs", "r", "j"].map(|name| format!("SEARCH {name} USING PRIMARY KEY (id=?)"));
+    names.iter().any(|name| step.contains(name.as_str()))
+}
+
 #[tokio::test]
 async fn batches_look_rows_up_by_their_key() {
     let mut planner = Planner::new().await;
@@ -69,19 +75,22 @@ async fn batches_look_rows_up_by_their_key() {
         (claims::CLAIM, 1),
         (claims::RENEW, 1),
         (ending::RUNNING, 2),
-        (commit::COMMIT, 1),
+        (commit::END, 1),
+        (commit::LEAVE, 1),
+        (commit::RETRY, 1),
         (runs::COUNT_RUNS, 1),
         (overlap::RELEASE, 1),
         (tickets::TICKETS, 2),
         (schedule_list::ROWS, 3),
-        (job_list::ROWS, 2),
     ] {
         let plan = planner.plan(sql).await;
         let scans: Vec<&str> = plan.lines().filter(|step| step.starts_with("SCAN")).collect();
         assert!(scans.iter().all(|scan| scan.contains("VIRTUAL TABLE")), "{sql}\n{plan}");
         let by_key = plan.lines().filter(|step| {
             step.starts_with("SEARCH")
-                && (step.contains("_1 (id=?)") || step.contains("KEY (shard=? AND schedule_id=?)"))
+                && (step.contains("_1 (id=?)")
+                    || of_runs(step)
+                    || step.contains("KEY (shard=? AND schedule_id=?)"))
         });
         assert_eq!(by_key.count(), searches, "{sql}\n{plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
@@ -93,7 +102,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
     let mut planner = Planner::new().await;
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
-        (claims::EXPIRED, "jobs_unfinished (status=? AND wake_at<?)"),
+        (claims::EXPIRED, "runs_wake (status=? AND wake_at<?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
         (prune::OLD_JOBS, "_1 (id<?)"),
@@ -131,7 +140,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
     assert!(plan.contains("jobs_account (account_id=? AND id>? AND id<?)"), "{plan}");
     // Sorted are only jobs of one start.
     let plan = planner.plan(claims::LATE).await;
-    assert!(plan.contains("jobs_unfinished (status=? AND wake_at>? AND wake_at<?)"), "{plan}");
+    assert!(plan.contains("runs_wake (status=? AND (wake_at,id)>(?,?) AND wake_at<?)"), "{plan}");
     let sorted = plan.replace("USE TEMP B-TREE FOR LAST TERM OF ORDER BY", "");
     assert!(!sorted.contains("TEMP B-TREE"), "{plan}");
 }
@@ -256,6 +265,10 @@ async fn lists_of_jobs_read_in_order() {
             max_response_bytes: 10,
             max_bytes: 10,
         };
-        planner.expect(job_list::page(account, &query).sql().as_str(), index).await;
+        let sql = job_list::page(account, &query);
+        planner.expect(sql.sql().as_str(), index).await;
+        let plan = planner.plan(sql.sql().as_str()).await;
+        let unfinished = "runs_account (account_id=? AND id>? AND id<?)";
+        assert_eq!(plan.contains(unfinished), status.is_none(), "{plan}");
     }
 }

@@ -1,6 +1,6 @@
 //! The end of history, in small batches.
 
-use sqlx::SqliteConnection;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use super::error::Outcome;
 use super::values::{json_ids, key_from};
@@ -46,16 +46,20 @@ pub(super) const PRUNE_VERSIONS: &str = "
                (SELECT 1 FROM jobs AS j
                 WHERE j.schedule_id = v.schedule_id AND j.version_id = v.id
                   AND j.id < unhex(printf('%012x', v.retired_at + ?3) || '00000000000000000000'))
+           AND NOT EXISTS
+               (SELECT 1 FROM runs AS r
+                WHERE r.account_id = v.account_id AND r.schedule_id = v.schedule_id
+                  AND r.version_id = v.id)
          ORDER BY v.retired_at LIMIT ?2)";
 
 /// No job has ended before its run was due, so the old ones are at the lower end of the key.
 pub(super) const OLD_JOBS: &str = "
-    SELECT id FROM jobs WHERE id < ?1 AND status >= 2 AND completed_at < ?2
+    SELECT id FROM jobs WHERE id < ?1 AND completed_at < ?2
     ORDER BY id LIMIT ?3";
 
 /// Account, lowest id that stays, instant, number of rows.
 pub(super) const OLD_JOBS_OF: &str = "
-    SELECT id FROM jobs WHERE account_id = ?1 AND id < ?2 AND status >= 2 AND completed_at < ?3
+    SELECT id FROM jobs WHERE account_id = ?1 AND id < ?2 AND completed_at < ?3
     ORDER BY id LIMIT ?4";
 
 async fn prune_jobs(
@@ -69,11 +73,15 @@ async fn prune_jobs(
         .bind(limit)
         .fetch_all(&mut *connection)
         .await?;
-    remove_jobs(connection, &jobs).await
+    remove_jobs(connection, "jobs", &jobs).await
 }
 
-/// Removes jobs with their attempts. Returns how many jobs there were.
-pub(super) async fn remove_jobs(connection: &mut SqliteConnection, jobs: &[JobId]) -> Outcome<u64> {
+/// Removes jobs of one of their tables with their attempts. Returns how many jobs there were.
+pub(super) async fn remove_jobs(
+    connection: &mut SqliteConnection,
+    table: &str,
+    jobs: &[JobId],
+) -> Outcome<u64> {
     if jobs.is_empty() {
         return Ok(0);
     }
@@ -82,10 +90,8 @@ pub(super) async fn remove_jobs(connection: &mut SqliteConnection, jobs: &[JobId
         .bind(&ids)
         .execute(&mut *connection)
         .await?;
-    let pruned =
-        sqlx::query("DELETE FROM jobs WHERE id IN (SELECT unhex(value) FROM json_each(?1))")
-            .bind(&ids)
-            .execute(connection)
-            .await?;
+    let statement =
+        format!("DELETE FROM {table} WHERE id IN (SELECT unhex(value) FROM json_each(?1))");
+    let pruned = sqlx::query(AssertSqlSafe(statement)).bind(&ids).execute(connection).await?;
     Ok(pruned.rows_affected())
 }

@@ -24,6 +24,9 @@ const MISSING: &str = "
 pub(super) const MADE: &str = "
     SELECT (SELECT count(*) FROM
                 (SELECT 1 FROM jobs
+                 WHERE account_id = unhex(w.value) AND id >= ?1 AND id < ?2
+                 UNION ALL
+                 SELECT 1 FROM runs
                  WHERE account_id = unhex(w.value) AND id >= ?1 AND id < ?2 LIMIT ?4))
     FROM json_each(?3) AS w ORDER BY w.key";
 

@@ -10,13 +10,14 @@ use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
 use super::error::Outcome;
+use super::jobs::cancel_waiting;
 use super::notifying::clear_preferences;
 use super::values::{Hex, hex, json_rows};
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
-use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
 use crate::store::{
@@ -193,22 +194,17 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
         .bind(id)
         .execute(&mut *connection)
         .await?;
-    sqlx::query(
-        "UPDATE jobs SET status = 3, completed_at = MAX(?3, updated_at),
-             wake_at = NULL, updated_at = MAX(?3, updated_at),
-             error_code = 'CANCELLED', error_message = 'the schedule was deleted'
-         WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
-                      WHERE status < 2 AND status = 0 AND account_id = ?2 AND schedule_id = ?1)",
+    let waiting: Vec<JobId> = sqlx::query_scalar(
+        "SELECT id FROM runs WHERE account_id = ?2 AND schedule_id = ?1 AND status = 0",
     )
     .bind(id)
     .bind(write.account)
-    .bind(write.now)
-    .execute(&mut *connection)
+    .fetch_all(&mut *connection)
     .await?;
+    cancel_waiting(connection, write, &waiting, "the schedule was deleted").await?;
     sqlx::query(
-        "UPDATE jobs SET stop = max(stop, 1), updated_at = ?3
-         WHERE id IN (SELECT id FROM jobs INDEXED BY jobs_unfinished
-                      WHERE status < 2 AND status = 1 AND account_id = ?2 AND schedule_id = ?1)",
+        "UPDATE runs SET stop = max(stop, 1), updated_at = ?3
+         WHERE account_id = ?2 AND schedule_id = ?1 AND status = 1",
     )
     .bind(id)
     .bind(write.account)

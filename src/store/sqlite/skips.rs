@@ -74,11 +74,15 @@ async fn has_job_between(
 ) -> Outcome<bool> {
     let found = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM jobs
-             WHERE schedule_id = ?1 AND id >= ?2 AND id < ?3 AND trigger IN (0, 2))",
+             WHERE schedule_id = ?1 AND id >= ?2 AND id < ?3 AND trigger IN (0, 2))
+             OR EXISTS (SELECT 1 FROM runs INDEXED BY runs_account
+             WHERE account_id = ?4 AND schedule_id = ?1 AND id >= ?2 AND id < ?3
+               AND trigger IN (0, 2))",
     )
     .bind(skip.schedule)
     .bind(key_above(after))
     .bind(key_from(skip.range.first))
+    .bind(skip.account)
     .fetch_one(connection)
     .await?;
     Ok(found)

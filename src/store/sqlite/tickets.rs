@@ -22,7 +22,7 @@ impl FromRow<'_, SqliteRow> for Ticket {
 
 pub(super) const TICKETS: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
-    FROM json_each(?1) AS e CROSS JOIN jobs AS j CROSS JOIN schedule_versions AS v
+    FROM json_each(?1) AS e CROSS JOIN runs AS j CROSS JOIN schedule_versions AS v
     WHERE j.id = unhex(e.value) AND j.status = 0 AND j.wake_at IS NOT NULL
       AND v.id = j.version_id";
 

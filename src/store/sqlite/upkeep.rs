@@ -23,14 +23,14 @@ const SHARD_RECORDS: &str = "
     LEFT JOIN shards AS s ON s.shard = n.shard
     LEFT JOIN (SELECT shard, min(next_tick) AS since FROM schedule_state
                WHERE next_tick <= ?1 GROUP BY shard) AS t ON t.shard = n.shard
-    LEFT JOIN (SELECT shard, min(wake_at) AS since FROM jobs
+    LEFT JOIN (SELECT shard, min(wake_at) AS since FROM runs
                WHERE status = 0 AND wake_at <= ?1 GROUP BY shard) AS j ON j.shard = n.shard
     ORDER BY n.shard";
 
 const WAITING: &str = "
     SELECT count(*) AS jobs, min(wake_at) AS since FROM
-        (SELECT wake_at FROM jobs INDEXED BY jobs_unfinished
-         WHERE status < 2 AND status = 0 AND wake_at <= ?1 ORDER BY wake_at LIMIT ?2)";
+        (SELECT wake_at FROM runs INDEXED BY runs_wake
+         WHERE status = 0 AND wake_at <= ?1 ORDER BY wake_at LIMIT ?2)";
 
 #[async_trait]
 impl UpkeepStore for SqliteStore {
@@ -83,11 +83,7 @@ impl UpkeepStore for SqliteStore {
     }
 
     async fn unfinished(&self, cap: u32) -> Result<u64> {
-        let query = sqlx::query_as(
-            "SELECT count(*) FROM (SELECT 1 FROM jobs INDEXED BY jobs_unfinished
-                 WHERE status < 2 LIMIT ?1)",
-        )
-        .bind(cap);
+        let query = sqlx::query_as("SELECT count(*) FROM (SELECT 1 FROM runs LIMIT ?1)").bind(cap);
         let (count,): (i64,) = self.readers.one(query).await.map_err(failed_in("unfinished"))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }

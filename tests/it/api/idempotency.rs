@@ -291,10 +291,10 @@ async fn what_passes_is_not_kept() {
     let schedule = id(&service.create(json!({})).await);
     let trigger = format!("/v1/schedules/{schedule}/trigger");
     let mut store = service.beside().await;
-    store.execute("ALTER TABLE jobs RENAME TO gone").await.expect("broken");
+    store.execute("ALTER TABLE runs RENAME TO gone").await.expect("broken");
     let failed = post(&service, &trigger, "k", &json!({})).await;
     assert_eq!(failed.status, 500, "{}", failed.text);
-    store.execute("ALTER TABLE gone RENAME TO jobs").await.expect("mended");
+    store.execute("ALTER TABLE gone RENAME TO runs").await.expect("mended");
     store.close().await.expect("closed");
     post(&service, &trigger, "k", &json!({})).await.ok();
 }

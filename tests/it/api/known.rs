@@ -43,7 +43,7 @@ async fn what_a_user_changes_after_a_tick_counts_at_the_next() {
     let mut leader = leader(&service, Vec::new());
     let path = format!("/v1/schedules/{}", fired_once(&service, &mut leader).await);
     let versions = async || {
-        let count = sqlx::query_scalar("SELECT count(DISTINCT version_id) FROM jobs");
+        let count = sqlx::query_scalar("SELECT count(DISTINCT version_id) FROM runs");
         let count: i64 = count.fetch_one(&mut service.beside().await).await.expect("read");
         count
     };

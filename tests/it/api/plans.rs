@@ -350,11 +350,15 @@ async fn multiply(service: &Service, count: u32) {
     let mut beside = options.connect().await.expect("connected");
     let sql = "
         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)
-        INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
-                          max_attempts, wake_at, completed_at, created_at, updated_at)
-        SELECT unhex(hex(substr(id, 1, 6)) || hex(randomblob(10))), account_id, schedule_id, version_id, shard, 3,
-               trigger, max_attempts, wake_at, wake_at, created_at, updated_at
-        FROM (SELECT * FROM jobs LIMIT 1) CROSS JOIN n";
+        INSERT INTO jobs (id, account_id, schedule_id, version_id, status, trigger, max_attempts,
+                          completed_at, created_at, updated_at)
+        SELECT unhex(hex(substr(id, 1, 6)) || hex(randomblob(10))), account_id, schedule_id,
+               version_id, 3, trigger, max_attempts, updated_at, created_at, updated_at
+        FROM (SELECT id, account_id, schedule_id, version_id, trigger, max_attempts, created_at,
+                     updated_at FROM runs
+              UNION ALL
+              SELECT id, account_id, schedule_id, version_id, trigger, max_attempts, created_at,
+                     updated_at FROM jobs LIMIT 1) CROSS JOIN n";
     sqlx::query(sql).bind(count).execute(&mut beside).await.expect("done");
 }
 
@@ -395,7 +399,7 @@ async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
 #[tokio::test]
 async fn nobody_waits_long_for_the_jobs_of_a_month_to_be_counted() {
     const SLOWLY: &str = "CREATE TRIGGER slow BEFORE INSERT ON account_months BEGIN
-        SELECT count(*) FROM jobs AS a CROSS JOIN jobs AS b WHERE a.wake_at + b.wake_at = 1; END";
+        SELECT count(*) FROM jobs AS a CROSS JOIN jobs AS b WHERE a.created_at + b.created_at = 1; END";
     for is_retry in [false, true] {
         let plan = Plan { jobs_per_month: Some(100_000), ..free() };
         let service = Service::with(Setup { plans: vec![plan], ..Setup::default() }).await;

@@ -34,11 +34,11 @@ const SET_UP: &str = "
         VALUES ('claim', current_setting('test.life', true), NEW.id);
         RETURN NULL;
     END $$;
-    CREATE TRIGGER audit_claim AFTER UPDATE OF claimed_by ON jobs
+    CREATE TRIGGER audit_claim AFTER UPDATE OF claimed_by ON runs
         FOR EACH ROW WHEN (NEW.claimed_by IS NOT NULL) EXECUTE FUNCTION audit_claim();
     CREATE TRIGGER audit AFTER INSERT OR UPDATE OF epoch ON shards
         FOR EACH ROW EXECUTE FUNCTION audit_epoch();
-    CREATE TRIGGER audit AFTER INSERT ON jobs
+    CREATE TRIGGER audit AFTER INSERT ON runs
         FOR EACH ROW WHEN (NEW.trigger IN (0, 2)) EXECUTE FUNCTION audit_job();
     CREATE TRIGGER audit AFTER INSERT OR UPDATE ON skips
         FOR EACH ROW WHEN (NEW.reason <> 'superseded') EXECUTE FUNCTION audit_skip();";

@@ -22,7 +22,7 @@ const API_CONNECTIONS: i64 = 8;
 /// Of each replica: two commit what comes, one what has been set aside.
 const EXECUTORS_COMMITS: i64 = 3;
 /// What only the statements contain that fire and claim in one, that fire, and that claim.
-const FIRES_AND_CLAIMS: &str = "CROSS JOIN (SELECT ($13::uuid IS NOT NULL)";
+const FIRES_AND_CLAIMS: &str = "CROSS JOIN (SELECT ($15::uuid IS NOT NULL)";
 const FIRES: &str = "FROM placed AS p";
 const CLAIMS: &str = "attempt_number = attempt_number + 1";
 const OWN: Plan = Plan { own_store: true, ..USUAL };
@@ -203,9 +203,9 @@ async fn locked_states_and_jobs_hold_up_nobody_else() {
     let mut lock = other.begin().await.expect("begun");
     for (rows, id) in [
         ("schedule_state WHERE schedule_id = $1", uuid(ticks.parse().expect("an id"))),
-        ("jobs WHERE id = $1", uuid_of_job(one)),
+        ("runs WHERE id = $1", uuid_of_job(one)),
         (
-            "schedule_state WHERE schedule_id = (SELECT schedule_id FROM jobs WHERE id = $1)",
+            "schedule_state WHERE schedule_id = (SELECT schedule_id FROM runs WHERE id = $1)",
             uuid_of_job(of_ends),
         ),
     ] {
@@ -218,8 +218,8 @@ async fn locked_states_and_jobs_hold_up_nobody_else() {
     world.target.release();
     within(Duration::from_secs(10), "all but the locked one end", async || {
         let left: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM jobs WHERE status = 1
-             AND schedule_id = (SELECT schedule_id FROM jobs WHERE id = $1)",
+            "SELECT count(*) FROM runs WHERE status = 1
+             AND schedule_id = (SELECT schedule_id FROM runs WHERE id = $1)",
         )
         .bind(uuid_of_job(one))
         .fetch_one(&mut world.stores.store.beside().await)

@@ -95,7 +95,7 @@ async fn make_a_job_that_is_due(lock: &mut PgConnection) {
     let schedule = ScheduleId::from_bytes(id.into_bytes());
     let job = JobId::of_tick(schedule, Timestamp::from_millis(tick));
     sqlx::query(
-        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+        "INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                            max_attempts, wake_at, created_at, updated_at)
          SELECT $1, account_id, id, version_id, shard, 0, 0, 3, $3, $3, $3
          FROM schedules WHERE id = $2",

@@ -106,8 +106,8 @@ impl World {
         let mut store = self.stores.store.beside().await;
         let left: i64 = sqlx::query_scalar(
             "SELECT (SELECT count(*) FROM schedule_state WHERE next_tick <= $1)
-                  + (SELECT count(*) FROM jobs WHERE status < 2
-                     AND ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint <= $1)
+                  + (SELECT count(*) FROM runs
+                     WHERE ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint <= $1)
                   + (SELECT count(*) FROM notification_events
                      WHERE ('x' || left(replace(job_id::text, '-', ''), 12))::bit(48)::bigint <= $1)
                   + (SELECT count(*) FROM notification_deliveries WHERE status < 3

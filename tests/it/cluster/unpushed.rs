@@ -29,7 +29,7 @@ impl World {
         let ids: Vec<Uuid> = sqlx::query_scalar(
             "WITH fired AS (
                 SELECT a.place, j.id, j.shard, j.created_at FROM audit AS a
-                JOIN jobs AS j ON j.id = a.job
+                JOIN runs AS j ON j.id = a.job
                 WHERE a.kind = 'job' AND a.life = $1 AND j.schedule_id = ANY ($2))
              SELECT id FROM fired
              WHERE (shard, created_at) =
@@ -48,7 +48,7 @@ impl World {
         let mut store = self.stores.store.beside().await;
         let mut read = async || -> BTreeSet<String> {
             let ids: Vec<Uuid> = sqlx::query_scalar(
-                "SELECT id FROM jobs
+                "SELECT id FROM runs
                  WHERE shard = ANY ($1) AND status = 1 AND attempt_number = 1
                    AND trigger IN (0, 2)",
             )

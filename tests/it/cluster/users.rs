@@ -226,8 +226,11 @@ async fn tickets_that_come_again_and_again_run_nothing_twice() {
     let mut store = world.stores.store.beside().await;
     while begun.elapsed() < Duration::from_secs(10) {
         let newest: Vec<(sqlx::types::Uuid, i32, sqlx::types::Uuid, i64)> = sqlx::query_as(
-            "SELECT j.id, j.shard, j.account_id, v.host_key
-             FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+            "SELECT j.id, st.shard, j.account_id, v.host_key
+             FROM (SELECT id, account_id, schedule_id, version_id FROM jobs
+                   UNION ALL SELECT id, account_id, schedule_id, version_id FROM runs) AS j
+             JOIN schedule_state AS st ON st.schedule_id = j.schedule_id
+             JOIN schedule_versions AS v ON v.id = j.version_id
              ORDER BY j.id DESC LIMIT 40",
         )
         .fetch_all(&mut store)

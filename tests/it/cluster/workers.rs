@@ -41,7 +41,7 @@ impl World {
     /// The replica that runs most of the requests that hang.
     async fn holder(&self) -> usize {
         let life: String = sqlx::query_scalar(
-            "SELECT a.life FROM audit AS a JOIN jobs AS j ON j.id = a.job
+            "SELECT a.life FROM audit AS a JOIN runs AS j ON j.id = a.job
              JOIN schedule_versions AS v ON v.id = j.version_id
              WHERE a.kind = 'claim' AND j.status = 1 AND v.endpoint LIKE '%/hang'
              GROUP BY a.life ORDER BY count(*) DESC LIMIT 1",
@@ -57,8 +57,8 @@ impl World {
         within(bound, "the jobs end", async || {
             let mut store = self.stores.store.beside().await;
             let left: i64 = sqlx::query_scalar(
-                "SELECT count(*) FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
-                 WHERE status < 2 AND v.endpoint LIKE '%/hang'",
+                "SELECT count(*) FROM runs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+                 WHERE v.endpoint LIKE '%/hang'",
             )
             .fetch_one(&mut store)
             .await

@@ -69,6 +69,7 @@ async fn an_account_is_unusable_at_once_and_gone_soon() {
         ("schedules", 1),
         ("schedule_versions", 1),
         ("schedule_state", 1),
+        ("runs", 0),
         ("jobs", 0),
         ("attempts", 0),
         ("api_keys", 1),

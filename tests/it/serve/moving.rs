@@ -131,6 +131,14 @@ async fn add_what_takes_long(installation: &Installation) {
     let sql = "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at, answer)
                SELECT randomblob(16), id, randomblob(32), randomblob(16), 7, '{}' FROM accounts";
     store.execute(sql).await.expect("inserted");
+    // Of nobody, claimed for long.
+    let sql = "INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                                 attempt_number, max_attempts, wake_at, claimed_by, created_at,
+                                 updated_at)
+               SELECT randomblob(16), randomblob(16), id, version_id, shard, 1, 1, 1, 1,
+                      9000000000000, randomblob(16), created_at, updated_at
+               FROM schedules LIMIT 1";
+    store.execute(sql).await.expect("inserted");
     store.close().await.expect("closed");
 }
 
@@ -403,10 +411,10 @@ async fn an_interrupted_copy_is_finished_by_another() {
     let mut store = open(&one).await;
     let sql = format!(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {JOBS})
-         INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+         INSERT INTO jobs (id, account_id, schedule_id, version_id, status, trigger,
                            max_attempts, created_at, updated_at, completed_at, response)
          SELECT unhex(printf('%012x%020x', 1700000000000 + i * 1000, i)), a.id, randomblob(16),
-                randomblob(16), 0, 2, 0, 1, i, i, i, hex(randomblob(200))
+                randomblob(16), 2, 0, 1, i, i, i, hex(randomblob(200))
          FROM n, accounts AS a"
     );
     store.execute(AssertSqlSafe(sql)).await.expect("inserted");

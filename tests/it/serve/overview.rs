@@ -78,7 +78,7 @@ async fn what_nobody_does_is_late() {
                                      max_attempts, overlap_policy, next_tick)
          SELECT 3, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 1, 1, 'allow',
                 (extract(epoch FROM now()) * 1000)::bigint - 90000;
-         INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+         INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                            max_attempts, created_at, updated_at, wake_at)
          SELECT (lpad(to_hex(t.ms), 12, '0') || repeat('0', 20))::uuid, gen_random_uuid(),
                 gen_random_uuid(), gen_random_uuid(), 5, 0, 1, 1, t.ms, t.ms, t.ms - 40000

@@ -19,6 +19,7 @@ const EXPANDING: &str = "
     ALTER TABLE schedules ADD COLUMN note text;
     ALTER TABLE schedule_versions ADD COLUMN color text NOT NULL DEFAULT 'none';
     ALTER TABLE schedule_state ADD COLUMN weight integer NOT NULL DEFAULT 1;
+    ALTER TABLE runs ADD COLUMN region text;
     ALTER TABLE jobs ADD COLUMN region text;
     ALTER TABLE attempts ADD COLUMN region text;
     ALTER TABLE accounts ADD COLUMN color text NOT NULL DEFAULT 'none';

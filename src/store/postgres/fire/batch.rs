@@ -19,6 +19,8 @@ pub(super) struct Batch {
     pub(super) versions: Vec<VersionId>,
     pub(super) ticks: Vec<Timestamp>,
     pub(super) suspensions: Vec<i64>,
+    /// The last tick that becomes a job or a skip.
+    pub(super) up_to: Vec<Option<Timestamp>>,
     pub(super) next_ticks: Vec<Option<Timestamp>>,
     pub(super) job_places: Vec<i64>,
     pub(super) jobs: Vec<JobId>,
@@ -47,6 +49,7 @@ impl Batch {
             batch.versions.push(firing.version);
             batch.ticks.push(firing.tick);
             batch.suspensions.push(firing.suspensions);
+            batch.up_to.push(firing.last_tick());
             batch.next_ticks.push(firing.next_tick);
             for job in &firing.jobs {
                 batch.job_places.push(place);

@@ -5,13 +5,9 @@
 //! statement tells them from those that have changed. A row that was written after the statement
 //! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So
 //! what decides is in the locked rows: epoch, suspensions, tick, version, switch (a disabled schedule has no
-//! tick), policy, active and held job, the range of skips that may be extended. Two things are asked
-//! elsewhere, and neither can be wrong in a way that matters:
-//! - Whether a job exists already. One that was made while this statement waited is not made again
-//!   by its key, and what was not made does not become active. Hardly ever is one there: a
-//!   statement that is alone fails first if one is, and then one that passes it over runs.
-//! - The open range of skips. One that was begun in that time is not seen, one that somebody holds
-//!   is passed over, and a new one begins.
+//! tick), the last tick that was fired, policy, active and held job, the range of skips that may be
+//! extended. Only the open range of skips is asked elsewhere: one that was begun in that time is not
+//! seen, one that somebody holds is passed over, and a new one begins.
 //!
 //! Most firings need less: [`statements::PLAIN`]. A batch of both kinds is one transaction.
 
@@ -29,7 +25,6 @@ use super::claims::{Secrets, Taken, sort};
 use super::definitions::Known;
 use super::error::Outcome;
 use super::skips::counted;
-use super::values::bounds;
 use crate::domain::schedule::SKIP_COUNT_CAP;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
@@ -110,31 +105,23 @@ pub(super) async fn fire(
     Ok((Fired::Done { tickets, held, overlapped, advanced, stale, busy }, claims, secrets))
 }
 
-/// Without a row in the answer the fence did not hold. What a statement that fails has done is undone
-/// by itself only if it is alone.
+/// Without a row in the answer the fence did not hold.
 async fn run(
     connection: &mut PgConnection,
     order: &Order,
     batch: &Batch,
     statement: &'static Statement,
 ) -> Outcome<Vec<PgRow>> {
-    if statements(&order.firings) == 1 {
-        match query(statement, true, order, batch).fetch_all(&mut *connection).await {
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {}
-            rows => return Ok(rows?),
-        }
-    }
-    Ok(query(statement, false, order, batch).fetch_all(connection).await?)
+    Ok(query(statement, order, batch).fetch_all(connection).await?)
 }
 
 fn query<'q>(
     statement: &'static Statement,
-    is_hopeful: bool,
     order: &Order,
     batch: &'q Batch,
 ) -> Query<'q, Postgres, PgArguments> {
     let Order { fence, now, claim, known, .. } = order;
-    let query = sqlx::query(statement.text(is_hopeful))
+    let query = sqlx::query(statement.text())
         .bind(fence.shard)
         .bind(fence.epoch.0)
         .bind(*now)
@@ -145,28 +132,25 @@ fn query<'q>(
         .bind(&batch.next_ticks)
         .bind(&batch.job_places)
         .bind(&batch.jobs)
-        .bind(&batch.triggers);
+        .bind(&batch.triggers)
+        .bind(&batch.suspensions)
+        .bind(&batch.up_to)
+        .bind(&batch.job_ticks);
     if !statement.places {
         let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
         let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
         return query
-            .bind(&batch.suspensions)
             .bind(claim.map(|claim| claim.executor))
             .bind(claim.map(|claim| claim.until))
             .bind(asked.collect::<Vec<_>>());
     }
-    let (first, last) = bounds(batch.jobs.iter().copied());
     query
-        .bind(&batch.job_ticks)
-        .bind(first)
-        .bind(last)
         .bind(&batch.skip_places)
         .bind(&batch.skips_from)
         .bind(&batch.skips_to)
         .bind(&batch.skip_counts)
         .bind(&batch.reasons)
         .bind(counted(SKIP_COUNT_CAP))
-        .bind(&batch.suspensions)
 }
 
 /// Those of the schedules that are as they were read: after firing, those that were passed over.

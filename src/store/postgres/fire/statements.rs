@@ -6,8 +6,8 @@ use crate::runtime::faults::Defect;
 use crate::store::postgres::claims::to_send;
 
 /// `due` are the schedules that are as they were read. `placed` gives each of their jobs its turn:
-/// with a policy other than `allow`, the first that is not there yet starts if none is active, the
-/// next is held if there is room, the others are skips.
+/// with a policy other than `allow`, the first starts if none is active, the next is held if there is
+/// room, the others are skips. No tick up to the last one that was fired becomes another job (TICK-1).
 ///
 /// Nothing is due that was read before an account was suspended or resumed, or its plan changed: the
 /// fence's row counts that, and is locked here as the epoch's is.
@@ -21,11 +21,11 @@ WITH fence AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id, st.held_job_id,
-           st.open_skip
+           st.open_skip, st.fired_up_to, w.up_to
     FROM fence
     CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
-                      $21::bigint[])
-         AS w (place, schedule, version, tick, next_tick, suspensions)
+                      $12::bigint[], $13::bigint[])
+         AS w (place, schedule, version, tick, next_tick, suspensions, up_to)
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
@@ -35,9 +35,10 @@ WITH fence AS MATERIALIZED (
     ) AS st
 ), wanted AS (
     SELECT d.*, w.id, w.trigger, w.tick
-    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $12::bigint[])
+    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $14::bigint[])
          AS w (place, id, trigger, tick)
     JOIN due AS d ON d.place = w.place
+    WHERE w.tick > coalesce(d.fired_up_to, w.tick - 1)
 ), placed AS (
     SELECT w.*, 1 AS turn FROM wanted AS w WHERE w.overlap_policy = 'allow'
     UNION ALL
@@ -45,17 +46,14 @@ WITH fence AS MATERIALIZED (
                 + (w.active_job_id IS NOT NULL)::integer
     FROM wanted AS w
     WHERE w.overlap_policy <> 'allow'
-      AND NOT EXISTS (SELECT FROM jobs AS j
-                      WHERE j.id = w.id AND j.id = ANY ($10) AND j.id BETWEEN $13 AND $14)
 ), made AS (
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+    INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       max_attempts, wake_at, created_at, updated_at)
     SELECT p.id, p.account_id, p.schedule_id, p.version_id, $1, 0, p.trigger, p.max_attempts,
            CASE WHEN p.turn = 1 THEN $3 END, $3, $3
     FROM placed AS p
     WHERE p.turn = 1
        OR p.turn = 2 AND p.overlap_policy = 'queue_one' AND p.held_job_id IS NULL
-    ON CONFLICT (id) DO NOTHING
     RETURNING id, schedule_id, wake_at
 ), unmade AS (
     SELECT * FROM placed AS p
@@ -95,8 +93,8 @@ WITH fence AS MATERIALIZED (
     FROM (SELECT * FROM extended UNION ALL SELECT * FROM begun) AS skip
     ORDER BY schedule_id, first_tick DESC
 ), outcome AS (
-    SELECT d.place, d.next_tick, d.shard, d.schedule_id, d.host_key, d.account_id, m.started, m.held,
-           m.made, k.id AS open_skip, k.first_tick
+    SELECT d.place, d.next_tick, d.up_to, d.shard, d.schedule_id, d.host_key, d.account_id,
+           m.started, m.held, m.made, k.id AS open_skip, k.first_tick
     FROM due AS d
     LEFT JOIN (SELECT schedule_id, true AS made,
                       (array_agg(id) FILTER (WHERE wake_at IS NOT NULL))[1] AS started,
@@ -105,7 +103,7 @@ WITH fence AS MATERIALIZED (
     LEFT JOIN newest AS k ON k.schedule_id = d.schedule_id
 ), advanced AS (
     UPDATE schedule_state AS st
-    SET next_tick = o.next_tick,
+    SET next_tick = o.next_tick, fired_up_to = greatest(st.fired_up_to, o.up_to),
         active_job_id = CASE WHEN st.overlap_policy = 'allow' THEN st.active_job_id
                              ELSE coalesce(st.active_job_id, o.started) END,
         held_job_id = coalesce(st.held_job_id, o.held),
@@ -137,11 +135,11 @@ const FIRE_PLAIN: &str = concat!(
     SELECT shard, suspensions FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
 ), due AS MATERIALIZED (
     SELECT w.place, w.next_tick, w.asked, st.shard, st.schedule_id, st.account_id, st.version_id,
-           st.host_key, st.max_attempts
+           st.host_key, st.max_attempts, st.fired_up_to, w.up_to
     FROM fence
     CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
-                      $12::bigint[], $15::uuid[])
-         AS w (place, schedule, version, tick, next_tick, suspensions, asked)
+                      $12::bigint[], $13::bigint[], $17::uuid[])
+         AS w (place, schedule, version, tick, next_tick, suspensions, up_to, asked)
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
@@ -150,19 +148,21 @@ const FIRE_PLAIN: &str = concat!(
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), made AS (
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, trigger, max_attempts,
+    INSERT INTO runs (id, account_id, schedule_id, version_id, shard, trigger, max_attempts,
                       created_at, updated_at, status, attempt_number, claimed_by, wake_at,
                       started_at, attempt_started_at)
     SELECT w.id, d.account_id, d.schedule_id, d.version_id, $1, w.trigger, d.max_attempts, $3, $3,
-           c.claimed, c.claimed, $13, coalesce($14, $3), c.began, c.began
-    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[]) AS w (place, id, trigger)
+           c.claimed, c.claimed, $15, coalesce($16, $3), c.began, c.began
+    FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $14::bigint[])
+         AS w (place, id, trigger, tick)
     JOIN due AS d ON d.place = w.place
-    CROSS JOIN (SELECT ($13::uuid IS NOT NULL)::integer AS claimed,
-                       CASE WHEN $13 IS NOT NULL THEN $3 END AS began) AS c
-    ON CONFLICT (id) DO NOTHING
+    CROSS JOIN (SELECT ($15::uuid IS NOT NULL)::integer AS claimed,
+                       CASE WHEN $15 IS NOT NULL THEN $3 END AS began) AS c
+    WHERE w.tick > coalesce(d.fired_up_to, w.tick - 1)
     RETURNING id, schedule_id, version_id, account_id, trigger, max_attempts
 ), advanced AS (
-    UPDATE schedule_state AS st SET next_tick = d.next_tick, open_skip = NULL
+    UPDATE schedule_state AS st SET next_tick = d.next_tick, open_skip = NULL,
+        fired_up_to = greatest(st.fired_up_to, d.up_to)
     FROM due AS d
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
     RETURNING d.place, d.schedule_id, d.account_id, d.host_key, d.asked
@@ -185,8 +185,6 @@ pub(super) struct Statement {
     /// Whether it places jobs among others and keeps skips: it takes the rest of the batch, too.
     pub(super) places: bool,
     sound: &'static str,
-    /// If none of its jobs is there: it fails if one is, which is cheaper than to look.
-    hopeful: LazyLock<String, fn() -> String>,
     /// Without the epoch: [`Defect::NoEpochCheck`].
     unfenced: LazyLock<String, fn() -> String>,
     /// And without the tick: [`Defect::NoTickKey`].
@@ -197,7 +195,6 @@ pub(super) struct Statement {
 pub(super) static ANY: Statement = Statement {
     places: true,
     sound: FIRE,
-    hopeful: LazyLock::new(|| hopeful(FIRE)),
     unfenced: LazyLock::new(|| unfenced(FIRE)),
     unchecked: LazyLock::new(|| unchecked(FIRE)),
 };
@@ -206,28 +203,21 @@ pub(super) static ANY: Statement = Statement {
 pub(super) static PLAIN: Statement = Statement {
     places: false,
     sound: FIRE_PLAIN,
-    hopeful: LazyLock::new(|| hopeful(FIRE_PLAIN)),
     unfenced: LazyLock::new(|| unfenced(FIRE_PLAIN)),
     unchecked: LazyLock::new(|| unchecked(FIRE_PLAIN)),
 };
 
 impl Statement {
-    /// The statement; `is_hopeful`: for jobs of which none is there.
-    pub(super) fn text(&'static self, is_hopeful: bool) -> &'static str {
+    /// The statement.
+    pub(super) fn text(&'static self) -> &'static str {
         if Defect::NoTickKey.is_there() {
             &self.unchecked
         } else if Defect::NoEpochCheck.is_there() {
             &self.unfenced
-        } else if is_hopeful {
-            &self.hopeful
         } else {
             self.sound
         }
     }
-}
-
-fn hopeful(statement: &str) -> String {
-    statement.replace("ON CONFLICT (id) DO NOTHING", "")
 }
 
 fn unfenced(statement: &str) -> String {
@@ -236,18 +226,6 @@ fn unfenced(statement: &str) -> String {
 
 fn unchecked(statement: &str) -> String {
     let by_any = unfenced(statement).replace("AND s.next_tick = w.tick", "");
-    by_any.replace("AND s.next_tick <= $3", "")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hopeful_statement_looks_for_no_job() {
-        for statement in [&PLAIN, &ANY] {
-            assert!(statement.text(false).contains("ON CONFLICT"));
-            assert!(!statement.text(true).contains("ON CONFLICT"));
-        }
-    }
+    let by_any = by_any.replace("AND s.next_tick <= $3", "");
+    by_any.replace("WHERE w.tick > coalesce(d.fired_up_to, w.tick - 1)", "")
 }

@@ -24,6 +24,7 @@ mod jobs;
 mod leadership;
 mod life;
 mod months;
+mod moved;
 mod overlap;
 mod plans;
 mod policies;

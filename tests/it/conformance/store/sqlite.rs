@@ -13,12 +13,12 @@ use punctual::store::{
     SecretStore, SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
 use tokio::time::timeout;
 
-use super::damage;
 use super::world::{Home, World, answered, minute, soon, write};
 use super::{audit, channels, secrets, signing};
+use super::{damage, moved};
 use crate::harness::keys::{sealer, sealer_of};
 
 /// A migrated store in a folder of its own.
@@ -285,7 +285,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     let mut beside = beside(&path).await;
     execute(
         &mut beside,
-        "CREATE TRIGGER bad BEFORE UPDATE ON jobs WHEN new.response = 'bad'
+        "CREATE TRIGGER bad BEFORE INSERT ON jobs WHEN new.response = 'bad'
          BEGIN SELECT raise(ABORT, 'a bad row'); END",
     )
     .await;
@@ -439,4 +439,34 @@ async fn a_closed_store_refuses_politely() {
     let error = store.schedule(AccountId::new(minute(0), 1), missing).await.expect_err("closed");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     assert!(!folder.path().join("store.db-wal").exists(), "the log was put into the file");
+}
+
+/// A million have finished.
+#[tokio::test]
+async fn the_unfinished_jobs_of_an_older_store_go_on() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut beside = options.connect().await.expect("connect");
+    let older = moved::older(&sqlx::migrate!("migrations/sqlite"));
+    older.run(&mut beside).await.expect("an older store");
+    let blob = |id: [u8; 16]| format!("unhex('{:032x}')", u128::from_be_bytes(id));
+    let made = AssertSqlSafe(moved::statements(blob));
+    sqlx::raw_sql(made).execute(&mut beside).await.expect("made");
+    let finished = format!(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {})
+         INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, created_at, updated_at, completed_at, response)
+         SELECT unhex(printf('%012x%020x', 1715740000000 + n, 0)), v.account_id, v.schedule_id,
+                v.id, 0, 2, 0, 1, n, n, n, printf('%0100d', n)
+         FROM n CROSS JOIN schedule_versions AS v",
+        moved::FINISHED
+    );
+    sqlx::query(AssertSqlSafe(finished)).execute(&mut beside).await.expect("made");
+    beside.close().await.expect("closed");
+    let store: SharedStore = Arc::new(opened(&path).await);
+    moved::go_on(&store).await;
+    let mut beside = self::beside(&path).await;
+    let rows = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs").fetch_one(&mut beside);
+    assert_eq!(rows.await.expect("counted"), i64::from(moved::FINISHED));
 }

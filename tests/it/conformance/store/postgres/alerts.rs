@@ -46,7 +46,7 @@ async fn a_commit_that_begins_anew_raises_its_events_once() {
         let mut changed = holder.begin().await.expect("begin");
         let job = Uuid::from_bytes(claimed.job.to_bytes());
         run(&mut changed, "SELECT FROM schedule_state FOR UPDATE").await;
-        run(&mut changed, &format!("UPDATE jobs SET {change} WHERE id = '{job}'")).await;
+        run(&mut changed, &format!("UPDATE runs SET {change} WHERE id = '{job}'")).await;
         let (store, end) = (w.store.clone(), fails(&w, &claimed));
         let commit = async move |end| store.commit(minute(2), &[end], Locked::Awaited).await;
         let committed = w.spawn({
@@ -91,10 +91,10 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let mut other = database.beside().await;
-    for table in ["schedule_state WHERE schedule_id", "jobs WHERE id"] {
+    for table in ["schedule_state WHERE schedule_id", "runs WHERE id"] {
         let (free, held) = (running(&w).await, running(&w).await);
         let id = match table {
-            "jobs WHERE id" => held.job.to_bytes(),
+            "runs WHERE id" => held.job.to_bytes(),
             _ => held.schedule.to_bytes(),
         };
         let mut hold = other.begin().await.expect("begin");

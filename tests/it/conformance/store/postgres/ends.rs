@@ -46,7 +46,7 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
         let mut changed = holder.begin().await.expect("begin");
         let uuid = sqlx::types::Uuid::from_bytes(job.to_bytes());
         run(&mut changed, "SELECT FROM schedule_state FOR UPDATE").await;
-        run(&mut changed, &format!("UPDATE jobs SET {change} WHERE id = '{uuid}'")).await;
+        run(&mut changed, &format!("UPDATE runs SET {change} WHERE id = '{uuid}'")).await;
         let mut ends = [w.completion(&claimed, None, end)];
         ends[0].run = ends[0].run.filter(|_| told);
         let store = w.store.clone();
@@ -72,7 +72,7 @@ async fn no_retry_slips_through_the_deletion_of_its_schedule() {
     let job = w.manual_job(id, minute(1)).await;
     let claimed = w.claim(minute(1), &[job]).await.remove(0);
     let mut held = holder.begin().await.expect("begin");
-    run(&mut held, "SELECT FROM jobs FOR UPDATE").await;
+    run(&mut held, "SELECT FROM runs FOR UPDATE").await;
     let ends = [w.completion(&claimed, None, End::Retry(failed(), minute(9)))];
     let committed = w.spawn(commit(w.store.clone(), ends.clone()));
     until_one_waits(&mut beside).await;

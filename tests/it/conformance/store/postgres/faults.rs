@@ -254,6 +254,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     }
     let claimed = w.claim(minute(1), &jobs).await;
     let mut beside = database.beside().await;
+    w.store.prepare(minute(1)).await.expect("the day");
     run(&mut beside, "ALTER TABLE jobs ADD CONSTRAINT good CHECK (response <> 'bad')").await;
     let end = |number: usize, body: &[u8]| {
         w.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)

@@ -195,7 +195,6 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
     for (way, policy) in FIRINGS {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
-        // Finding that a job's day is missing would end the statement.
         w.manual_job(id, minute(0)).await;
         let firing = w.firing(id).await;
         // The statement has its fence and waits to see whether the job is made already.
@@ -204,7 +203,7 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
         let columns = "account_id, schedule_id, version_id, created_at, updated_at, shard, status,
                        trigger, max_attempts";
         let make = format!(
-            "INSERT INTO jobs (id, {columns}) SELECT '{made}', {columns} FROM jobs LIMIT 1"
+            "INSERT INTO runs (id, {columns}) SELECT '{made}', {columns} FROM runs LIMIT 1"
         );
         run(&mut held, &make).await;
         let fired = fire_beside(&w, way, firing).await;

@@ -50,7 +50,7 @@ async fn a_schedule_that_is_being_deleted_is_gone() {
     let delete = format!("DELETE FROM schedules WHERE id = '{}'", Uuid::from_bytes(id.to_bytes()));
     let triggered = triggered_beside(&w, &database, id, &[delete]).await.expect("an answer");
     assert_eq!(triggered, Triggered::NoSuchSchedule);
-    assert_eq!(counted(&database, "jobs").await, 0);
+    assert_eq!(counted(&database, "runs").await, 0);
     assert_eq!(counted(&database, "audit_log").await, entries, "nothing was done");
 }
 
@@ -62,12 +62,12 @@ async fn an_account_that_was_waited_for_is_judged_as_it_is_then() {
     let suspend = ["SELECT FROM accounts FOR UPDATE", "UPDATE accounts SET suspended_at = 1"];
     let refused = triggered_beside(&w, &database, id, &suspend.map(str::to_owned)).await;
     assert_eq!(refused.expect_err("it may not").kind(), StoreErrorKind::Suspended);
-    assert_eq!(counted(&database, "jobs").await, 0);
+    assert_eq!(counted(&database, "runs").await, 0);
     let account = Uuid::from_bytes(w.account.to_bytes());
     let delete = format!("DELETE FROM accounts WHERE id = '{account}'");
     let refused = triggered_beside(&w, &database, id, &[delete]).await;
     assert_eq!(refused.expect_err("it is gone").kind(), StoreErrorKind::NoSuchAccount);
-    assert_eq!(counted(&database, "jobs").await, 0);
+    assert_eq!(counted(&database, "runs").await, 0);
 }
 
 /// The service's own changes let triggers pass, which run what was there before. An operator may hold
@@ -90,7 +90,7 @@ async fn a_schedule_that_was_waited_for_runs_as_it_is_then() {
     ];
     let triggered = triggered_beside(&w, &database, id, &change).await.expect("an answer");
     assert!(triggered.ticket().is_some(), "a job");
-    let query = "SELECT version_id, max_attempts FROM jobs";
+    let query = "SELECT version_id, max_attempts FROM runs";
     let mut beside = database.beside().await;
     let jobs: Vec<(Uuid, i16)> = sqlx::query_as(query).fetch_all(&mut beside).await.expect("read");
     assert_eq!(jobs, [(new, 7)]);
@@ -117,5 +117,5 @@ async fn a_suspension_waits_for_the_triggers_that_have_begun() {
     suspended.await.expect("suspended");
     let refused = trigger(&w, id).await;
     assert_eq!(refused.expect_err("it came after").kind(), StoreErrorKind::Suspended);
-    assert_eq!(counted(&database, "jobs").await, 2);
+    assert_eq!(counted(&database, "runs").await, 2);
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use punctual::store::StoreErrorKind;
+use punctual::store::{SharedStore, StoreErrorKind};
 use sqlx::Connection;
 use tokio::time::timeout;
 
 use super::locks::until_one_waits;
+use crate::conformance::store::moved;
 use crate::harness::database::{Database, run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,4 +82,38 @@ async fn an_older_store_has_to_be_migrated() {
     let error = store.check_version().await.expect_err("a migration is missing");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(error.to_string().contains("punctual migrate"), "{error}");
+}
+
+/// A million have finished.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_unfinished_jobs_of_an_older_store_go_on() {
+    let database = Database::empty().await;
+    let mut beside = database.beside().await;
+    let older = moved::older(&sqlx::migrate!("migrations/postgres"));
+    older.run(&mut beside).await.expect("an older store");
+    let day = |ms: i64| format!("'{ms:012x}{}'", "0".repeat(20));
+    let (from, to) = (day(1_715_731_200_000), day(1_715_817_600_000));
+    for table in ["jobs", "attempts"] {
+        let day = format!(
+            "CREATE TABLE {table}_20240515 PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to})"
+        );
+        run(&mut beside, &day).await;
+    }
+    let uuid = |id| format!("'{}'::uuid", sqlx::types::Uuid::from_bytes(id));
+    run(&mut beside, &moved::statements(uuid)).await;
+    let finished = format!(
+        "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
+                           max_attempts, created_at, updated_at, completed_at, response)
+         SELECT (lpad(to_hex(1715740000000 + n), 12, '0') || repeat('0', 20))::uuid, v.account_id,
+                v.schedule_id, v.id, 0, 2, 0, 1, n, n, n, repeat('a', 100)
+         FROM schedule_versions AS v CROSS JOIN generate_series(1, {}) AS n",
+        moved::FINISHED
+    );
+    run(&mut beside, &finished).await;
+    let store = database.open();
+    store.migrate().await.expect("migrate");
+    let store: SharedStore = std::sync::Arc::new(store);
+    let rows = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs").fetch_one(&mut beside);
+    assert_eq!(rows.await.expect("counted"), i64::from(moved::FINISHED));
+    moved::go_on(&store).await;
 }

@@ -1,0 +1,178 @@
+//! How jobs and their attempts are read from rows, whichever database they come from. A job is in one of
+//! two tables: `runs` as long as it has not finished, then `jobs`.
+
+use sqlx::FromRow;
+
+use super::rows::{StoreRow, number, some_number};
+use super::stored::timings_of;
+use crate::domain::job::{Attempt, Job, JobStatus};
+use crate::domain::outcome::{ErrorCode, Timings};
+use crate::domain::schedule::UnreadableFields;
+use crate::domain::{JobId, Timestamp, VersionId};
+
+/// The columns of a whole job that has ended but for its response, and where they come from.
+macro_rules! job_columns {
+    () => {
+        "j.id, j.version_id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts,
+         CAST(NULL AS bigint) AS wake_at, j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
+         j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
+         v.body, v.headers"
+    };
+}
+pub(in crate::store) use job_columns;
+
+/// The same of a job that has not finished: what its last attempt has brought is in `a`.
+macro_rules! run_columns {
+    () => {
+        "r.id, r.version_id, r.schedule_id, r.status, r.trigger, r.attempt_number, r.max_attempts,
+         r.wake_at, a.status_code, a.response_headers, r.started_at,
+         CAST(NULL AS bigint) AS completed_at, a.duration_ms, a.error_code, a.error_message,
+         r.created_at, r.updated_at, v.http_method, v.endpoint, v.body, v.headers"
+    };
+}
+pub(in crate::store) use run_columns;
+
+/// The tables that [`run_columns`] come from.
+macro_rules! run_tables {
+    () => {
+        "JOIN schedule_versions AS v ON v.id = r.version_id
+         LEFT JOIN attempts AS a ON a.job_id = r.id AND a.number = r.attempt_number - r.status"
+    };
+}
+pub(in crate::store) use run_tables;
+
+/// A job, whether it has finished or not. Job, account.
+pub(in crate::store) const JOB: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    ", a.response, coalesce(a.response_truncated, false) AS response_truncated,
+       r.attempt_started_at, a.timings
+     FROM runs AS r ",
+    run_tables!(),
+    " WHERE r.id = $1 AND r.account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)
+     UNION ALL
+     SELECT ",
+    job_columns!(),
+    ", j.response, j.response_truncated, j.attempt_started_at, j.timings
+     FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+     WHERE j.id = $1 AND j.account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
+);
+
+/// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one
+/// such row among others must not be unreadable.
+fn error_code<R: StoreRow>(row: &R) -> sqlx::Result<Option<ErrorCode>> {
+    let name: Option<String> = row.read("error_code")?;
+    Ok(name.map(|name| name.parse().unwrap_or(ErrorCode::Internal)))
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Job {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let id: JobId = row.read("id")?;
+        let status = row.read("status")?;
+        let attempt_number = number::<i16, _>(row, "attempt_number")?;
+        let waits_again = status == JobStatus::Pending && attempt_number > 0;
+        let next_attempt_at = if waits_again { row.read("wake_at")? } else { None };
+        Ok(Self {
+            id,
+            schedule_id: row.read("schedule_id")?,
+            status,
+            trigger: row.read("trigger")?,
+            scheduled_run_at: id.timestamp(),
+            attempt_number,
+            max_attempts: number::<i16, _>(row, "max_attempts")?,
+            next_attempt_at,
+            http_method: row.read("http_method")?,
+            endpoint: row.read("endpoint")?,
+            body: row.read("body")?,
+            headers: row.read("headers")?,
+            unreadable: UnreadableFields::default(),
+            status_code: some_number::<i32, _>(row, "status_code")?,
+            response: row.read("response")?,
+            response_headers: row.read("response_headers")?,
+            response_truncated: row.read("response_truncated")?,
+            started_at: row.read("started_at")?,
+            completed_at: row.read("completed_at")?,
+            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
+            error_code: error_code(row)?,
+            error_message: row.read("error_message")?,
+            created_at: row.read("created_at")?,
+            updated_at: row.read("updated_at")?,
+        })
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for Attempt {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let timings: Option<String> = row.read("timings")?;
+        Ok(Self {
+            number: number::<i16, _>(row, "number")?,
+            started_at: row.read("started_at")?,
+            completed_at: row.read("completed_at")?,
+            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
+            status_code: some_number::<i32, _>(row, "status_code")?,
+            error_code: error_code(row)?,
+            error_message: row.read("error_message")?,
+            timings: timings_of(timings.as_deref()),
+        })
+    }
+}
+
+/// A job with what its row says of its last attempt.
+pub(in crate::store) struct JobAndLast {
+    pub(in crate::store) version: VersionId,
+    pub(in crate::store) job: Job,
+    pub(in crate::store) last: Option<Attempt>,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for JobAndLast {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let job = Job::from_row(row)?;
+        let attempt_started_at: Option<Timestamp> = row.read("attempt_started_at")?;
+        let timings: Option<String> = row.read("timings")?;
+        let last = attempt_started_at.map(|at| last_attempt(&job, at, timings.as_deref()));
+        Ok(Self { version: row.read("version_id")?, job, last })
+    }
+}
+
+/// The attempt that a job's row is about, by its two columns that are not the job's.
+fn last_attempt(job: &Job, started_at: Timestamp, timings: Option<&str>) -> Attempt {
+    let number = job.attempt_number;
+    if job.status == JobStatus::Running {
+        // The other columns are still the attempt's before.
+        return Attempt {
+            number,
+            started_at,
+            completed_at: None,
+            duration_ms: None,
+            status_code: None,
+            error_code: None,
+            error_message: None,
+            timings: Timings::default(),
+        };
+    }
+    Attempt {
+        number,
+        started_at,
+        completed_at: job.completed_at,
+        duration_ms: job.duration_ms,
+        status_code: job.status_code,
+        error_code: job.error_code,
+        error_message: job.error_message.clone(),
+        timings: timings_of(timings),
+    }
+}
+
+/// A job of a list, and the length of its whole response.
+pub(in crate::store) struct ListedJob {
+    pub(in crate::store) version: VersionId,
+    pub(in crate::store) job: Job,
+    pub(in crate::store) response_bytes: u64,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ListedJob {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let response_bytes = some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0);
+        let version = row.read("version_id")?;
+        Ok(Self { version, job: Job::from_row(row)?, response_bytes })
+    }
+}
