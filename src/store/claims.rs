@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Result;
 use crate::domain::job::{JobStatus, Trigger};
-use crate::domain::outcome::{ErrorCode, Exchange, Failure};
+use crate::domain::outcome::{ErrorCode, Exchange, Failure, Response};
 use crate::domain::schedule::Definition;
 use crate::domain::shard::ShardId;
 use crate::domain::signing::SigningSecret;
@@ -176,6 +176,13 @@ pub struct Completion {
     pub exchange: Option<Exchange>,
     /// What that means.
     pub end: End,
+}
+
+impl Completion {
+    /// The response, if one came back whole.
+    pub(in crate::store) fn response(&self) -> Option<&Response> {
+        self.exchange.as_ref()?.result.as_ref().ok()
+    }
 }
 
 /// What a commit does about rows that somebody else holds.

@@ -14,9 +14,9 @@ use crate::domain::{JobId, Timestamp, VersionId};
 macro_rules! job_columns {
     () => {
         "j.id, j.version_id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts,
-         CAST(NULL AS bigint) AS wake_at, j.status_code, j.response_headers, j.started_at, j.completed_at, j.duration_ms,
-         j.error_code, j.error_message, j.created_at, j.updated_at, v.http_method, v.endpoint,
-         v.body, v.headers"
+         CAST(NULL AS bigint) AS wake_at, j.status_code, j.response_headers, j.started_at,
+         j.completed_at, j.duration_ms, j.error_code, j.error_message, j.created_at, j.updated_at,
+         v.http_method, v.endpoint, v.body, v.headers"
     };
 }
 pub(in crate::store) use job_columns;
@@ -40,6 +40,26 @@ macro_rules! run_tables {
     };
 }
 pub(in crate::store) use run_tables;
+
+/// The columns that are written when a job ends, behind its id and its account.
+macro_rules! history_columns {
+    () => {
+        "schedule_id, version_id, created_at, updated_at, started_at, completed_at,
+         attempt_started_at, status, trigger, attempt_number, max_attempts, error_code,
+         error_message, duration_ms, timings, status_code, response_truncated, response_headers,
+         response"
+    };
+}
+pub(in crate::store) use history_columns;
+
+/// How a job stands, whether it has finished or not, and its schedule. Job, account.
+pub(in crate::store) const STATUS: &str = "
+    SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2
+    UNION ALL SELECT status, schedule_id FROM runs WHERE id = $1 AND account_id = $2";
+
+/// Whether a job has finished. Job, account.
+pub(in crate::store) const HAS_ENDED: &str =
+    "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = $1 AND account_id = $2)";
 
 /// A job, whether it has finished or not. Job, account.
 pub(in crate::store) const JOB: &str = concat!(

@@ -9,6 +9,11 @@ pub(in crate::store) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
+/// A response's body, whatever its bytes are.
+pub(in crate::store) fn body_text(response: &Response) -> String {
+    without_nul(&String::from_utf8_lossy(&response.body))
+}
+
 /// A response's headers as a JSON object. Values of one name are joined as RFC 9110, 5.3 says.
 pub(in crate::store) fn headers_text(response: &Response) -> String {
     let mut headers: BTreeMap<String, String> = BTreeMap::new();

@@ -6,7 +6,7 @@ use super::error::Outcome;
 use super::values::{bounds, column};
 use crate::domain::outcome::{Exchange, Response};
 use crate::store::ending::Ending;
-use crate::store::response::{headers_text, without_nul};
+use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::stored::timings_text;
 use crate::store::{Completion, End};
 
@@ -32,13 +32,12 @@ pub(super) async fn keep(
     let exchanges: Vec<Option<&Exchange>> =
         column(&rows, |(_, completion, _)| completion.exchange.as_ref());
     let responses: Vec<Option<&Response>> =
-        column(&exchanges, |exchange| exchange.and_then(|e| e.result.as_ref().ok()));
+        column(&rows, |(_, completion, _)| completion.response());
     let kept: Vec<Option<&Response>> = rows
         .iter()
         .zip(&responses)
         .map(|((ending, ..), response)| response.filter(|_| !ending.status.is_final()))
         .collect();
-    let body = |response: &Response| without_nul(&String::from_utf8_lossy(&response.body));
     sqlx::query(
         "INSERT INTO attempts (job_id, number, started_at, completed_at, duration_ms, status_code,
                                error_code, error_message, timings, response_truncated,
@@ -58,7 +57,7 @@ pub(super) async fn keep(
     .bind(column(&exchanges, |exchange| exchange.map(|e| timings_text(&e.timings))))
     .bind(column(&kept, |response| response.is_some_and(|r| r.truncated)))
     .bind(column(&kept, |response| response.map(headers_text)))
-    .bind(column(&kept, |response| response.map(body)))
+    .bind(column(&kept, |response| response.map(body_text)))
     .execute(connection)
     .await?;
     Ok(())

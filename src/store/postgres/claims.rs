@@ -11,7 +11,6 @@ use super::commit;
 use super::definitions::Known;
 use super::ending::Manner;
 use super::error::{Outcome, Remedy};
-use super::partitions::days_of;
 use super::values::number;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
@@ -114,9 +113,10 @@ pub(super) use to_send;
 
 /// The rows are locked in the order of their ids, and then written.
 ///
-/// They are looked up by key. The status is compared as another type, which keeps the planner from
-/// the index of what is due: it may take a long queue for a short one. What one part has found is looked up by the next as an array: a join
-/// would be left to statistics, and those of the present minute are always wrong.
+/// They are looked up by key. The status is compared as another type, which keeps the planner from the
+/// index of what is due: it may take a long queue for a short one. What one part has found is looked
+/// up by the next as an array: a join would be left to statistics, and those of the present minute are
+/// always wrong.
 const CLAIM: &str = concat!(
     "WITH free AS MATERIALIZED (
         SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM runs
@@ -234,8 +234,7 @@ impl ClaimStore for PostgresStore {
                 Manner::Trusting | Manner::Locking => Within::Impatience,
                 Manner::Passing => Within::Transaction,
             };
-            let days = days_of(completions.iter().map(|completion| completion.job));
-            self.try_run_with_days(&self.executor, within, days, move |connection| {
+            self.run_with_days(&self.executor, within, move |connection| {
                 Box::pin(commit::commit(connection, now, completions.clone(), manner))
             })
             .await

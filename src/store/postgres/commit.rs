@@ -15,11 +15,11 @@ use super::notifying::raise;
 use super::overlap;
 use super::tickets::tickets;
 use super::values::column;
-use crate::domain::outcome::Response;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::store::ending::{Ended, Ending};
-use crate::store::response::{headers_text, without_nul};
+use crate::store::job_rows::history_columns;
+use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::stored::timings_text;
 use crate::store::{Committed, Completion, Fate, StoreErrorKind};
 
@@ -55,15 +55,11 @@ pub(super) async fn commit(
     Ok(committed)
 }
 
-fn response(completion: &Completion) -> Option<&Response> {
-    completion.exchange.as_ref()?.result.as_ref().ok()
-}
-
 /// Divides the endings by the size of what they write.
 fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [Ending]> {
     let (mut rounds, mut rest, mut bytes) = (Vec::new(), endings, 0);
     for (taken, ending) in (1..).zip(endings) {
-        bytes += response(&completions[ending.place]).map_or(0, |response| response.body.len());
+        bytes += completions[ending.place].response().map_or(0, |response| response.body.len());
         let begun = endings.len() - rest.len();
         if bytes >= ROUND_BYTES || taken == endings.len() {
             let (round, later) = rest.split_at(taken - begun);
@@ -98,10 +94,9 @@ const END: &str = concat!(
     "
         RETURNING r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, r.started_at,
                   r.attempt_started_at, r.trigger, r.attempt_number, r.max_attempts, c.*)
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
-                      completed_at, attempt_started_at, status, trigger, attempt_number,
-                      max_attempts, error_code, error_message, duration_ms, timings, status_code,
-                      response_truncated, response_headers, response)
+    INSERT INTO jobs (id, account_id, ",
+    history_columns!(),
+    ")
     SELECT id, account_id, schedule_id, version_id, created_at, $1, started_at, completed_at,
            attempt_started_at, final, trigger, attempt_number, max_attempts, error_code,
            error_message, duration_ms, timings, status_code, truncated, headers, body
@@ -164,8 +159,7 @@ async fn write(
     }
     if !ended.is_empty() {
         let exchange = |ending: &&Ending| of(ending).exchange.as_ref();
-        let response = |ending: &&Ending| response(of(ending));
-        let body = |response: &Response| without_nul(&String::from_utf8_lossy(&response.body));
+        let response = |ending: &&Ending| of(ending).response();
         let query = |statement| {
             claims(statement, &ended)
                 .bind(column(&ended, |ending| ending.status))
@@ -181,7 +175,7 @@ async fn write(
                 .bind(column(&ended, |e| response(e).map(|response| i32::from(response.status))))
                 .bind(column(&ended, |e| response(e).is_some_and(|response| response.truncated)))
                 .bind(column(&ended, |e| response(e).map(headers_text)))
-                .bind(column(&ended, |e| response(e).map(body)))
+                .bind(column(&ended, |e| response(e).map(body_text)))
         };
         written += query(end).execute(&mut *connection).await?.rows_affected();
         if is_damaged {

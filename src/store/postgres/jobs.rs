@@ -8,16 +8,15 @@ use super::account_lock::BESIDE;
 use super::audit;
 use super::error::Outcome;
 use super::overlap;
-use super::partitions::days_of;
 use super::quotas;
 use super::trigger::trigger;
-use super::{PostgresStore, Within};
+use super::{PostgresStore, Within, failed_in};
 use crate::domain::audit::Action;
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
-use crate::store::job_rows::{JOB, JobAndLast};
+use crate::store::job_rows::{HAS_ENDED, JOB, JobAndLast, STATUS, history_columns};
 use crate::store::vault::Vault;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, Write,
@@ -62,10 +61,10 @@ impl JobStore for PostgresStore {
 
     async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
         let write = *write;
-        self.run_with_days(&self.api, "cancel_job", Within::Transaction, days_of([id]), {
-            move |connection| Box::pin(cancel(connection, write, id))
-        })
-        .await
+        let cancelled = self.run_with_days(&self.api, Within::Transaction, move |connection| {
+            Box::pin(cancel(connection, write, id))
+        });
+        cancelled.await.map_err(failed_in("cancel_job"))
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
@@ -142,11 +141,6 @@ async fn trigger_within(
     }
     Ok(triggered)
 }
-
-/// Job, account.
-const STATUS: &str = "
-    SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2
-    UNION ALL SELECT status, schedule_id FROM runs WHERE id = $1 AND account_id = $2";
 
 async fn retry(
     connection: &mut PgConnection,
@@ -238,8 +232,7 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
 
 /// What cancelling a job comes to that is not among the unfinished ones.
 async fn over(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
-    let query = "SELECT EXISTS (SELECT FROM jobs WHERE id = $1 AND account_id = $2)";
-    let query = sqlx::query_scalar(query).bind(id).bind(write.account);
+    let query = sqlx::query_scalar(HAS_ENDED).bind(id).bind(write.account);
     let is_there: bool = query.fetch_one(connection).await?;
     Ok(if is_there { Cancelled::Finished } else { Cancelled::NotFound })
 }
@@ -262,20 +255,21 @@ pub(super) async fn cancel_waiting(
     Ok(())
 }
 
-const CANCEL: &str = "
+const CANCEL: &str = concat!(
+    "
     WITH ended AS (DELETE FROM runs WHERE id = ANY ($1) AND account_id = $2 RETURNING *)
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
-                      completed_at, attempt_started_at, status, trigger, attempt_number,
-                      max_attempts, error_code, error_message, duration_ms, status_code, timings,
-                      response_truncated, response_headers, response)
+    INSERT INTO jobs (id, account_id, ",
+    history_columns!(),
+    ")
     SELECT r.id, r.account_id, r.schedule_id, r.version_id, r.created_at,
            greatest($3, r.updated_at), r.started_at, greatest($3, r.updated_at),
            r.attempt_started_at, 3, r.trigger, r.attempt_number, r.max_attempts, 'CANCELLED', $4,
-           a.duration_ms, a.status_code, a.timings, coalesce(a.response_truncated, false),
+           a.duration_ms, a.timings, a.status_code, coalesce(a.response_truncated, false),
            a.response_headers, a.response
     FROM ended AS r LEFT JOIN LATERAL (
         SELECT * FROM attempts WHERE job_id = r.id AND number = r.attempt_number OFFSET 0
-    ) AS a ON true";
+    ) AS a ON true"
+);
 
 /// Reads job and attempts in one view of the store.
 async fn read(

@@ -17,7 +17,6 @@ use super::pool::Connections;
 use super::values::key_from;
 use super::{PostgresStore, Within};
 use crate::domain::{JobId, Timestamp};
-use crate::store::Result;
 
 const DAY_MS: i64 = 86_400_000;
 /// How many days are made ahead of time: longer than anybody takes to notice that no more are.
@@ -109,34 +108,12 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Does work that ends jobs of these days; makes the days first if it turns out that there are
-    /// none.
+    /// Does work that ends jobs. If it turns out that there is no day for one of them, the days of all
+    /// that have not finished are made first.
     pub(super) async fn run_with_days<T, W>(
         &self,
         connections: &Connections,
-        operation: &'static str,
         within: Within,
-        days: BTreeSet<Day>,
-        work: W,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-    {
-        let done = self.try_run_with_days(connections, within, days, work).await;
-        done.map_err(|fault| fault.of(operation))
-    }
-
-    /// Does work as [`run_with_days`](Self::run_with_days) does, for those who look at what went wrong.
-    pub(super) async fn try_run_with_days<T, W>(
-        &self,
-        connections: &Connections,
-        within: Within,
-        days: BTreeSet<Day>,
         work: W,
     ) -> Outcome<T>
     where
@@ -149,12 +126,25 @@ impl PostgresStore {
     {
         match connections.try_run(within, work.clone()).await {
             Err(fault) if fault.remedy == Remedy::MakePartition => {
-                self.make_days(days).await?;
+                let days = connections.try_run(Within::Statement, |c| Box::pin(unfinished(c)));
+                self.make_days(days.await?).await?;
                 connections.try_run(within, work).await
             }
             outcome => outcome,
         }
     }
+}
+
+/// The days of the jobs that have not finished. The first 48 bits of an id are its milliseconds.
+async fn unfinished(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
+    let first_of_days: Vec<Timestamp> = sqlx::query_scalar(
+        "SELECT DISTINCT ms - ms % 86400000
+         FROM (SELECT ('x' || replace(left(id::text, 13), '-', ''))::bit(48)::bigint AS ms
+               FROM runs) AS unfinished",
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(first_of_days.into_iter().map(Day::of).collect())
 }
 
 /// One replica at a time makes or drops partitions.

@@ -11,9 +11,8 @@ use super::definition::{insert_versions, retire_version};
 use super::error::Outcome;
 use super::jobs::cancel_waiting;
 use super::notifying::clear_preferences;
-use super::partitions::days_of;
 use super::values::{column, count};
-use super::{PostgresStore, Within, audit, change, skips};
+use super::{PostgresStore, Within, audit, change, failed_in, skips};
 use crate::domain::audit::Action;
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::Schedule;
@@ -81,11 +80,10 @@ impl ScheduleStore for PostgresStore {
 
     async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool> {
         let write = *write;
-        let days = days_of(self.unfinished_of(write.account, id).await?);
-        self.run_with_days(&self.api, "delete_schedule", Within::Transaction, days, {
-            move |connection| Box::pin(delete(connection, write, id))
-        })
-        .await
+        let deleted = self.run_with_days(&self.api, Within::Transaction, move |connection| {
+            Box::pin(delete(connection, write, id))
+        });
+        deleted.await.map_err(failed_in("delete_schedule"))
     }
 
     async fn skips(
@@ -207,19 +205,6 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
     end_jobs(connection, write, id).await?;
     audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
     Ok(true)
-}
-
-impl PostgresStore {
-    /// The jobs of a schedule that have not finished.
-    async fn unfinished_of(&self, account: AccountId, id: ScheduleId) -> Result<Vec<JobId>> {
-        self.api
-            .run("delete_schedule", Within::Statement, move |connection| {
-                let query = "SELECT id FROM runs WHERE account_id = $1 AND schedule_id = $2";
-                let query = sqlx::query_scalar(query).bind(account).bind(id);
-                Box::pin(async move { Ok(query.fetch_all(connection).await?) })
-            })
-            .await
-    }
 }
 
 /// Ends the jobs of a schedule that wait, and forbids those that run to be tried again. All are locked

@@ -17,10 +17,10 @@ use super::overlap;
 use super::runs::count_runs;
 use super::tickets::tickets;
 use super::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
-use crate::domain::outcome::Response;
 use crate::domain::{JobId, Timestamp};
 use crate::store::ending::{Ended, Ending};
-use crate::store::response::{headers_text, without_nul};
+use crate::store::job_rows::history_columns;
+use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::{Committed, Completion, End, Fate};
 
 /// The responses of a round take about this many bytes.
@@ -64,7 +64,7 @@ fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
             let completion = &completions[place];
             // A second completion of a job stays behind the first one.
             if seen.insert(completion.job) && bytes < ROUND_BYTES {
-                bytes += body_bytes(completion);
+                bytes += completion.response().map_or(0, |response| response.body.len());
                 taken.push(place);
             } else {
                 later.push(place);
@@ -74,11 +74,6 @@ fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
         left = later;
     }
     rounds
-}
-
-fn body_bytes(completion: &Completion) -> usize {
-    let response = completion.exchange.as_ref().and_then(|exchange| exchange.result.as_ref().ok());
-    response.map_or(0, |response| response.body.len())
 }
 
 /// What an attempt's end makes of its job, in a JSON parameter.
@@ -99,8 +94,7 @@ struct JobRow {
 
 impl JobRow {
     fn new(ending: &Ending, completion: &Completion) -> Self {
-        let exchange = completion.exchange.as_ref();
-        let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        let (exchange, response) = (completion.exchange.as_ref(), completion.response());
         let failure = ending.failure.as_ref();
         Self {
             job: hex(&ending.job),
@@ -113,28 +107,25 @@ impl JobRow {
             status_code: response.map(|response| response.status),
             truncated: response.is_some_and(|response| response.truncated),
             headers: response.map(headers_text),
-            body: response.map(body),
+            body: response.map(body_text),
         }
     }
 }
 
-fn body(response: &Response) -> String {
-    without_nul(&String::from_utf8_lossy(&response.body))
-}
-
 /// The jobs that have ended go into history, and from `runs`.
-pub(super) const END: &str = "
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
-                      completed_at, attempt_started_at, status, trigger, attempt_number,
-                      max_attempts, error_code, error_message, duration_ms, timings, status_code,
-                      response_truncated, response_headers, response)
+pub(super) const END: &str = concat!(
+    "
+    INSERT INTO jobs (id, account_id, ",
+    history_columns!(),
+    ")
     SELECT r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, ?1, r.started_at,
            c.value ->> 'completed_at', r.attempt_started_at, c.value ->> 'status', r.trigger,
            r.attempt_number, r.max_attempts, c.value ->> 'error_code', c.value ->> 'error_message',
            c.value ->> 'duration_ms', c.value ->> 'timings', c.value ->> 'status_code',
            c.value ->> 'truncated', c.value ->> 'headers', c.value ->> 'body'
     FROM jsonb_each(?2) AS c CROSS JOIN runs AS r
-    WHERE r.id = unhex(c.value ->> 'job')";
+    WHERE r.id = unhex(c.value ->> 'job')"
+);
 
 pub(super) const LEAVE: &str =
     "DELETE FROM runs WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
@@ -185,8 +176,7 @@ async fn keep_attempts(
         let End::Retry(failure, _) = &completion.end else {
             return None;
         };
-        let exchange = completion.exchange.as_ref();
-        let response = exchange.and_then(|exchange| exchange.result.as_ref().ok());
+        let (exchange, response) = (completion.exchange.as_ref(), completion.response());
         let kept = response.filter(|_| !ending.status.is_final());
         Some((
             hex(&ending.job),
@@ -200,7 +190,7 @@ async fn keep_attempts(
             exchange.map(|exchange| timings_text(&exchange.timings)),
             kept.is_some_and(|response| response.truncated),
             kept.map(headers_text),
-            kept.map(body),
+            kept.map(body_text),
         ))
     };
     let rows: Vec<_> = endings.iter().filter_map(row).collect();
@@ -211,7 +201,7 @@ async fn keep_attempts(
     Ok(())
 }
 
-pub(super) const FORGET: &str = "
+const FORGET: &str = "
     UPDATE attempts SET response = NULL, response_headers = NULL, response_truncated = 0
     WHERE job_id IN (SELECT unhex(value) FROM json_each(?1)) AND response_headers IS NOT NULL";
 

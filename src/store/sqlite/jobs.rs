@@ -17,7 +17,7 @@ use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
-use crate::store::job_rows::{JOB, JobAndLast};
+use crate::store::job_rows::{HAS_ENDED, JOB, JobAndLast, STATUS, history_columns};
 use crate::store::vault::Vault;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, StoreErrorKind, Triggered,
@@ -116,11 +116,6 @@ async fn trigger(
     Ok(triggered)
 }
 
-/// Job, account.
-const STATUS: &str = "
-    SELECT status, schedule_id FROM jobs WHERE id = ?1 AND account_id = ?2
-    UNION ALL SELECT status, schedule_id FROM runs WHERE id = ?1 AND account_id = ?2";
-
 async fn retry(
     connection: &mut SqliteConnection,
     write: Write,
@@ -169,8 +164,7 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
     .fetch_optional(&mut *connection)
     .await?;
     let Some(standing) = standing else {
-        let query = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND account_id = ?2)";
-        let query = sqlx::query_scalar(query).bind(id).bind(write.account);
+        let query = sqlx::query_scalar(HAS_ENDED).bind(id).bind(write.account);
         let is_there: bool = query.fetch_one(connection).await?;
         return Ok(if is_there { Cancelled::Finished } else { Cancelled::NotFound });
     };
@@ -220,17 +214,18 @@ pub(super) async fn cancel_waiting(
     Ok(())
 }
 
-const CANCEL: &str = "
-    INSERT INTO jobs (id, account_id, schedule_id, version_id, created_at, updated_at, started_at,
-                      completed_at, attempt_started_at, status, trigger, attempt_number,
-                      max_attempts, error_code, error_message, duration_ms, status_code, timings,
-                      response_truncated, response_headers, response)
+const CANCEL: &str = concat!(
+    "
+    INSERT INTO jobs (id, account_id, ",
+    history_columns!(),
+    ")
     SELECT r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, max(?3, r.updated_at),
            r.started_at, max(?3, r.updated_at), r.attempt_started_at, 3, r.trigger,
-           r.attempt_number, r.max_attempts, 'CANCELLED', ?4, a.duration_ms, a.status_code,
-           a.timings, coalesce(a.response_truncated, 0), a.response_headers, a.response
+           r.attempt_number, r.max_attempts, 'CANCELLED', ?4, a.duration_ms, a.timings,
+           a.status_code, coalesce(a.response_truncated, 0), a.response_headers, a.response
     FROM runs AS r LEFT JOIN attempts AS a ON a.job_id = r.id AND a.number = r.attempt_number
-    WHERE r.id IN (SELECT unhex(value) FROM json_each(?1)) AND r.account_id = ?2";
+    WHERE r.id IN (SELECT unhex(value) FROM json_each(?1)) AND r.account_id = ?2"
+);
 
 impl SqliteStore {
     async fn read_job(

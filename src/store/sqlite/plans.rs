@@ -97,6 +97,19 @@ async fn batches_look_rows_up_by_their_key() {
     }
 }
 
+/// Sorted are the jobs of one page.
+#[tokio::test]
+async fn the_jobs_of_a_page_are_looked_up_by_their_key() {
+    let plan = Planner::new().await.plan(job_list::ROWS).await;
+    let scans: Vec<&str> = plan.lines().filter(|step| step.starts_with("SCAN")).collect();
+    assert!(scans.iter().all(|scan| scan.contains("VIRTUAL TABLE")), "{plan}");
+    let (of_runs, of_jobs) = (plan.lines().filter(|step| of_runs(step)), "_1 (id=?)");
+    assert_eq!(of_runs.count(), 1, "{plan}");
+    // The job, and the version of each of the two.
+    assert_eq!(plan.matches(of_jobs).count(), 3, "{plan}");
+    assert_eq!(plan.matches("PRIMARY KEY (job_id=? AND number=?)").count(), 1, "{plan}");
+}
+
 #[tokio::test]
 async fn sweeps_read_what_they_need_from_an_index() {
     let mut planner = Planner::new().await;

@@ -20,6 +20,8 @@ pub const LISTED: &[(&str, &str)] = &[
     // Sweeping: what is overdue.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
     ("claims", "SELECT id, attempt_number, max_attempts, claimed_by"),
+    // The days of history that they need.
+    ("partitions", "SELECT DISTINCT ms - ms"),
     // Counting them, for the metrics.
     ("upkeep", "SELECT count(*) AS jobs, min(wake_at) AS since"),
     // Committing: the outcomes of a batch, each of the claim that its executor holds.

@@ -17,7 +17,7 @@ mod statements;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{FromRow, PgConnection, Postgres};
 
@@ -81,7 +81,8 @@ pub(super) async fn fire(
         }
         let batch = Batch::new(&firings);
         let order = Order { claim, ..order.clone() };
-        let fired = run(connection, &order, &batch, statement).await?;
+        let fired = query(statement, &order, &batch).fetch_all(&mut *connection).await?;
+        // Without a row in the answer the fence did not hold.
         let mut fired = fired.into_iter().peekable();
         if fired.peek().is_none() {
             return Ok((Fired::Fenced, Claims::default(), Secrets::new()));
@@ -103,16 +104,6 @@ pub(super) async fn fire(
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
     let (claims, secrets) = sort(claimed, &damage);
     Ok((Fired::Done { tickets, held, overlapped, advanced, stale, busy }, claims, secrets))
-}
-
-/// Without a row in the answer the fence did not hold.
-async fn run(
-    connection: &mut PgConnection,
-    order: &Order,
-    batch: &Batch,
-    statement: &'static Statement,
-) -> Outcome<Vec<PgRow>> {
-    Ok(query(statement, order, batch).fetch_all(connection).await?)
 }
 
 fn query<'q>(
