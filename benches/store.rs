@@ -162,13 +162,15 @@ impl Bench {
         self.next = next_tick;
         let mut spent = [Duration::ZERO; 4];
         for ids in self.schedules.chunks(BATCH) {
+            let wanted: Vec<_> = ids.iter().map(|id| (SHARD, *id)).collect();
             let start = Instant::now();
-            let candidates = self.store.candidates(SHARD, ids, now).await.expect("candidates");
+            let candidates = self.store.candidates(&wanted, now).await.expect("candidates");
             spent[0] += start.elapsed();
             let firings: Vec<_> = candidates
                 .iter()
                 .map(|candidate| Firing {
                     schedule: candidate.schedule,
+                    shard: SHARD,
                     version: candidate.version,
                     tick: candidate.tick,
                     suspensions: candidate.suspensions,
@@ -182,9 +184,9 @@ impl Bench {
                 })
                 .collect();
             let start = Instant::now();
-            let fired = self.store.fire(self.fence, now, &firings).await.expect("fired");
+            let fired = self.store.fire(&[self.fence], now, &firings).await.expect("fired");
             spent[1] += start.elapsed();
-            let Fired::Done { tickets, .. } = fired else { panic!("fenced") };
+            let Fired { tickets, .. } = fired;
             assert_eq!(tickets.len(), ids.len());
             let jobs: Vec<_> = tickets.iter().map(|ticket| ticket.job).collect();
             let claim = Claim { executor: self.executor, now, until: next_tick };

@@ -15,12 +15,12 @@ use crate::store::{Fence, Firing};
 impl Starter for executor::Starter {
     async fn fire(
         &self,
-        fence: Fence,
+        fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
     ) -> Result<Started, Vec<(Firing, Ticket)>> {
         let executor::Started { fired, started, outcome, left, took } =
-            self.fire(fence, wanted, patience).await?;
+            self.fire(fences, wanted, patience).await?;
         Ok(Started { fired, started, outcome, left, took })
     }
 }

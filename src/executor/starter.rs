@@ -73,7 +73,7 @@ impl Starter {
     /// gives them back: there is no room for any.
     pub async fn fire(
         &self,
-        fence: Fence,
+        fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
     ) -> std::result::Result<Started, Vec<(Firing, Ticket)>> {
@@ -90,7 +90,7 @@ impl Starter {
         let fired: Vec<Firing> = fired.into_iter().map(|(firing, _)| firing).collect();
         let start = self.start(outcomes, slots);
         // A task of its own: a leader that is stopped must not take claimed jobs with it.
-        let work = run(start, fence, fired.clone(), coming);
+        let work = run(start, fences.to_vec(), fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
         let Done { outcome, started, took } = done.unwrap_or_else(Done::lost);
         Ok(Started { fired, started, outcome, left, took })
@@ -177,9 +177,9 @@ impl Done {
 
 /// Fires a batch, claims its jobs and starts them. What a lost answer has brought is asked for by
 /// itself: the leader goes on.
-async fn run(mut start: Start, fence: Fence, firings: Vec<Firing>, _coming: Coming) -> Done {
+async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming: Coming) -> Done {
     let asked = start.claim();
-    let fired = start.shared.store.fire_and_claim(fence, &asked.claim, &firings).await;
+    let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
     let took = start.shared.clock.monotonic().saturating_sub(asked.at);
     match fired {
         Ok((fired, claims)) => {

@@ -58,11 +58,20 @@ pub enum Index<T> {
     Foreign,
 }
 
+/// A schedule as the queue has it: with its account, so that leaders can go round the accounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// Whose it is.
+    pub account: AccountId,
+}
+
 /// What is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Schedules whose next tick is not after the instant asked for, earliest first.
-    pub schedules: Vec<(ScheduleId, Timestamp)>,
+    /// Schedules whose next tick is in the span asked for, earliest first.
+    pub schedules: Vec<(Member, Timestamp)>,
     /// The next tick after those.
     pub next: Option<Timestamp>,
 }
@@ -71,14 +80,14 @@ pub struct Due {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// These schedules.
-    pub schedules: Vec<ScheduleId>,
+    pub schedules: Vec<Member>,
     /// Any of the shard's: whoever should have said which has lost count.
     pub all: bool,
 }
 
 impl Changes {
     /// Changes of these schedules.
-    pub fn of(schedules: impl Into<Vec<ScheduleId>>) -> Self {
+    pub fn of(schedules: impl Into<Vec<Member>>) -> Self {
         Self { schedules: schedules.into(), all: false }
     }
 
@@ -172,7 +181,7 @@ measured! {
             &self,
             shard: ShardId,
             epoch: Epoch,
-            entries: &[(ScheduleId, Timestamp)],
+            entries: &[(Member, Timestamp)],
         ) -> Result<Index<()>>;
 
         /// Sets the next ticks of schedules in the index; `None` takes one out.
@@ -180,15 +189,16 @@ measured! {
             &self,
             shard: ShardId,
             epoch: Epoch,
-            entries: &[(ScheduleId, Option<Timestamp>)],
+            entries: &[(Member, Option<Timestamp>)],
         ) -> Result<Index<()>>;
 
-        /// What is due at `now`, at most `limit`. Taking nothing out: `set_due` does, after firing.
+        /// What is due after the first instant of the span, if there is one, and up to the second; at
+        /// most `limit`. Taking nothing out: `set_due` does, after firing.
         async fn due(
             &self,
             shard: ShardId,
             epoch: Epoch,
-            now: Timestamp,
+            span: (Option<Timestamp>, Timestamp),
             limit: usize,
         ) -> Result<Index<Due>>;
 

@@ -10,6 +10,7 @@ use super::known::Read;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
 use crate::domain::schedule::SkipReason;
+use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
@@ -34,7 +35,7 @@ const WORTH_REPEATING: usize = 100;
 /// A batch that is being fired.
 pub(super) struct Batch<'a> {
     pub(super) context: &'a Context,
-    pub(super) fence: Fence,
+    pub(super) fences: &'a [Fence],
     pub(super) now: Timestamp,
     pub(super) taken: Taken<'a>,
     /// The schedules as they were read.
@@ -45,44 +46,45 @@ pub(super) struct Batch<'a> {
     pub(super) advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     /// What the run queue shall have.
     pub(super) tickets: Vec<Ticket>,
+    /// The shards that have a newer leader.
+    pub(super) fenced: Vec<ShardId>,
 }
 
 impl Batch<'_> {
     /// Fires what an executor beside this leader has room for, and starts it; then the rest, which
-    /// starts by its tickets. `false` if a newer leader has the shard.
-    pub(super) async fn fire(&mut self, firings: Vec<Firing>) -> Result<bool, RunError> {
-        let Some(rest) = self.start(firings).await? else { return Ok(false) };
+    /// starts by its tickets.
+    pub(super) async fn fire(&mut self, firings: Vec<Firing>) -> Result<(), RunError> {
+        let rest = self.start(firings).await?;
         if rest.is_empty() {
-            return Ok(true);
+            return Ok(());
         }
         let clock = &self.context.clock;
         let began = clock.monotonic();
-        let fired = self.context.store.fire(self.fence, self.now, &rest).await;
+        let fired = self.context.store.fire(self.fences, self.now, &rest).await;
         let took = clock.monotonic().saturating_sub(began);
-        let fired = self.keep(&rest, fired, &[], took)?;
+        self.keep(&rest, fired, &[], took)?;
         Point::AfterFire.reach();
-        Ok(fired)
+        Ok(())
     }
 
-    /// Fires and starts as much as an executor beside this leader has room for. What is left, or
-    /// `None` if a newer leader has the shard.
-    async fn start(&mut self, firings: Vec<Firing>) -> Result<Option<Vec<Firing>>, RunError> {
+    /// Fires and starts as much as an executor beside this leader has room for. What is left.
+    async fn start(&mut self, firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
         let context = self.context;
         let starter = context.starter.as_ref().filter(|_| !Defect::EarlyTicket.is_there());
-        let Some(starter) = starter else { return Ok(Some(firings)) };
+        let Some(starter) = starter else { return Ok(firings) };
         let (mut wanted, mut rest) = self.with_tickets(firings);
         let until = context.clock.monotonic() + patience(context.clock.now(), &wanted);
         // What there is room for starts at once, before room is waited for.
         let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
-            let started = match starter.fire(self.fence, wanted, patience).await {
+            let started = match starter.fire(self.fences, wanted, patience).await {
                 Ok(Started { fired, started, outcome, left, took }) => {
                     let before = self.advanced.len();
                     let kept = self.keep(&fired, outcome, &started, took);
-                    if !matches!(kept, Ok(true)) {
+                    if let Err(error) = kept {
                         rest.extend(left.into_iter().map(|(firing, _)| firing));
                         self.taken.give_back(&rest, []);
-                        return kept.map(|_| None);
+                        return Err(error);
                     }
                     wanted = left;
                     Some(self.advanced.len() - before)
@@ -102,7 +104,7 @@ impl Batch<'_> {
             }
         }
         rest.extend(wanted.into_iter().map(|(firing, _)| firing));
-        Ok(Some(rest))
+        Ok(rest)
     }
 
     /// The firings that make one job, which nothing keeps from starting, with what would be its
@@ -112,11 +114,10 @@ impl Batch<'_> {
         let candidates: HashMap<_, _> = candidates.collect();
         let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
         for firing in firings {
-            let Candidate { account, host, .. } = *candidates[&firing.schedule];
+            let Candidate { shard, account, host, .. } = *candidates[&firing.schedule];
             match firing.jobs[..] {
                 [TickJob { id: job, .. }] if firing.is_plain() => {
-                    let (shard, start) = (self.fence.shard, self.now);
-                    wanted.push((firing, Ticket { job, shard, account, host, start }));
+                    wanted.push((firing, Ticket { job, shard, account, host, start: self.now }));
                 }
                 _ => rest.push(firing),
             }
@@ -124,14 +125,14 @@ impl Batch<'_> {
         (wanted, rest)
     }
 
-    /// Keeps what firing has done. `false` if a newer leader has the shard.
+    /// Keeps what firing has done.
     fn keep(
         &mut self,
         firings: &[Firing],
         fired: store::Result<Fired>,
         started: &[JobId],
         took: Duration,
-    ) -> Result<bool, RunError> {
+    ) -> Result<(), RunError> {
         let started = started.iter().copied();
         let fired = match fired {
             Ok(fired) => fired,
@@ -151,29 +152,23 @@ impl Batch<'_> {
         };
         FIRE_BATCH_SECONDS.record_span(took);
         FIRE_BATCH_SIZE.record_count(firings.len());
-        match fired {
-            Fired::Fenced => {
-                self.taken.give_back(firings, []);
-                FENCED_WRITES.add(1);
-                Ok(false)
-            }
-            Fired::Done { mut tickets, held, overlapped, advanced, busy, .. } => {
-                let queued = tickets.iter().map(|ticket| ticket.job);
-                let made = queued.chain(held).chain(started).collect();
-                self.note(firings, &made);
-                count_made(firings, &made, self.context.clock.now());
-                SKIPS.with(SkipReason::Overlap).add(overlapped);
-                count_skips(firings, &advanced);
-                self.taken.settle(firings, &made, &busy);
-                self.taken.give_back(firings, made);
-                if !Defect::EarlyTicket.is_there() {
-                    self.tickets.append(&mut tickets);
-                }
-                self.advanced.extend(advanced);
-                self.rest(&busy);
-                Ok(true)
-            }
+        let Fired { mut tickets, held, overlapped, advanced, busy, fenced, .. } = fired;
+        let queued = tickets.iter().map(|ticket| ticket.job);
+        let made = queued.chain(held).chain(started).collect();
+        self.note(firings, &made);
+        count_made(firings, &made, self.context.clock.now());
+        SKIPS.with(SkipReason::Overlap).add(overlapped);
+        count_skips(firings, &advanced);
+        FENCED_WRITES.add(fenced.len() as u64);
+        self.taken.settle(firings, &made, &busy, &fenced);
+        self.taken.give_back(firings, made);
+        if !Defect::EarlyTicket.is_there() {
+            self.tickets.append(&mut tickets);
         }
+        self.advanced.extend(advanced);
+        self.rest(&busy);
+        self.fenced.extend(fenced);
+        Ok(())
     }
 
     /// Notes in traces and the log which jobs were made.
@@ -250,10 +245,18 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Ends the doubt about jobs of which the store has told; not of schedules that were busy.
-    fn settle(&self, firings: &[Firing], made: &HashSet<JobId>, busy: &[ScheduleId]) {
+    /// Ends the doubt about jobs of which the store has told; not of schedules that were busy or whose
+    /// shard has another leader.
+    fn settle(
+        &self,
+        firings: &[Firing],
+        made: &HashSet<JobId>,
+        busy: &[ScheduleId],
+        fenced: &[ShardId],
+    ) {
         for (account, firing) in self.of_limited(firings) {
-            for job in firing.jobs.iter().filter(|_| !busy.contains(&firing.schedule)) {
+            let is_told = !busy.contains(&firing.schedule) && !fenced.contains(&firing.shard);
+            for job in firing.jobs.iter().filter(|_| is_told) {
                 self.quotas.settle(account, job.id, made.contains(&job.id));
             }
         }

@@ -73,6 +73,7 @@ impl<'a> Decision<'a> {
         };
         Firing {
             schedule: candidate.schedule,
+            shard: candidate.shard,
             version: candidate.version,
             tick: candidate.tick,
             suspensions: candidate.suspensions,

@@ -9,7 +9,7 @@ use super::Context;
 use super::pace::rest;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::Changes;
+use crate::queue::{Changes, Member};
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::DeletedAccount;
 
@@ -38,7 +38,7 @@ impl Eraser {
     /// A batch of an account; says whether there was something.
     async fn erase(&mut self, account: &DeletedAccount, now: Timestamp) -> Result<bool, RunError> {
         let erased = self.context.store.erase(account.id, now, BATCH).await?;
-        self.forget(&erased.schedules).await;
+        self.forget(account.id, &erased.schedules).await;
         let DeletedAccount { id, name, .. } = account;
         let (removed, told_at) = self.removed.entry(*id).or_insert((0, Timestamp::default()));
         *removed += erased.rows;
@@ -54,10 +54,10 @@ impl Eraser {
     }
 
     /// Tells the leaders, so that the due index forgets them now and not when they come up.
-    async fn forget(&self, schedules: &[(ShardId, ScheduleId)]) {
-        let mut of_shards: HashMap<ShardId, Vec<ScheduleId>> = HashMap::new();
+    async fn forget(&self, account: AccountId, schedules: &[(ShardId, ScheduleId)]) {
+        let mut of_shards: HashMap<ShardId, Vec<Member>> = HashMap::new();
         for (shard, schedule) in schedules {
-            of_shards.entry(*shard).or_default().push(*schedule);
+            of_shards.entry(*shard).or_default().push(Member { schedule: *schedule, account });
         }
         for (shard, schedules) in of_shards {
             if let Err(error) = self.context.queue.hint(shard, &Changes::of(schedules)).await {

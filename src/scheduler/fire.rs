@@ -1,13 +1,16 @@
-//! Firing a batch of due schedules.
+//! Firing a batch of due schedules, of all shards that are led.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::future::join_all;
 
 use super::Context;
 use super::batch::{Batch, Taken};
 use super::decide::{Cadences, Decision, decide};
 use super::known::{Known, Read};
+use super::pending::DueTick;
 use super::quotas::{Allowed, Due, Quotas};
 use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
@@ -22,98 +25,135 @@ use crate::store::{Fence, Firing};
 pub(super) struct Rules {
     cadences: Cadences,
     quotas: Quotas,
+    known: Known,
 }
 
 impl Rules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        Self { cadences: Cadences::new(), quotas: Quotas::new(plans) }
+        let (cadences, quotas) = (Cadences::new(), Quotas::new(plans));
+        Self { cadences, quotas, known: Known::default() }
     }
 }
 
-/// Fires those of these schedules that are due as the index says, and brings index and run queue up
-/// to date. `false` if a newer leader has the shard.
+/// What has come of a batch.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// The shards that have a newer leader.
+    pub(super) fenced: Vec<ShardId>,
+}
+
+/// Fires those of these schedules that are due, and brings indexes and run queue up to date.
 pub(super) async fn fire_batch(
     context: &Context,
     rules: &Rules,
-    known: &mut Known,
-    fence: Fence,
+    fences: &[Fence],
     now: Timestamp,
-    due: &[(ScheduleId, Timestamp)],
-) -> Result<bool, RunError> {
-    let mut read = read(context, known, fence.shard, now, due).await?;
+    due: &[DueTick],
+) -> Result<Outcome, RunError> {
+    let mut read = read(context, &rules.known, now, due).await?;
     let (decisions, mut index) = decide(&rules.cadences, &read, now);
     let Limited { firings, waiting, allowed } =
         within_quotas(context, &rules.quotas, decisions, now).await;
     index.extend(waiting);
     let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
-    let gone = due.iter().filter(|(schedule, _)| !found.contains(schedule));
-    index.extend(gone.map(|(schedule, _)| (*schedule, None)));
+    let gone = due.iter().map(|due| due.member.schedule).filter(|id| !found.contains(id));
+    index.extend(gone.map(|schedule| (schedule, None)));
     let taken = Taken::of(&rules.quotas, &allowed, &read);
-    let (tickets, advanced) = (Vec::new(), Vec::new());
-    let mut batch = Batch { context, fence, now, taken, read: &read, index, advanced, tickets };
+    let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
+    let read_so = &read;
+    let mut batch =
+        Batch { context, fences, now, taken, read: read_so, index, advanced, tickets, fenced };
     if !firings.is_empty() {
         if Defect::EarlyTicket.is_there() {
-            push_early(context, fence, &firings, now).await?;
+            push_early(context, &firings, now).await?;
         }
         Point::BeforeFire.reach();
-        if !batch.fire(firings).await? {
-            return Ok(false);
-        }
+        batch.fire(firings).await?;
     }
-    let Batch { mut index, advanced, tickets, .. } = batch;
+    let Batch { mut index, advanced, tickets, fenced, .. } = batch;
     index.extend(&advanced);
-    // The tickets first: what is due starts before the index is moved on.
+    // The tickets first: what is due starts before the indexes are moved on.
     let pushed = context.queue.push(&tickets).await;
     Point::AfterPush.reach();
-    context.queue.set_due(fence.shard, fence.epoch, &index).await?;
+    set_due(context, fences, due, &index).await?;
     // What is reserved for an account is reserved by its plan as it is.
     read.retain(|read| !allowed.limits(read.candidate.account));
-    known.keep(read, &advanced, now, context.clock.monotonic());
+    rules.known.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
-    Ok(true)
+    Ok(Outcome { fenced })
 }
 
-/// The schedules as they are known, or as the store says: all by the same plans of their accounts.
+/// Moves the schedules on in the indexes of their shards.
+async fn set_due(
+    context: &Context,
+    fences: &[Fence],
+    due: &[DueTick],
+    index: &[(ScheduleId, Option<Timestamp>)],
+) -> Result<(), RunError> {
+    let places: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
+    let mut of_shards: HashMap<ShardId, Vec<_>> = HashMap::new();
+    for (schedule, tick) in index {
+        let Some(DueTick { shard, member, .. }) = places.get(schedule) else { continue };
+        of_shards.entry(*shard).or_default().push((*member, *tick));
+    }
+    let shards = fences.iter().filter_map(|fence| Some((fence, of_shards.get(&fence.shard)?)));
+    let set = shards.map(|(fence, entries)| {
+        // An index that is not its own any more is built anew when the shard is served next.
+        context.queue.set_due(fence.shard, fence.epoch, entries)
+    });
+    for set in join_all(set).await {
+        set?;
+    }
+    Ok(())
+}
+
+/// The schedules as they are known, or as the store says: those of an account all by the same plan.
 async fn read(
     context: &Context,
-    known: &mut Known,
-    shard: ShardId,
+    known: &Known,
     now: Timestamp,
-    due: &[(ScheduleId, Timestamp)],
+    due: &[DueTick],
 ) -> Result<Vec<Read>, RunError> {
     let at = context.clock.monotonic();
-    let from_store = async |ids: Vec<ScheduleId>| -> Result<Vec<Read>, RunError> {
-        let candidates = context.store.candidates(shard, &ids, late_before(now)).await?;
+    let from_store = async |ids: Vec<(ShardId, ScheduleId)>| -> Result<Vec<Read>, RunError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let candidates = context.store.candidates(&ids, late_before(now)).await?;
         Ok(candidates.into_iter().map(|candidate| Read::new(candidate, at)).collect())
     };
-    let all = || due.iter().map(|(schedule, _)| *schedule);
     let mut read = known.take(due, now, at);
     let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
-    let unknown: Vec<ScheduleId> = all().filter(|id| !ids.contains(id)).collect();
-    if unknown.is_empty() {
-        return Ok(read);
-    }
-    read.extend(from_store(unknown).await?);
-    let suspensions = |read: &Read| read.candidate.suspensions;
-    if read.first().map(suspensions) == read.last().map(suspensions) {
-        return Ok(read);
-    }
-    from_store(all().collect()).await
+    let unknown = due.iter().filter(|due| !ids.contains(&due.member.schedule));
+    let new = from_store(unknown.map(|due| (due.shard, due.member.schedule)).collect()).await?;
+    let plans: HashMap<_, _> = new.iter().map(|new| (new.candidate.account, plan(new))).collect();
+    let is_old = |read: &mut Read| {
+        plans.get(&read.candidate.account).is_some_and(|newer| *newer != plan(read))
+    };
+    let old = read.extract_if(.., is_old).map(|old| (old.candidate.shard, old.candidate.schedule));
+    let again = from_store(old.collect()).await?;
+    read.extend(new.iter().cloned());
+    read.extend(again);
+    Ok(read)
+}
+
+/// What a schedule's account may do, as it was read with it.
+fn plan(read: &Read) -> (Option<&str>, Option<Timestamp>) {
+    (read.candidate.plan.as_deref(), read.candidate.suspended_until)
 }
 
 /// Queues jobs that are not there yet: [`Defect::EarlyTicket`]. It waits until somebody has taken
 /// the tickets.
 async fn push_early(
     context: &Context,
-    fence: Fence,
     firings: &[Firing],
     start: Timestamp,
 ) -> Result<(), RunError> {
-    let jobs = firings.iter().flat_map(|firing| &firing.jobs);
+    let jobs = firings.iter().flat_map(|firing| firing.jobs.iter().map(|job| (firing.shard, job)));
     let tickets: Vec<_> = jobs
-        .map(|job| Ticket {
+        .map(|(shard, job)| Ticket {
             job: job.id,
-            shard: fence.shard,
+            shard,
             account: AccountId::from_bytes([0; 16]),
             host: HostKey(0),
             start,

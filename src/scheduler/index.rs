@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::Context;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::queue::{Changes, Index};
+use crate::queue::{Changes, Index, Member};
 use crate::runtime::RunError;
-use crate::store::Fence;
+use crate::store::{DueEntry, Fence};
 
-/// The most schedules handled at once; bounds how long a script or statement takes.
-pub(super) const BATCH: usize = 500;
+/// The most hints handled at once; bounds how long a script or statement takes.
+const BATCH: usize = 500;
 /// How many next ticks are read at once.
 const PAGE: u32 = 1_000;
 /// How often a page of each led shard's index is compared with the store.
@@ -24,13 +24,17 @@ pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>
         let page = context.store.next_ticks(fence.shard, after, PAGE).await?;
         after = page.last().map(|entry| entry.schedule);
         let is_last = page.len() < PAGE as usize;
-        entries.extend(page.into_iter().map(|entry| (entry.schedule, entry.tick)));
+        entries.extend(page.iter().map(|entry| (member(entry), entry.tick)));
         if is_last {
             break;
         }
     }
     entries.sort_unstable_by_key(|(_, tick)| *tick);
     Ok(context.queue.rebuild(fence.shard, fence.epoch, &entries).await?)
+}
+
+fn member(entry: &DueEntry) -> Member {
+    Member { schedule: entry.schedule, account: entry.account }
 }
 
 /// Brings schedules that users have changed into the index; says whether any may have been changed.
@@ -58,13 +62,15 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
 async fn refresh(
     context: &Context,
     fence: Fence,
-    ids: &[ScheduleId],
+    changed: &[Member],
 ) -> Result<Index<()>, RunError> {
     // Only the ticks matter: none counts as late.
     let late_before = Timestamp::from_millis(i64::MIN);
-    let candidates = context.store.candidates(fence.shard, ids, late_before).await?;
-    let ticks: HashMap<_, _> = candidates.iter().map(|c| (c.schedule, c.tick)).collect();
-    let entries: Vec<_> = ids.iter().map(|id| (*id, ticks.get(id).copied())).collect();
+    let ids: Vec<_> = changed.iter().map(|member| (fence.shard, member.schedule)).collect();
+    let candidates = context.store.candidates(&ids, late_before).await?;
+    let ticks: HashMap<ScheduleId, _> = candidates.iter().map(|c| (c.schedule, c.tick)).collect();
+    let tick = |member: &Member| (*member, ticks.get(&member.schedule).copied());
+    let entries: Vec<_> = changed.iter().map(tick).collect();
     Ok(context.queue.set_due(fence.shard, fence.epoch, &entries).await?)
 }
 
@@ -115,7 +121,7 @@ impl Comparison {
         now: Timestamp,
     ) -> Result<(), RunError> {
         let page = context.store.next_ticks(fence.shard, self.after, PAGE).await?;
-        let entries: Vec<_> = page.iter().map(|entry| (entry.schedule, Some(entry.tick))).collect();
+        let entries: Vec<_> = page.iter().map(|entry| (member(entry), Some(entry.tick))).collect();
         let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
         if index == Index::Foreign && self.is_urgent {
             // Somebody may have to do it who leads the shard by now.

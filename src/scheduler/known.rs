@@ -1,21 +1,22 @@
-//! The schedules of a led shard as they are once they have fired, so that they need not be read
+//! The schedules of the led shards as they are once they have fired, so that they need not be read
 //! before they fire again.
 //!
 //! What somebody else changes in between is found when they are fired, by the conditions of that
-//! write: the version (expression, timezone, endpoint), the next tick, the number of changes to what
-//! accounts may do. Then the schedule is read anew. Nothing else of what is kept decides: whether
+//! write: the version (expression, timezone, endpoint), the next tick, what the account may do. Then the schedule is read anew. Nothing else of what is kept decides: whether
 //! jobs may overlap is as the store says, and a late tick, for which the catch-up policy matters, is
 //! always read.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::pending::DueTick;
 use crate::domain::firing::late_before;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::Candidate;
 
-/// How many schedules of a shard are kept, some 300 bytes each.
-const MOST: usize = 2_000;
+/// How many schedules are kept, some 300 bytes each.
+const MOST: usize = 100_000;
 /// How long a schedule is not read again; those that fire less often are not kept. Whoever changes
 /// what an account may do tells each shard; should that fail, and nobody try again, it is known all
 /// the same after this time.
@@ -24,9 +25,7 @@ const TRUSTED: Duration = Duration::from_mins(10);
 /// Schedules that have fired.
 #[derive(Default)]
 pub(super) struct Known {
-    schedules: HashMap<ScheduleId, Read>,
-    /// The number of changes with which all of them were read.
-    suspensions: i64,
+    schedules: Mutex<HashMap<ScheduleId, Read>>,
 }
 
 /// A schedule as it was read.
@@ -55,37 +54,29 @@ impl Read {
 
 impl Known {
     /// Takes out those of the due schedules that can be fired as they are known.
-    pub(super) fn take(
-        &mut self,
-        due: &[(ScheduleId, Timestamp)],
-        now: Timestamp,
-        monotonic: Duration,
-    ) -> Vec<Read> {
+    pub(super) fn take(&self, due: &[DueTick], now: Timestamp, monotonic: Duration) -> Vec<Read> {
         let late_before = late_before(now);
-        let known = due.iter().filter_map(|(schedule, tick)| {
-            let read = self.schedules.remove(schedule)?;
+        let mut schedules = self.lock();
+        let known = due.iter().filter_map(|DueTick { member, tick, .. }| {
+            let read = schedules.remove(&member.schedule)?;
             let is_as_due = read.candidate.tick == *tick && *tick >= late_before;
             (is_as_due && monotonic.saturating_sub(read.at) < TRUSTED).then_some(read)
         });
         known.collect()
     }
 
-    /// Keeps those of the schedules, all read with the same number of changes, that have been
-    /// advanced, as they are now.
+    /// Keeps those of the schedules that have been advanced, as they are now.
     pub(super) fn keep(
-        &mut self,
+        &self,
         read: Vec<Read>,
         advanced: &[(ScheduleId, Option<Timestamp>)],
         now: Timestamp,
         monotonic: Duration,
     ) {
-        let Some(suspensions) = read.first().map(|read| read.candidate.suspensions) else { return };
-        if suspensions != self.suspensions {
-            *self = Self { schedules: HashMap::new(), suspensions };
-        }
-        if self.schedules.len() + read.len() > MOST {
+        let mut schedules = self.lock();
+        if schedules.len() + read.len() > MOST {
             // Those that have been deleted or disabled stay due, and are never taken.
-            self.schedules.retain(|_, read| read.candidate.tick >= now);
+            schedules.retain(|_, read| read.candidate.tick >= now);
         }
         let next = advanced.iter().filter_map(|(schedule, next)| Some((*schedule, (*next)?)));
         let next: HashMap<ScheduleId, Timestamp> = next.collect();
@@ -93,10 +84,14 @@ impl Known {
             let schedule = read.candidate.schedule;
             let Some(next) = next.get(&schedule) else { continue };
             let age = monotonic.saturating_sub(read.at) + next.since(now);
-            if age < TRUSTED && self.schedules.len() < MOST {
-                self.schedules.insert(schedule, read.fired(*next));
+            if age < TRUSTED && schedules.len() < MOST {
+                schedules.insert(schedule, read.fired(*next));
             }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, Read>> {
+        self.schedules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,21 +99,24 @@ impl Known {
 mod tests {
     use super::*;
     use crate::domain::schedule::OverlapPolicy;
+    use crate::domain::shard::ShardId;
     use crate::domain::ticket::HostKey;
     use crate::domain::{AccountId, VersionId};
+    use crate::queue::Member;
 
     const TICK: Timestamp = Timestamp::from_millis(1_700_000_000_000);
     const MINUTE: Duration = Duration::from_mins(1);
     const AT: Duration = Duration::from_secs(5);
 
-    fn read(schedule: u8, suspensions: i64) -> Read {
+    fn read(schedule: u8) -> Read {
         let candidate = Candidate {
             schedule: ScheduleId::from_bytes([schedule; 16]),
+            shard: ShardId(0),
             account: AccountId::from_bytes([1; 16]),
             host: HostKey(1),
             plan: None,
             suspended_until: None,
-            suspensions,
+            suspensions: 0,
             version: VersionId::from_bytes([1; 16]),
             tick: TICK.minus(MINUTE),
             cron_expression: "* * * * *".to_owned(),
@@ -131,12 +129,12 @@ mod tests {
 
     /// Schedules that were read [`AT`] and whose next tick is [`TICK`], a minute later.
     fn known(read: Vec<Read>) -> Known {
-        let mut known = Known::default();
-        keep(&mut known, read, TICK);
+        let known = Known::default();
+        keep(&known, read, TICK);
         known
     }
 
-    fn keep(known: &mut Known, read: Vec<Read>, next: Timestamp) {
+    fn keep(known: &Known, read: Vec<Read>, next: Timestamp) {
         let ids = read.iter().map(|read| read.candidate.schedule);
         let advanced: Vec<_> = ids.map(|id| (id, Some(next))).collect();
         known.keep(read, &advanced, TICK.minus(MINUTE), AT);
@@ -144,27 +142,26 @@ mod tests {
 
     /// Which of the schedules are known when they are due at `tick`, at `now`, so long after they
     /// were read.
-    fn taken(
-        known: &mut Known,
-        ids: &[u8],
-        tick: Timestamp,
-        now: Timestamp,
-        age: Duration,
-    ) -> Vec<u8> {
-        let due: Vec<_> = ids.iter().map(|id| (ScheduleId::from_bytes([*id; 16]), tick)).collect();
+    fn taken(known: &Known, ids: &[u8], tick: Timestamp, now: Timestamp, age: Duration) -> Vec<u8> {
+        let due = |id: &u8| {
+            let schedule = ScheduleId::from_bytes([*id; 16]);
+            let member = Member { schedule, account: AccountId::from_bytes([1; 16]) };
+            DueTick { shard: ShardId(0), member, tick }
+        };
+        let due: Vec<_> = ids.iter().map(due).collect();
         let taken = known.take(&due, now, AT + age);
         taken.iter().map(|read| read.candidate.schedule.to_bytes()[0]).collect()
     }
 
     #[test]
     fn what_has_fired_is_known_once() {
-        let mut known = known(vec![read(1, 0), read(2, 0)]);
-        let mut take = |ids: &[u8]| taken(&mut known, ids, TICK, TICK, MINUTE);
+        let known = known(vec![read(1), read(2)]);
+        let take = |ids: &[u8]| taken(&known, ids, TICK, TICK, MINUTE);
         assert_eq!(take(&[1, 3]), [1]);
         assert_eq!(take(&[1, 2]), [2], "until it is kept again");
-        let (two, none) = (vec![read(1, 0), read(2, 0)], [(read(2, 0).candidate.schedule, None)]);
+        let (two, none) = (vec![read(1), read(2)], [(read(2).candidate.schedule, None)]);
         known.keep(two, &none, TICK, AT);
-        assert!(known.schedules.is_empty(), "not what was not fired, or has no next tick");
+        assert!(known.lock().is_empty(), "not what was not fired, or has no next tick");
     }
 
     #[test]
@@ -175,8 +172,8 @@ mod tests {
             (TICK.minus(MINUTE), TICK, MINUTE, false),
             (TICK, TICK.plus(Duration::from_hours(1)), MINUTE, false),
         ] {
-            let mut known = known(vec![read(1, 0)]);
-            let taken = taken(&mut known, &[1], tick, now, age);
+            let known = known(vec![read(1)]);
+            let taken = taken(&known, &[1], tick, now, age);
             assert_eq!(!taken.is_empty(), is_known, "{tick} {now}");
         }
     }
@@ -184,20 +181,10 @@ mod tests {
     #[test]
     fn what_fires_seldom_is_not_kept() {
         for (next, count) in [(TICK.plus(TRUSTED - MINUTE * 2), 1), (TICK.plus(TRUSTED), 0)] {
-            let mut known = Known::default();
-            keep(&mut known, vec![read(1, 0)], next);
-            assert_eq!(known.schedules.len(), count, "{next}");
+            let known = Known::default();
+            keep(&known, vec![read(1)], next);
+            assert_eq!(known.lock().len(), count, "{next}");
         }
-    }
-
-    #[test]
-    fn what_was_read_before_an_account_changed_is_not_known() {
-        let mut known = known(vec![read(1, 4), read(2, 4)]);
-        keep(&mut known, vec![read(3, 5)], TICK);
-        assert_eq!(taken(&mut known, &[1, 2, 3], TICK, TICK, MINUTE), [3]);
-        // As in a store that was restored.
-        keep(&mut known, vec![read(4, 1)], TICK);
-        assert_eq!(taken(&mut known, &[3, 4], TICK, TICK, MINUTE), [4]);
     }
 
     #[test]
@@ -205,18 +192,18 @@ mod tests {
         let many = |from: usize, count: usize| -> Vec<Read> {
             let one = |n: usize| {
                 let schedule = ScheduleId::from_bytes((n as u128).to_be_bytes());
-                let Read { candidate, at, .. } = read(1, 0);
+                let Read { candidate, at, .. } = read(1);
                 Read::new(Candidate { schedule, ..candidate }, at)
             };
             (from..from + count).map(one).collect()
         };
-        let mut known = known(many(0, MOST));
-        keep(&mut known, many(MOST, 1), TICK);
-        assert_eq!(known.schedules.len(), MOST);
+        let known = known(many(0, MOST));
+        keep(&known, many(MOST, 1), TICK);
+        assert_eq!(known.lock().len(), MOST);
         let later = many(MOST, 3);
         let next: Vec<_> =
             later.iter().map(|r| (r.candidate.schedule, Some(TICK.plus(MINUTE)))).collect();
         known.keep(later, &next, TICK.plus(Duration::from_millis(1)), AT + MINUTE);
-        assert_eq!(known.schedules.len(), 3, "the others were due, and nobody took them");
+        assert_eq!(known.lock().len(), 3, "the others were due, and nobody took them");
     }
 }

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use super::Context;
 use super::fire::Rules;
 use super::led::{Led, Parts};
-use super::round::{AT_ONCE, Report, Round};
+use super::pending::Pending;
+use super::round::{LONG_AT_ONCE, Pace, Round};
 use crate::cluster::Terms;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plans;
@@ -28,6 +29,8 @@ pub struct Leader {
     random: Random,
     terms: watch::Receiver<Terms>,
     led: BTreeMap<ShardId, Led>,
+    pending: Pending,
+    pace: Pace,
     /// Which of them is served first.
     first: usize,
 }
@@ -36,24 +39,31 @@ impl Leader {
     /// A leader of whatever shards the cluster gives it; `plans` are what accounts can have.
     pub fn new(context: Context, plans: Arc<Plans>, random: Random) -> Self {
         let (terms, rules) = (context.cluster.terms(), Rules::new(plans));
-        Self { context, rules, random, terms, led: BTreeMap::new(), first: 0 }
+        let (led, pending, pace) = (BTreeMap::new(), Pending::default(), Pace::default());
+        Self { context, rules, random, terms, led, pending, pace, first: 0 }
     }
 }
 
 #[async_trait]
 impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        let Self { context, rules, random, terms, led, first } = self;
+        let Self { context, rules, random, terms, led, pending, pace, first } = self;
         // Not always the same ones last.
-        *first = first.wrapping_add(AT_ONCE);
-        let round = Round::new(Parts { context, rules, random, terms }, led);
-        let Report { served, mut failed, is_hinted } = round.run(now, *first).await;
+        *first = first.wrapping_add(LONG_AT_ONCE);
+        let parts = Parts { context, rules, random, terms };
+        let round = Round::new(parts, led, &mut *pending, pace);
+        let report = round.run(now, *first).await;
         LEADER_SHARDS.set(led.values().filter(|led| led.is_taken()).count());
-        if let Some(error) = failed.pop() {
-            if failed.len() + 1 == served {
+        let (is_vain, is_hinted) = (report.is_vain(), report.is_hinted);
+        if let Some(error) = report.error {
+            if is_vain {
                 return Err(error);
             }
-            tracing::warn!(%error, shards = failed.len() + 1, "shards not served, trying again");
+            let failed = report.failed;
+            tracing::warn!(%error, failed, "shards not served or fired, trying again");
+        }
+        if pending.len() > 0 {
+            return Ok(Pause::None);
         }
         let wake = led.values().map(|led| led.next).min().unwrap_or(now.plus(LONGEST_REST));
         Ok(if is_hinted || wake <= now { Pause::None } else { Pause::Until(wake) })

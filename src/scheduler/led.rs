@@ -1,4 +1,4 @@
-//! A shard that is this replica's to lead: taking it over, keeping its index, firing what is due.
+//! A shard that is this replica's to lead: taking it over, keeping its index, saying what is due.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -7,13 +7,12 @@ use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use super::Context;
-use super::fire::{Rules, fire_batch};
-use super::index::{BATCH, Comparison, apply_hints, rebuild};
-use super::known::Known;
+use super::fire::Rules;
+use super::index::{Comparison, apply_hints, rebuild};
 use crate::cluster::{Term, Terms};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
-use crate::queue::{Index, QueueError};
+use crate::queue::{Due, Index, Member, QueueError};
 use crate::runtime::faults::Point;
 use crate::runtime::{Random, RunError};
 use crate::store::Fence;
@@ -23,6 +22,8 @@ use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
 const LONGEST_REST: Duration = Duration::from_secs(5);
 /// How soon it is noticed that a term is renewed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The most of what is due that is brought at once, so that memory is bounded.
+const MOST_DUE: usize = 20_000;
 /// How long a shard rests that could not be served, at most, the first time; each time it is twice
 /// as long.
 const FASTEST_RETRY: Duration = Duration::from_millis(200);
@@ -34,9 +35,9 @@ pub(super) struct Led {
     pub(super) shard: ShardId,
     pub(super) term: Term,
     hold: Hold,
-    /// What has fired while it is taken.
-    known: Known,
     comparison: Comparison,
+    /// Up to when what is due has been brought.
+    brought_up_to: Option<Timestamp>,
     /// When it is to be served again, if no hint comes first.
     pub(super) next: Timestamp,
     /// When a tick of it is due, as far as that is known: what else it waits for is a turn, which it
@@ -68,6 +69,15 @@ pub(super) struct Parts<'a> {
     pub(super) random: &'a Random,
 }
 
+/// What a shard may do when it is served.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    /// Whether it may do what can wait, too.
+    pub(super) is_long: bool,
+    /// Whether all that was brought has been fired.
+    pub(super) is_through: bool,
+}
+
 impl Parts<'_> {
     fn is_trusted(&self, term: Term) -> bool {
         let monotonic = self.context.clock.monotonic();
@@ -75,7 +85,7 @@ impl Parts<'_> {
     }
 
     /// Whether a term is still there: serving shards takes a while, in which they can go to others.
-    fn is_there(&self, shard: ShardId, term: Term) -> bool {
+    pub(super) fn is_there(&self, shard: ShardId, term: Term) -> bool {
         self.terms.borrow().get(&shard).is_some_and(|held| held.number == term.number)
     }
 
@@ -95,8 +105,8 @@ impl Led {
             shard,
             term,
             hold: Hold::Coming,
-            known: Known::default(),
             comparison,
+            brought_up_to: None,
             next: now,
             due: now,
             failures: 0,
@@ -113,70 +123,98 @@ impl Led {
         self.failures > 0 && now < self.next
     }
 
-    /// Does what is to be done. `has_turn`: it may do what can wait too. If that cannot be done, or
+    /// By what its writes prove that this replica leads it, if it does by now.
+    pub(super) fn fence(&self) -> Option<Fence> {
+        match self.hold {
+            Hold::Taken(fence) => Some(fence),
+            Hold::Coming | Hold::Overtaken(_) => None,
+        }
+    }
+
+    /// Does what is to be done, and brings what is due: only what has not been brought before, as long
+    /// as that waits to be fired. `has_turn`: it may do what can wait too. If that cannot be done, or
     /// panics, the shard rests. When the queue has failed, hints may have been lost with its answers,
     /// or with itself.
     pub(super) async fn serve(
         &mut self,
         parts: Parts<'_>,
         now: Timestamp,
-        has_turn: bool,
-    ) -> Result<(), RunError> {
-        let served = AssertUnwindSafe(self.take_over_or_fire(parts, now, has_turn));
+        turn: Turn,
+    ) -> Result<Vec<(Member, Timestamp)>, RunError> {
+        let served = AssertUnwindSafe(self.take_over_or_look(parts, now, turn));
         let served = served.catch_unwind().await;
-        let longest = now.plus(LONGEST_REST);
         match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
-            Ok(next) => {
-                self.failures = 0;
+            Ok(Due { schedules, next }) => {
+                let longest = now.plus(LONGEST_REST);
                 self.due = next.map_or(longest, |next| next.min(longest));
                 let waits_for_turn = self.is_taken() && self.comparison.is_urgent();
                 self.next = if waits_for_turn { now } else { self.due };
-                Ok(())
+                if schedules.is_empty() {
+                    self.failures = 0;
+                }
+                Ok(schedules)
             }
             Err(error) => {
                 if error.is::<QueueError>() {
                     self.comparison.urge(now);
                 }
-                let rest = rest(self.failures, parts.random.unit());
-                self.failures = self.failures.saturating_add(1);
-                self.next = parts.context.clock.now().plus(rest);
-                self.due = self.next;
+                self.fail(parts);
                 Err(error)
             }
         }
     }
 
-    /// Takes the shard over if that is to be done, or fires what is due in it; says when the next
-    /// tick is due.
-    async fn take_over_or_fire(
-        &mut self,
-        parts: Parts<'_>,
-        now: Timestamp,
-        has_turn: bool,
-    ) -> Result<Option<Timestamp>, RunError> {
-        // As it is by now: it may have been renewed, or have ended, while others were served.
-        let is_there = parts.is_there(self.shard, self.term) && parts.context.clock.is_believed();
-        match self.hold {
-            // Trusted or not: while the cluster is away its writes prove that it leads, and the first
-            // one that is fenced, or an index of a newer leader, that it does no longer.
-            Hold::Taken(fence) if is_there => self.fire(parts, fence, now, has_turn).await,
-            Hold::Coming if is_there => self.take_over(parts, now).await,
-            Hold::Overtaken(until) if is_there && until < self.term.trusted_until => {
-                self.take_over(parts, now).await
-            }
-            _ => Ok(Some(now.plus(LOOK_AGAIN))),
-        }
+    /// What was brought has been fired: whatever else is due by now is looked for at once.
+    pub(super) fn has_fired(&mut self, now: Timestamp) {
+        self.failures = 0;
+        self.look_again(now);
     }
 
-    /// Leads the shard from now on, unless another one has begun to in the same moment.
-    async fn take_over(
+    /// What is due is looked for at once.
+    pub(super) fn look_again(&mut self, now: Timestamp) {
+        (self.due, self.next) = (now, now);
+    }
+
+    /// Rests, longer each time.
+    pub(super) fn fail(&mut self, parts: Parts<'_>) {
+        let now = parts.context.clock.now();
+        if self.rests(now) {
+            return;
+        }
+        let rest = rest(self.failures, parts.random.unit());
+        self.failures = self.failures.saturating_add(1);
+        self.next = now.plus(rest);
+        self.due = self.next;
+    }
+
+    /// Takes the shard over if that is to be done, or says what is due in it, and when the next tick is.
+    async fn take_over_or_look(
         &mut self,
         parts: Parts<'_>,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>, RunError> {
+        turn: Turn,
+    ) -> Result<Due, RunError> {
+        // As it is by now: it may have been renewed, or have ended, while others were served.
+        let is_there = parts.is_there(self.shard, self.term) && parts.context.clock.is_believed();
+        let next = match self.hold {
+            // Trusted or not: while the cluster is away its writes prove that it leads, and the first
+            // one that is fenced, or an index of a newer leader, that it does no longer.
+            Hold::Taken(fence) if is_there => return self.look(parts, fence, now, turn).await,
+            Hold::Coming if is_there => self.take_over(parts, now).await?,
+            Hold::Overtaken(until) if is_there && until < self.term.trusted_until => {
+                self.take_over(parts, now).await?
+            }
+            _ => now.plus(LOOK_AGAIN),
+        };
+        Ok(Due { schedules: Vec::new(), next: Some(next) })
+    }
+
+    /// Leads the shard from now on, unless another one has begun to in the same moment. When to look
+    /// at it again.
+    async fn take_over(&mut self, parts: Parts<'_>, now: Timestamp) -> Result<Timestamp, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if !parts.is_held(shard, self.term) {
-            return Ok(Some(now.plus(LOOK_AGAIN)));
+            return Ok(now.plus(LOOK_AGAIN));
         }
         Point::BeforeRaise.reach();
         let epoch = match self.term.replaces {
@@ -185,7 +223,7 @@ impl Led {
         };
         let Some(epoch) = epoch else {
             self.hold = Hold::Overtaken(self.term.trusted_until);
-            return Ok(Some(now.plus(LOOK_AGAIN)));
+            return Ok(now.plus(LOOK_AGAIN));
         };
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
@@ -199,7 +237,7 @@ impl Led {
         if !matches!(context.queue.adopt(shard, epoch).await, Ok(Index::Own(()))) {
             self.rebuild(context, fence, now).await?;
         }
-        Ok(Some(now))
+        Ok(now)
     }
 
     /// Builds the index anew. What a user changes while the ticks are read may be told to the leader
@@ -217,43 +255,42 @@ impl Led {
         Ok(())
     }
 
-    fn step_down(&mut self, fence: Fence) {
+    /// Leads the shard no more.
+    pub(super) fn step_down(&mut self, fence: Fence) {
         let (shard, epoch) = (fence.shard, fence.epoch.0);
         tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
         self.hold = Hold::Overtaken(self.term.trusted_until);
-        self.known = Known::default();
     }
 
-    async fn fire(
+    async fn look(
         &mut self,
         parts: Parts<'_>,
         fence: Fence,
         now: Timestamp,
-        has_turn: bool,
-    ) -> Result<Option<Timestamp>, RunError> {
+        Turn { is_long, is_through }: Turn,
+    ) -> Result<Due, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if apply_hints(context, fence).await? {
             self.comparison.urge(now);
         }
-        if self.comparison.is_due(now) && (has_turn || !self.comparison.is_urgent()) {
+        if self.comparison.is_due(now) && (is_long || !self.comparison.is_urgent()) {
             self.comparison.go_on(context, fence, now).await?;
         }
-        let due = match context.queue.due(shard, fence.epoch, now, BATCH).await? {
-            Index::Own(due) => due,
-            Index::Foreign => {
-                tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
-                self.rebuild(context, fence, now).await?;
-                return Ok(Some(now));
-            }
+        let after = self.brought_up_to.filter(|_| !is_through);
+        let due = context.queue.due(shard, fence.epoch, (after, now), MOST_DUE).await?;
+        let Index::Own(mut due) = due else {
+            tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
+            self.rebuild(context, fence, now).await?;
+            return Ok(Due { schedules: Vec::new(), next: Some(now) });
         };
-        if due.schedules.is_empty() {
-            return Ok(due.next);
+        self.brought_up_to = Some(now);
+        if due.schedules.len() == MOST_DUE
+            && let Some((_, last)) = due.schedules.last()
+        {
+            self.brought_up_to = Some(last.minus(Duration::from_millis(1)));
+            due.next = Some(now.plus(LOOK_AGAIN));
         }
-        if !fire_batch(context, parts.rules, &mut self.known, fence, now, &due.schedules).await? {
-            self.step_down(fence);
-        }
-        // Whatever else is due by now, the advanced schedules included, is seen at once.
-        Ok(Some(now))
+        Ok(due)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::domain::firing::pass_over;
 use crate::domain::schedule::SkipReason;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::store::{Candidate, Fence, Fired, Firing, FiringStore, StoreError, TickRange};
+use crate::store::{Candidate, Fence, Firing, FiringStore, StoreError, TickRange};
 
 /// How many schedules are moved by one statement, as many as a leader fires at once.
 const BATCH: u32 = 500;
@@ -93,7 +93,8 @@ impl Shard<'_> {
             if due.is_empty() {
                 break;
             }
-            let mut candidates = self.store.candidates(self.fence.shard, &due, self.now).await?;
+            let ids: Vec<_> = due.iter().map(|id| (self.fence.shard, *id)).collect();
+            let mut candidates = self.store.candidates(&ids, self.now).await?;
             // Moved by a call whose answer was lost, or by an operator.
             candidates.retain(|candidate| {
                 let is_due = candidate.tick <= self.now;
@@ -115,12 +116,11 @@ impl Shard<'_> {
 
     /// The schedules that have moved.
     async fn fire(&self, firings: &[Firing]) -> Result<HashSet<ScheduleId>, PassOverError> {
-        match self.store.fire(self.fence, self.now, firings).await? {
-            Fired::Done { advanced, .. } => {
-                Ok(advanced.into_iter().map(|(schedule, _)| schedule).collect())
-            }
-            Fired::Fenced => Err(PassOverError::Led),
+        let fired = self.store.fire(&[self.fence], self.now, firings).await?;
+        if !fired.fenced.is_empty() {
+            return Err(PassOverError::Led);
         }
+        Ok(fired.advanced.into_iter().map(|(schedule, _)| schedule).collect())
     }
 
     /// Moves a schedule without a job; `None` if its expression cannot be read.
@@ -130,6 +130,7 @@ impl Shard<'_> {
             pass_over(&cadence, candidate.tick, self.now, self.now)?;
         Some(Firing {
             schedule: candidate.schedule,
+            shard: candidate.shard,
             version: candidate.version,
             tick: candidate.tick,
             suspensions: candidate.suspensions,

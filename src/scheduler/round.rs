@@ -1,9 +1,9 @@
-//! One round of the leader: all its shards are served, some at once.
+//! One round of the leader: all its shards are served, and what is due in them is fired together.
 //!
-//! Those that cannot be served rest, ever longer, and keep no other from firing. Nor does one that
-//! takes long: while the round waits for it, the others are served again when they are due.
+//! Shards that cannot be served rest, ever longer, and keep no other from firing. Nor does anything
+//! that takes long: while the round waits for it, the others are served again when they are due.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -11,16 +11,49 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 
-use super::led::{Led, Parts};
+use super::flights::{Flights, LONG};
+use super::isolate::{Fired, fire};
+use super::led::{Led, Parts, Turn};
+use super::pending::{DueTick, Pending};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
+use crate::queue::Member;
 use crate::runtime::{Clock, RunError};
+use crate::store::Fence;
 
-/// The most shards served at once: each is a chain of short round trips, and the scheduler's few
-/// connections to the store have to do for the sweep and the time too.
-pub(super) const AT_ONCE: usize = 6;
-/// From when on a round has taken long, and a shard in it.
-const SLOW: Duration = Duration::from_millis(200);
+/// The most shards served at once.
+const AT_ONCE: usize = 16;
+/// The most shards of a round that may do what can wait, too.
+pub(super) const LONG_AT_ONCE: usize = 6;
+/// The most batches fired at once: the scheduler's few connections to the store have to do for the
+/// sweep and the time too.
+const BATCHES_AT_ONCE: usize = 4;
+/// The most schedules fired at once; bounds how long a statement takes.
+const BATCH: usize = 500;
+/// The fewest, where batches have failed; and by how many they grow again with each that does not.
+const SMALLEST_BATCH: usize = 25;
+/// How long what is due waits for what other shards bring.
+const GATHER: Duration = Duration::from_millis(5);
+/// How soon shards are served again in a round.
+const AGAIN: Duration = Duration::from_millis(200);
+/// From when on a round begins nothing more, unless something in it takes long.
+const ROUND: Duration = Duration::from_secs(1);
+/// How much is fired at once: less after a failure, which may have been a batch that took too long.
+pub(super) struct Pace(usize);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(BATCH)
+    }
+}
+
+impl Pace {
+    fn follow(&mut self, is_done: bool) {
+        let Self(size) = self;
+        *size = if is_done { *size + SMALLEST_BATCH } else { *size / 2 };
+        *size = (*size).clamp(SMALLEST_BATCH, BATCH);
+    }
+}
 
 /// A round.
 pub(super) struct Round<'a> {
@@ -28,80 +61,113 @@ pub(super) struct Round<'a> {
     /// The shards but those `away`, which are being served or about to be.
     led: &'a mut BTreeMap<ShardId, Led>,
     away: BTreeSet<ShardId>,
-    waiting: VecDeque<Turn>,
+    /// Those of them that have turned out to have a newer leader.
+    overtaken: HashMap<ShardId, Fence>,
+    fences: HashMap<ShardId, Fence>,
+    pending: &'a mut Pending,
+    pace: &'a mut Pace,
+    waiting: VecDeque<(Led, Timestamp, Turn)>,
     serving: FuturesUnordered<BoxFuture<'a, Served>>,
-    /// How many have yet to be served for the first time: the round ends with them.
-    firsts: usize,
-    /// Those that took long, and are not served again in this round.
-    slow: BTreeSet<ShardId>,
+    firing: FuturesUnordered<BoxFuture<'a, (u64, Fired)>>,
+    flights: Flights,
+    /// Until when what is due waits for what other shards bring, on the monotonic clock.
+    gathers_until: Option<Duration>,
     report: Report,
+}
+
+/// A shard that has been served.
+struct Served {
+    flight: u64,
+    led: Led,
+    due: Result<Vec<(Member, Timestamp)>, RunError>,
 }
 
 /// What has come of a round.
 #[derive(Default)]
 pub(super) struct Report {
-    /// How often a shard has been served.
-    pub(super) served: usize,
-    /// Why it could not be.
-    pub(super) failed: Vec<RunError>,
+    served: usize,
+    unserved: usize,
+    fired: usize,
+    unfired: usize,
+    /// How many could not be served, or fired.
+    pub(super) failed: usize,
+    /// Why, of the last one.
+    pub(super) error: Option<RunError>,
     /// Whether a hint has come that not all may have seen.
     pub(super) is_hinted: bool,
 }
 
-/// A shard that waits to be served.
-struct Turn {
-    led: Led,
-    now: Timestamp,
-    is_first: bool,
-    /// Whether it may do what can wait too.
-    is_long: bool,
-}
+impl Report {
+    /// Whether nothing could be served, or nothing fired.
+    pub(super) fn is_vain(&self) -> bool {
+        self.unserved > 0 && self.served == 0 || self.unfired > 0 && self.fired == 0
+    }
 
-/// One that has been served.
-struct Served {
-    led: Led,
-    outcome: Result<(), RunError>,
-    is_first: bool,
-    is_slow: bool,
+    fn fail(&mut self, error: RunError) {
+        self.failed += 1;
+        self.error = Some(error);
+    }
 }
 
 impl<'a> Round<'a> {
-    pub(super) fn new(parts: Parts<'a>, led: &'a mut BTreeMap<ShardId, Led>) -> Self {
+    pub(super) fn new(
+        parts: Parts<'a>,
+        led: &'a mut BTreeMap<ShardId, Led>,
+        pending: &'a mut Pending,
+        pace: &'a mut Pace,
+    ) -> Self {
+        pending.land();
         Self {
             parts,
             led,
             away: BTreeSet::new(),
+            overtaken: HashMap::new(),
+            fences: HashMap::new(),
+            pending,
+            pace,
             waiting: VecDeque::new(),
             serving: FuturesUnordered::new(),
-            firsts: 0,
-            slow: BTreeSet::new(),
+            firing: FuturesUnordered::new(),
+            flights: Flights::default(),
+            gathers_until: None,
             report: Report::default(),
         }
     }
 
-    /// Serves all that do not rest, beginning with the `first`.
+    /// Serves all that do not rest, beginning with the `first`, and fires what is due.
     pub(super) async fn run(mut self, now: Timestamp, first: usize) -> Report {
         let (clock, hint) = (&self.parts.context.clock, self.parts.context.queue.due_hint());
+        let began = clock.monotonic();
         self.follow_terms(now);
         let mut shards: Vec<_> = self.awake(now).collect();
         let first = first % shards.len().max(1);
         shards.rotate_left(first);
-        self.firsts = shards.len();
         for (place, shard) in shards.into_iter().enumerate() {
             // What can wait must not make firing wait: as much as is done at once, and no more.
-            self.line_up(shard, now, true, place < AT_ONCE);
+            self.line_up(shard, now, place < LONG_AT_ONCE);
         }
         loop {
-            self.begin();
+            let monotonic = clock.monotonic();
+            self.release_long(monotonic);
+            let goes_on = monotonic < began + ROUND || self.flights.is_any_long(monotonic);
+            if goes_on {
+                self.begin();
+                self.fire();
+            }
+            let is_idle = self.serving.is_empty() && self.firing.is_empty();
+            if is_idle && (!goes_on || self.pending.len() == 0) {
+                self.put_back_waiting();
+                return self.report;
+            }
             let next = self.awake(now).filter_map(|shard| Some(self.led.get(&shard)?.due)).min();
+            let pause = self.pause(monotonic);
             tokio::select! {
-                served = self.serving.next() => match served {
-                    Some(served) => self.put_back(served),
-                    None => return self.report,
-                },
-                is_hinted = wake(clock, &hint, now.plus(SLOW), next), if self.firsts > 0 => {
+                Some(served) = self.serving.next() => self.put_back(served),
+                Some((flight, fired)) = self.firing.next() => self.end(flight, fired),
+                is_hinted = wake(clock, &hint, now.plus(AGAIN), next), if goes_on => {
                     self.go_on(clock.now(), is_hinted);
                 }
+                () = clock.sleep(pause) => {}
             }
         }
     }
@@ -109,45 +175,195 @@ impl<'a> Round<'a> {
     /// Begins with the shards of new terms and lets go of those whose term has ended.
     fn follow_terms(&mut self, now: Timestamp) {
         let terms = self.parts.terms.borrow().clone();
-        self.led
-            .retain(|shard, led| terms.get(shard).map(|term| term.number) == Some(led.term.number));
+        let mut gone = HashSet::new();
+        self.led.retain(|shard, led| {
+            let is_there = terms.get(shard).map(|term| term.number) == Some(led.term.number);
+            gone.extend((!is_there).then_some(*shard));
+            is_there
+        });
+        if !gone.is_empty() {
+            self.pending.forget(&gone);
+        }
         for (shard, term) in terms.into_iter().filter(|(shard, _)| !self.away.contains(shard)) {
             self.led.entry(shard).or_insert_with(|| Led::new(shard, term, now)).term = term;
         }
+        self.fences = self.fences.drain().filter(|(shard, _)| self.away.contains(shard)).collect();
+        let fences = self.led.values().filter_map(|led| Some((led.shard, led.fence()?)));
+        self.fences.extend(fences);
     }
 
     /// The shards that can be served.
     fn awake(&self, now: Timestamp) -> impl Iterator<Item = ShardId> {
         let led = self.led.values();
-        let awake = led.filter(move |led| !led.rests(now) && !self.slow.contains(&led.shard));
-        awake.map(|led| led.shard)
+        led.filter(move |led| !led.rests(now)).map(|led| led.shard)
     }
 
-    fn line_up(&mut self, shard: ShardId, now: Timestamp, is_first: bool, is_long: bool) {
+    fn line_up(&mut self, shard: ShardId, now: Timestamp, is_long: bool) {
         if let Some(led) = self.led.remove(&shard) {
             self.away.insert(shard);
-            self.waiting.push_back(Turn { led, now, is_first, is_long });
+            let is_through = self.pending.is_through(shard);
+            self.waiting.push_back((led, now, Turn { is_long, is_through }));
         }
     }
 
     /// Begins to serve as many as can be at once.
     fn begin(&mut self) {
         while self.serving.len() < AT_ONCE
-            && let Some(turn) = self.waiting.pop_front()
+            && let Some((mut led, now, turn)) = self.waiting.pop_front()
         {
-            self.serving.push(serve(self.parts, turn).boxed());
+            let (parts, flight) = (self.parts, self.take_off(Vec::new()));
+            let served = async move {
+                let due = led.serve(parts, now, turn).await;
+                Served { flight, led, due }
+            };
+            self.serving.push(served.boxed());
         }
     }
 
-    fn put_back(&mut self, Served { led, outcome, is_first, is_slow }: Served) {
-        self.report.served += 1;
-        self.report.failed.extend(outcome.err());
-        self.firsts -= usize::from(is_first);
-        if is_slow {
-            self.slow.insert(led.shard);
+    /// Begins to fire as much as can be at once, when enough has come or no more is to come soon.
+    fn fire(&mut self) {
+        let Pace(size) = *self.pace;
+        let clock = &self.parts.context.clock;
+        while self.firing.len() < BATCHES_AT_ONCE && self.pending.len() > 0 {
+            let monotonic = clock.monotonic();
+            let until = *self.gathers_until.get_or_insert(monotonic + GATHER);
+            let is_more_to_come = !self.serving.is_empty() && monotonic < until;
+            if is_more_to_come && self.pending.len() < size {
+                return;
+            }
+            let mut due = self.pending.take(size);
+            let (fences, others) = self.fences_of(&due);
+            if !others.is_empty() {
+                let (mine, gone): (Vec<_>, Vec<_>) =
+                    due.into_iter().partition(|due| !others.contains(&due.shard));
+                self.pending.done(&gone);
+                due = mine;
+            }
+            if due.is_empty() {
+                continue;
+            }
+            let (parts, flight) = (self.parts, self.take_off(due.clone()));
+            let now = clock.now();
+            self.firing.push(async move { (flight, fire(parts, fences, now, due).await) }.boxed());
         }
-        self.away.remove(&led.shard);
-        self.led.insert(led.shard, led);
+        if self.pending.len() == 0 {
+            self.gathers_until = None;
+        }
+    }
+
+    /// The fences of what is due, and the shards that are not this replica's any more.
+    fn fences_of(&self, due: &[DueTick]) -> (Vec<Fence>, HashSet<ShardId>) {
+        let is_believed = self.parts.context.clock.is_believed();
+        let terms = self.parts.terms.borrow();
+        let shards: HashSet<ShardId> = due.iter().map(|due| due.shard).collect();
+        let (mut fences, mut others) = (Vec::new(), HashSet::new());
+        for shard in shards {
+            match self.fences.get(&shard).filter(|_| is_believed && terms.contains_key(&shard)) {
+                Some(fence) => fences.push(*fence),
+                None => drop(others.insert(shard)),
+            }
+        }
+        (fences, others)
+    }
+
+    fn take_off(&mut self, due: Vec<DueTick>) -> u64 {
+        self.flights.take_off(self.parts.context.clock.monotonic(), due)
+    }
+
+    fn put_back(&mut self, Served { flight, mut led, due }: Served) {
+        self.flights.land(flight);
+        let shard = led.shard;
+        match due {
+            Ok(due) => {
+                self.report.served += 1;
+                self.pending.add(shard, due);
+            }
+            Err(error) => {
+                self.report.unserved += 1;
+                self.report.fail(error);
+            }
+        }
+        if let Some(fence) = self.overtaken.remove(&shard)
+            && led.fence() == Some(fence)
+        {
+            led.step_down(fence);
+        }
+        match led.fence() {
+            Some(fence) => drop(self.fences.insert(shard, fence)),
+            None => drop(self.fences.remove(&shard)),
+        }
+        self.away.remove(&shard);
+        self.led.insert(shard, led);
+    }
+
+    /// Puts back those that were not served any more.
+    fn put_back_waiting(&mut self) {
+        for (led, ..) in self.waiting.drain(..) {
+            self.led.insert(led.shard, led);
+        }
+    }
+
+    /// Keeps what has come of a batch.
+    fn end(&mut self, flight: u64, Fired { due, outcome }: Fired) {
+        let now = self.parts.context.clock.now();
+        self.pending.done(&self.flights.land(flight));
+        let shards: HashSet<ShardId> = due.iter().map(|due| due.shard).collect();
+        self.pace.follow(outcome.is_ok());
+        match outcome {
+            Ok(fenced) => {
+                self.report.fired += 1;
+                for shard in shards.iter().filter(|shard| self.pending.is_through(**shard)) {
+                    if let Some(led) = self.led.get_mut(shard) {
+                        led.has_fired(now);
+                    }
+                }
+                self.step_down(&fenced);
+            }
+            Err(error) => {
+                self.report.unfired += 1;
+                self.report.fail(error);
+                self.pending.forget(&shards);
+                for shard in &shards {
+                    if let Some(led) = self.led.get_mut(shard) {
+                        led.fail(self.parts);
+                    }
+                }
+            }
+        }
+    }
+
+    fn step_down(&mut self, fenced: &[Fence]) {
+        if fenced.is_empty() {
+            return;
+        }
+        for fence in fenced {
+            self.fences.remove(&fence.shard);
+            match self.led.get_mut(&fence.shard).filter(|led| led.fence() == Some(*fence)) {
+                Some(led) => led.step_down(*fence),
+                None => drop(self.overtaken.insert(fence.shard, *fence)),
+            }
+        }
+        self.pending.forget(&fenced.iter().map(|fence| fence.shard).collect());
+    }
+
+    /// Lets what is being fired for long be tried by another batch.
+    fn release_long(&mut self, monotonic: Duration) {
+        let now = self.parts.context.clock.now();
+        let due = self.flights.release_long(monotonic);
+        self.pending.done(&due);
+        for DueTick { shard, .. } in due {
+            if let Some(led) = self.led.get_mut(&shard).filter(|led| !led.rests(now)) {
+                led.look_again(now);
+            }
+        }
+    }
+
+    /// How long nothing is to be done but to wait for others.
+    fn pause(&self, monotonic: Duration) -> Duration {
+        let gather = self.gathers_until.filter(|_| self.firing.len() < BATCHES_AT_ONCE);
+        let gather = gather.filter(|until| *until > monotonic);
+        let next = self.flights.next_long(monotonic).into_iter().chain(gather).min();
+        next.map_or(LONG, |next| next.saturating_sub(monotonic))
     }
 
     /// Serves those again that are due, or all if there may be something new in any.
@@ -159,17 +375,9 @@ impl<'a> Round<'a> {
         let is_due = |shard: &ShardId| is_hinted || self.led[shard].due <= now;
         let shards: Vec<_> = self.awake(now).filter(is_due).collect();
         for shard in shards {
-            self.line_up(shard, now, false, false);
+            self.line_up(shard, now, false);
         }
     }
-}
-
-async fn serve(parts: Parts<'_>, Turn { mut led, now, is_first, is_long }: Turn) -> Served {
-    let clock = &parts.context.clock;
-    let began = clock.monotonic();
-    let outcome = led.serve(parts, now, is_long).await;
-    let is_slow = clock.monotonic().saturating_sub(began) >= SLOW;
-    Served { led, outcome, is_first, is_slow }
 }
 
 /// Waits from then on for the next instant or for a hint; says whether there is one.

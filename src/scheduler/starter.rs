@@ -16,7 +16,7 @@ pub trait Starter: Send + Sync {
     /// there is no room.
     async fn fire(
         &self,
-        fence: Fence,
+        fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
     ) -> std::result::Result<Started, Vec<(Firing, Ticket)>>;

@@ -28,7 +28,7 @@ impl Schedules {
             if !inner.store.delete_schedule(&write, id).await? {
                 return Err(CommandError::NoSuchSchedule);
             }
-            inner.hint(&[id]).await;
+            inner.hint(account, &[id]).await;
             Ok(())
         })
         .await

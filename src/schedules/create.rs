@@ -117,7 +117,7 @@ impl Schedules {
                 return Err(plan.exceeded("schedules", most, Some(current), requested).into());
             }
             let ids: Vec<_> = schedules.iter().map(|schedule| schedule.id).collect();
-            inner.hint(&ids).await;
+            inner.hint(account, &ids).await;
             Ok(schedules.into_iter().map(|new| created(new, now)).collect())
         })
         .await

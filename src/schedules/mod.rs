@@ -48,7 +48,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
 use crate::outbound;
-use crate::queue::{Changes, SharedQueue};
+use crate::queue::{Changes, Member, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use crate::store::{SharedStore, Write};
 
@@ -115,12 +115,13 @@ impl Parts {
     }
 
     /// Tells the leaders of the schedules' shards that they have changed.
-    async fn hint(&self, schedules: &[ScheduleId]) {
+    async fn hint(&self, account: AccountId, schedules: &[ScheduleId]) {
         let mut schedules: Vec<_> = schedules.iter().map(|id| (self.shard(*id), *id)).collect();
         schedules.sort_unstable();
         for of_shard in schedules.chunk_by(|a, b| a.0 == b.0) {
-            let ids: Vec<_> = of_shard.iter().map(|(_, id)| *id).collect();
-            if let Err(error) = self.queue.hint(of_shard[0].0, &Changes::of(ids)).await {
+            let member = |(_, id): &(_, ScheduleId)| Member { schedule: *id, account };
+            let members: Vec<_> = of_shard.iter().map(member).collect();
+            if let Err(error) = self.queue.hint(of_shard[0].0, &Changes::of(members)).await {
                 tracing::warn!(%error, "a leader was not told of changed schedules");
             }
         }

@@ -123,7 +123,7 @@ impl Schedules {
                     Changed::Done(tickets) => {
                         inner.start(&tickets).await;
                         if change.next_tick != current.next_tick {
-                            inner.hint(&[id]).await;
+                            inner.hint(account, &[id]).await;
                         }
                         return Ok(changed(current, change, now));
                     }

@@ -82,7 +82,7 @@ pub(super) async fn set_plan(
         .await?;
     if put.rows_affected() > 0 {
         forget_month(connection, write).await?;
-        fence_change(connection).await?;
+        fence_change(connection, write.account).await?;
         audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
     }
     Ok(true)
@@ -133,7 +133,7 @@ pub(super) async fn set_suspended(
     .execute(&mut *connection)
     .await?;
     if set.rows_affected() > 0 {
-        fence_change(connection).await?;
+        fence_change(connection, write.account).await?;
         let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
         audit::record(connection, write, action, [write.account]).await?;
     }

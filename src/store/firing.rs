@@ -1,5 +1,7 @@
 //! Firing: what a shard's leader does. Batches over all accounts.
 
+use std::collections::HashSet;
+
 use super::{Claim, Claims, Result, StoreError, StoreErrorKind, TickRange};
 use crate::domain::job::Trigger;
 use crate::domain::schedule::{CatchUpPolicy, OverlapPolicy, SkipReason};
@@ -15,6 +17,8 @@ pub struct DueEntry {
     pub tick: Timestamp,
     /// What is due.
     pub schedule: ScheduleId,
+    /// Whose it is.
+    pub account: AccountId,
 }
 
 /// What a leader's writes are conditional on (LEAD-1).
@@ -31,6 +35,8 @@ pub struct Fence {
 pub struct Candidate {
     /// The schedule.
     pub schedule: ScheduleId,
+    /// Its shard.
+    pub shard: ShardId,
     /// Whose it is.
     pub account: AccountId,
     /// Where its requests go.
@@ -39,7 +45,8 @@ pub struct Candidate {
     pub plan: Option<String>,
     /// Ticks up to then do not fire: the account is or was suspended.
     pub suspended_until: Option<Timestamp>,
-    /// How often any account had been suspended or resumed, or its plan changed.
+    /// How often any account had been suspended, resumed or deleted, or its plan changed, as far as
+    /// the shard was told.
     pub suspensions: i64,
     /// Its current version.
     pub version: VersionId,
@@ -69,12 +76,15 @@ pub struct TickJob {
 pub struct Firing {
     /// The schedule.
     pub schedule: ScheduleId,
+    /// Its shard.
+    pub shard: ShardId,
     /// The version that was read; another one in the store makes the firing stale.
     pub version: VersionId,
     /// The next tick that was read; another one in the store makes the firing stale.
     pub tick: Timestamp,
-    /// How often an account had been suspended or resumed, or its plan changed, when it was read;
-    /// where that has happened again, the schedule is passed over, to be read anew.
+    /// How often an account had been suspended, resumed or deleted, or its plan changed, when it was
+    /// read. Where that has happened to the schedule's account since, it is passed over, to be read
+    /// anew; and if it has happened more than [`CHANGES_KEPT`] times, whoever it was.
     pub suspensions: i64,
     /// The overlap policy that was read. The stored one decides; a store may fire at less cost where
     /// the one that was read is `allow`, and take another one in the store for stale.
@@ -101,30 +111,31 @@ impl Firing {
     }
 }
 
+/// How many changes of accounts each shard keeps: which account was changed.
+pub const CHANGES_KEPT: u8 = 32;
+
 /// What firing a batch has done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fired {
-    /// The fence held.
-    Done {
-        /// Tickets of the jobs that may start, for the queue; jobs made by an earlier call of the
-        /// same firing are not in it.
-        tickets: Vec<Ticket>,
-        /// The jobs that were made and wait for another one of their schedule; as with tickets,
-        /// not those of an earlier call.
-        held: Vec<JobId>,
-        /// How many of the jobs were not made, but became skips `overlap`.
-        overlapped: u64,
-        /// The schedules that were advanced, and to where: what the due index shall say.
-        advanced: Vec<(ScheduleId, Option<Timestamp>)>,
-        /// The schedules that are no longer as they were read.
-        stale: Vec<ScheduleId>,
-        /// The schedules that are still due and were passed over: somebody else holds their rows
-        /// just now, these cannot be read, or an account has been suspended or resumed or its plan
-        /// changed since they were. To be read and fired after a rest.
-        busy: Vec<ScheduleId>,
-    },
-    /// There is a newer leader; nothing was changed.
-    Fenced,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fired {
+    /// Tickets of the jobs that may start, for the queue; jobs made by an earlier call of the same
+    /// firing are not in it.
+    pub tickets: Vec<Ticket>,
+    /// The jobs that were made and wait for another one of their schedule; as with tickets, not those
+    /// of an earlier call.
+    pub held: Vec<JobId>,
+    /// How many of the jobs were not made, but became skips `overlap`.
+    pub overlapped: u64,
+    /// The schedules that were advanced, and to where: what the due index shall say.
+    pub advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+    /// The schedules that are no longer as they were read.
+    pub stale: Vec<ScheduleId>,
+    /// The schedules that are still due and were passed over: somebody else holds their rows or their
+    /// shard's just now, these cannot be read, or their account has been changed since they were. To
+    /// be read and fired after a rest.
+    pub busy: Vec<ScheduleId>,
+    /// The shards that have a newer leader: nothing was changed in them, and their schedules are in
+    /// none of the others.
+    pub fenced: Vec<ShardId>,
 }
 
 measured! {
@@ -151,13 +162,12 @@ measured! {
             limit: u32,
         ) -> Result<Vec<DueEntry>>;
 
-        /// What is needed to fire these schedules of a shard; absent are those that do not exist, are
+        /// What is needed to fire these schedules of these shards; absent are those that do not exist, are
         /// disabled, have no next tick or cannot be read. The catch-up policy is asked for only where
         /// the tick is before `late_before`: it takes one more look-up, and hardly ever matters.
         async fn candidates(
             &self,
-            shard: ShardId,
-            ids: &[ScheduleId],
+            ids: &[(ShardId, ScheduleId)],
             late_before: Timestamp,
         ) -> Result<Vec<Candidate>>;
 
@@ -166,15 +176,17 @@ measured! {
         /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
         /// tickets come from the store.
         ///
-        /// Nobody who holds a schedule's row is waited for, so that the others fire on time.
+        /// Nobody who holds a schedule's row, or a shard's, is waited for, so that the others fire on
+        /// time.
         ///
-        /// The jobs may start from `now` on. A firing whose next tick would not move forward, or that
-        /// would make a job before its tick, fails the batch with kind `Rejected`.
+        /// The jobs may start from `now` on. A firing whose next tick would not move forward, that would
+        /// make a job before its tick, or whose shard has no fence, fails the batch with kind
+        /// `Rejected`.
         ///
         /// Overlap: for `skip`, a job starts only if none is active, and becomes the active one; for
         /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
         /// let it follow. Consecutive skips with the same reason extend one range.
-        async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired>;
+        async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired>;
 
         /// Fires a batch as [`fire`](Self::fire) does at the instant of the claim, and claims in the
         /// same transaction those of the jobs that may start: they are RUNNING from the beginning, and
@@ -184,15 +196,16 @@ measured! {
         /// If the answer is lost, [`recall`](super::ClaimStore::recall) tells what was claimed.
         async fn fire_and_claim(
             &self,
-            fence: Fence,
+            fences: &[Fence],
             claim: &Claim,
             firings: &[Firing],
         ) -> Result<(Fired, Claims)>;
     }
 }
 
-/// Refuses what would break TICK-3 whatever the store holds.
-pub(in crate::store) fn check(now: Timestamp, firings: &[Firing]) -> Result<()> {
+/// Refuses what would break TICK-3 or LEAD-1 whatever the store holds.
+pub(in crate::store) fn check(fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<()> {
+    let shards: HashSet<ShardId> = fences.iter().map(|fence| fence.shard).collect();
     for firing in firings {
         let schedule = firing.schedule;
         let refused = |why: &str| {
@@ -204,6 +217,9 @@ pub(in crate::store) fn check(now: Timestamp, firings: &[Firing]) -> Result<()> 
         }
         if firing.jobs.iter().any(|job| job.id.timestamp() > now) {
             return refused("a job would start before its tick");
+        }
+        if !shards.contains(&firing.shard) {
+            return refused("its shard is not the caller's");
         }
     }
     Ok(())

@@ -100,7 +100,7 @@ pub use claims::{
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};
-pub use firing::{Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
+pub use firing::{CHANGES_KEPT, Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};

@@ -22,7 +22,7 @@ pub(super) async fn delete_account(connection: &mut Connection, write: Write) ->
     let query = sqlx::query_scalar(DELETE).bind(account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
     let Some(name) = name else { return Ok(false) };
-    fence_change(connection).await?;
+    fence_change(connection, account).await?;
     sqlx::query(NOTE)
         .bind(account)
         .bind(name)

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
-use punctual::domain::{JobId, ScheduleId, Timestamp};
+use punctual::domain::{JobId, Timestamp};
 use punctual::queue::memory::MemoryQueue;
-use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use punctual::queue::{
+    Changes, Due, Index, Member, Queue, QueueError, Result, Room, Verdict, Window,
+};
 use tokio::sync::Notify;
 
 use crate::gate::Gate;
@@ -77,7 +79,7 @@ impl Queue for GatedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         gated!(self.rebuild(shard, epoch, entries))
     }
@@ -86,7 +88,7 @@ impl Queue for GatedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         gated!(self.set_due(shard, epoch, entries))
     }
@@ -95,10 +97,10 @@ impl Queue for GatedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        gated!(self.due(shard, epoch, now, limit))
+        gated!(self.due(shard, epoch, (after, now), limit))
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {

@@ -118,12 +118,11 @@ gated! { FiringStore:
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(
         &self,
-        shard: ShardId,
-        ids: &[ScheduleId],
+        ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp
     ) -> Vec<Candidate>;
-    fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Fired;
-    fn fire_and_claim(&self, fence: Fence, claim: &Claim, firings: &[Firing]) -> (Fired, Claims);
+    fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired;
+    fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims);
 }
 
 gated! { ClaimStore:

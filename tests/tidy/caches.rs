@@ -88,7 +88,9 @@ fn check(tree: &Tree) -> Vec<Finding> {
             let listed: Vec<_> = (0..LISTED.len()).filter(of).collect();
             listed.iter().for_each(|at| seen[*at] = true);
             let is_listed = listed.iter().any(|at| LISTED[*at].2 == map.key);
-            let names_account = map.key.contains("AccountId") || PLAIN.contains(&map.key.as_str());
+            let names_account = map.key.contains("AccountId")
+                || map.key == "Member"
+                || PLAIN.contains(&map.key.as_str());
             if !names_account && !is_listed {
                 let Map { within, key, line } = map;
                 let what = format!("a map in {within} has the key {key}, which names no account");

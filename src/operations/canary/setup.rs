@@ -7,7 +7,7 @@ use crate::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPoli
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{ScheduleId, Timestamp, VersionId};
-use crate::queue::Changes;
+use crate::queue::{Changes, Member};
 use crate::runtime::RunError;
 use crate::store::{NewSchedule, NewVersion};
 
@@ -57,7 +57,8 @@ pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), Ru
     store.create_schedules(&write(random, now), &missing, None).await?;
     for made in missing {
         // A hint that is lost costs a few seconds.
-        let _ = parts.queue.hint(made.shard, &Changes::of([made.id])).await;
+        let member = Member { schedule: made.id, account: account() };
+        let _ = parts.queue.hint(made.shard, &Changes::of([member])).await;
     }
     Ok(())
 }

@@ -22,10 +22,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Changes, Due, Index, Queue, Result, Room, SharedQueue, Verdict, Window};
+use super::{Changes, Due, Index, Member, Queue, Result, Room, SharedQueue, Verdict, Window};
+use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
-use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::{Clock, TaskKind, Tasks};
 use outage::{Outage, Place};
 
@@ -112,7 +112,7 @@ async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bo
     }
     for shard in shards {
         // Of an epoch that nobody has: nothing is read.
-        if shared.due(*shard, Epoch(0), now, 1).await.is_err() {
+        if shared.due(*shard, Epoch(0), (None, now), 1).await.is_err() {
             return false;
         }
     }
@@ -133,7 +133,7 @@ impl Queue for FallbackQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         if !self.outage.is_on() {
             match self.shared.rebuild(shard, epoch, entries).await {
@@ -154,7 +154,7 @@ impl Queue for FallbackQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         match self.outage.place(shard) {
             Place::Shared => self.or_build(shard, self.shared.set_due(shard, epoch, entries).await),
@@ -167,12 +167,14 @@ impl Queue for FallbackQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
         match self.outage.place(shard) {
-            Place::Shared => self.or_build(shard, self.shared.due(shard, epoch, now, limit).await),
-            Place::Own => self.own.due(shard, epoch, now, limit).await,
+            Place::Shared => {
+                self.or_build(shard, self.shared.due(shard, epoch, (after, now), limit).await)
+            }
+            Place::Own => self.own.due(shard, epoch, (after, now), limit).await,
             Place::Nowhere => Ok(Index::Foreign),
         }
     }

@@ -1,26 +1,32 @@
 //! A shard's due index: its schedules by their next tick.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::time::Duration;
 
 use crate::domain::shard::Epoch;
-use crate::domain::{ScheduleId, Timestamp};
-use crate::queue::Due;
+use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::queue::{Due, Member};
+
+/// Below all others.
+const NONE: Member =
+    Member { schedule: ScheduleId::from_bytes([0; 16]), account: AccountId::from_bytes([0; 16]) };
 
 /// A shard's due index.
 pub(super) struct DueIndex {
     pub(super) epoch: Epoch,
-    ticks: HashMap<ScheduleId, Timestamp>,
-    ordered: BTreeSet<(Timestamp, ScheduleId)>,
+    ticks: HashMap<Member, Timestamp>,
+    ordered: BTreeSet<(Timestamp, Member)>,
 }
 
 impl DueIndex {
-    pub(super) fn new(epoch: Epoch, entries: &[(ScheduleId, Timestamp)]) -> Self {
+    pub(super) fn new(epoch: Epoch, entries: &[(Member, Timestamp)]) -> Self {
         let ticks: HashMap<_, _> = entries.iter().copied().collect();
         let ordered = ticks.iter().map(|(schedule, tick)| (*tick, *schedule)).collect();
         Self { epoch, ticks, ordered }
     }
 
-    pub(super) fn set(&mut self, schedule: ScheduleId, tick: Option<Timestamp>) {
+    pub(super) fn set(&mut self, schedule: Member, tick: Option<Timestamp>) {
         let before = match tick {
             Some(tick) => self.ticks.insert(schedule, tick),
             None => self.ticks.remove(&schedule),
@@ -33,8 +39,11 @@ impl DueIndex {
         }
     }
 
-    pub(super) fn due(&self, now: Timestamp, limit: usize) -> Due {
-        let mut entries = self.ordered.iter();
+    pub(super) fn due(&self, after: Option<Timestamp>, now: Timestamp, limit: usize) -> Due {
+        // No id is below this one.
+        let first = after.map(|after| (after.plus(Duration::from_millis(1)), NONE));
+        let mut entries =
+            self.ordered.range((first.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded));
         let due = entries.clone().take_while(|(tick, _)| *tick <= now).take(limit);
         let schedules: Vec<_> = due.map(|(tick, schedule)| (*schedule, *tick)).collect();
         let next = entries.nth(schedules.len()).map(|(tick, _)| *tick);

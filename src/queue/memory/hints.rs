@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
-use crate::queue::Changes;
+use crate::queue::{Changes, Member};
 
 /// The hints for each shard.
 #[derive(Default)]
@@ -12,7 +11,7 @@ pub(super) struct Hints(HashMap<ShardId, Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    schedules: BTreeSet<ScheduleId>,
+    schedules: BTreeSet<Member>,
     all: bool,
 }
 

@@ -14,10 +14,10 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
-use super::{Changes, Due, Index, Queue, Result, Room, Verdict, Window};
+use super::{Changes, Due, Index, Member, Queue, Result, Room, Verdict, Window};
+use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
-use crate::domain::{ScheduleId, Timestamp};
 use counters::Counters;
 use due::DueIndex;
 use hints::Hints;
@@ -76,7 +76,7 @@ impl Queue for MemoryQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         let mut indexes = lock(&self.indexes);
         if indexes.get(&shard).is_some_and(|index| index.epoch > epoch) {
@@ -90,7 +90,7 @@ impl Queue for MemoryQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         let mut indexes = lock(&self.indexes);
         let Some(index) = indexes.get_mut(&shard).filter(|index| index.epoch == epoch) else {
@@ -106,12 +106,12 @@ impl Queue for MemoryQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
         let indexes = lock(&self.indexes);
         match indexes.get(&shard).filter(|index| index.epoch == epoch) {
-            Some(index) => Ok(Index::Own(index.due(now, limit))),
+            Some(index) => Ok(Index::Own(index.due(after, now, limit))),
             None => Ok(Index::Foreign),
         }
     }

@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::due::{BATCH, millis};
+use super::entry;
 use super::hints::Hints;
 use super::keys::Keys;
 use super::server::{Lent, Server};
-use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
-use crate::queue::{Changes, QueueError, Result};
+use crate::queue::{Changes, Member, QueueError, Result};
 use crate::runtime::{Clock, Tasks};
 
 /// How long hints wait for a leader: whoever comes to lead after that has read the store later.
@@ -44,13 +44,13 @@ pub(super) async fn take(
     let mut link = lent.link();
     let taken: Vec<Vec<u8>> = lent.answer("take_hints", pop.query_async(&mut link)).await?;
     let all = taken.iter().any(|member| member == MARK);
-    let ids = taken.into_iter().filter_map(|member| member.try_into().ok());
-    Ok(Changes { schedules: ids.map(ScheduleId::from_bytes).collect(), all })
+    let schedules = taken.iter().filter_map(|member| entry::of_whole(member)).collect();
+    Ok(Changes { schedules, all })
 }
 
 /// Leaves hints for a shard's leader. Leaving them twice changes nothing.
 async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> Result<()> {
-    let ids = changes.schedules.iter().map(|schedule| schedule.to_bytes().to_vec());
+    let ids = changes.schedules.iter().map(|schedule| entry::whole(*schedule).to_vec());
     let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
     for batch in members.chunks(BATCH) {
         let mut pipeline = redis::pipe();
@@ -83,7 +83,7 @@ struct Kept {
 
 #[derive(Default)]
 struct KeptOf {
-    schedules: BTreeSet<ScheduleId>,
+    schedules: BTreeSet<Member>,
     all: bool,
 }
 
@@ -191,13 +191,17 @@ impl Messenger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Timestamp;
+    use crate::domain::{AccountId, ScheduleId, Timestamp};
 
     #[test]
     fn of_many_changes_only_the_mark_is_kept() {
         let some = |from: u128, to: u128| {
-            let id = |bits| ScheduleId::new(Timestamp::from_millis(0), bits);
-            Changes::of((from..to).map(id).collect::<Vec<_>>())
+            let at = Timestamp::from_millis(0);
+            let member = |bits| Member {
+                schedule: ScheduleId::new(at, bits),
+                account: AccountId::new(at, 1),
+            };
+            Changes::of((from..to).map(member).collect::<Vec<_>>())
         };
         let mut kept = Kept::default();
         kept.keep(ShardId(1), &some(0, 600));

@@ -13,9 +13,9 @@ use super::entry;
 use super::failure::Failure;
 use super::keys::Keys;
 use super::server::Server;
+use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
-use crate::domain::{ScheduleId, Timestamp};
-use crate::queue::{Due, Index, QueueError, Result};
+use crate::queue::{Due, Index, Member, QueueError, Result};
 
 /// The most entries a script or command handles: the server does nothing else meanwhile.
 pub(super) const BATCH: usize = 500;
@@ -66,7 +66,7 @@ impl DueIndexes {
         server: &Server,
         keys: &Keys,
         (shard, epoch, token): (ShardId, Epoch, u128),
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         const OPERATION: &str = "rebuild";
         let lent = server.connect(OPERATION).await?;
@@ -99,7 +99,7 @@ impl DueIndexes {
         server: &Server,
         keys: &Keys,
         (shard, epoch): (ShardId, Epoch),
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         let lent = &server.connect("set_due").await?;
         let batches = entries.chunks(BATCH).map(|batch| {
@@ -124,19 +124,74 @@ impl DueIndexes {
         server: &Server,
         keys: &Keys,
         (shard, epoch): (ShardId, Epoch),
-        now: Timestamp,
+        span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
+        let (mut due, mut place, mut unreadable) = (Due::default(), 0, Vec::new());
+        loop {
+            let most = (limit - place).min(BATCH);
+            let page = self.page(server, keys, (shard, epoch), span, (place, most)).await?;
+            let Some((entries, next)) = page else { return Ok(Index::Foreign) };
+            let entries: Vec<_> = entries.chunks_exact(2).collect();
+            place += entries.len();
+            for entry in &entries {
+                match entry::decode(&entry[1], &entry[0]) {
+                    Some(read) => due.schedules.push(read),
+                    None => unreadable.push(entry[0].clone()),
+                }
+            }
+            if entries.len() < most || place >= limit {
+                due.next = entry::tick(&next);
+                break;
+            }
+        }
+        if !unreadable.is_empty() {
+            self.remove(server, keys, (shard, epoch), unreadable).await?;
+        }
+        Ok(Index::Own(due))
+    }
+
+    /// A part of what is due: entry after entry, each a member and its score, and the score that
+    /// follows.
+    async fn page(
+        &self,
+        server: &Server,
+        keys: &Keys,
+        (shard, epoch): (ShardId, Epoch),
+        (after, now): (Option<Timestamp>, Timestamp),
+        (place, most): (usize, usize),
+    ) -> Result<Option<(Vec<Vec<u8>>, Vec<u8>)>> {
         let lent = server.connect("due").await?;
         let mut script = self.due.key(keys.marker(shard));
         script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
-        script.arg(now.as_millis() + 1).arg(limit.min(BATCH));
+        match after {
+            Some(after) => script.arg(after.as_millis() + 1),
+            None => script.arg("-inf"),
+        };
+        script.arg(now.as_millis() + 1).arg(place).arg(most);
         let mut link = lent.link();
-        let found: Option<(Vec<Vec<u8>>, Vec<u8>)> =
-            lent.answer("due", script.invoke_async(&mut link)).await?;
-        let Some((entries, next)) = found else { return Ok(Index::Foreign) };
-        let entries = entries.chunks_exact(2);
-        let schedules = entries.filter_map(|entry| entry::decode(&entry[1], &entry[0])).collect();
-        Ok(Index::Own(Due { schedules, next: entry::tick(&next) }))
+        lent.answer("due", script.invoke_async(&mut link)).await
+    }
+
+    /// Takes out what no leader of this version has written: it would be due for ever.
+    async fn remove(
+        &self,
+        server: &Server,
+        keys: &Keys,
+        (shard, epoch): (ShardId, Epoch),
+        members: Vec<Vec<u8>>,
+    ) -> Result<()> {
+        tracing::warn!(%shard, entries = members.len(), "removing unreadable entries of a due index");
+        let lent = server.connect("due").await?;
+        for batch in members.chunks(BATCH) {
+            let mut script = self.set_due.key(keys.marker(shard));
+            script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
+            for member in batch {
+                script.arg("").arg(member);
+            }
+            let mut link = lent.link();
+            lent.answer("due", script.invoke_async::<bool>(&mut link)).await?;
+        }
+        Ok(())
     }
 }

@@ -1,17 +1,21 @@
 //! How a schedule and its next tick stand in the due index.
 //!
-//! The score is the tick in milliseconds. An id of 16 bytes would cost 16 more in the server, by
-//! the way it rounds what it allocates. So the leading two bytes, which say in which span of 50 days
-//! the schedule was made, are kept as the score's fraction: with 11 bits of it, a score is exact
-//! until the year 2109, and schedules of one tick stand in the order of their ids.
+//! The score is the tick in milliseconds, the member the schedule's id and its account's. With two
+//! bytes less it takes 16 less in the server, by the way it rounds what it allocates. So the leading
+//! two bytes, which say in which span of 50 days the schedule was made, are kept as the score's
+//! fraction: with 11 bits of it, a score is exact until the year 2109, and schedules of one tick stand
+//! in the order of their ids.
 
-use crate::domain::{ScheduleId, Timestamp};
+use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::queue::Member;
 
 /// The first span that does not fit; the year 2248.
 const SPANS: u16 = 2_048;
+/// The bytes of both ids.
+const WHOLE: usize = 32;
 
 /// The score and the member of a schedule's entry.
-pub(super) fn encode(schedule: ScheduleId, tick: Timestamp) -> (String, Vec<u8>) {
+pub(super) fn encode(schedule: Member, tick: Timestamp) -> (String, Vec<u8>) {
     let (fraction, member) = parts(schedule);
     // Eleven bits of fraction are eleven decimal digits at most.
     let fraction = format!("{:.11}", f64::from(fraction) / f64::from(SPANS));
@@ -19,20 +23,35 @@ pub(super) fn encode(schedule: ScheduleId, tick: Timestamp) -> (String, Vec<u8>)
 }
 
 /// The member alone, to take an entry out.
-pub(super) fn member(schedule: ScheduleId) -> Vec<u8> {
+pub(super) fn member(schedule: Member) -> Vec<u8> {
     parts(schedule).1
 }
 
-fn parts(schedule: ScheduleId) -> (u16, Vec<u8>) {
-    let bytes = schedule.to_bytes();
+fn parts(schedule: Member) -> (u16, Vec<u8>) {
+    let bytes = whole(schedule);
     let span = u16::from_be_bytes([bytes[0], bytes[1]]);
     if span < SPANS { (span, bytes[2..].to_vec()) } else { (0, bytes.to_vec()) }
 }
 
+/// Both ids, without anything left to the score.
+pub(super) fn whole(schedule: Member) -> [u8; WHOLE] {
+    let mut bytes = [0; WHOLE];
+    bytes[..16].copy_from_slice(&schedule.schedule.to_bytes());
+    bytes[16..].copy_from_slice(&schedule.account.to_bytes());
+    bytes
+}
+
+/// What [`whole`] has brought; `None` if it is nothing of that kind.
+pub(super) fn of_whole(bytes: &[u8]) -> Option<Member> {
+    let (schedule, account) = bytes.split_first_chunk()?;
+    let (schedule, account) = (ScheduleId::from_bytes(*schedule), account.try_into().ok()?);
+    Some(Member { schedule, account: AccountId::from_bytes(account) })
+}
+
 /// The schedule and the tick of an entry; `None` for what no leader has written.
-pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(ScheduleId, Timestamp)> {
+pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(Member, Timestamp)> {
     let (tick, fraction) = split(score)?;
-    let mut bytes = [0; 16];
+    let mut bytes = [0; WHOLE];
     if member.len() == bytes.len() {
         bytes.copy_from_slice(member);
     } else {
@@ -40,7 +59,7 @@ pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(ScheduleId, Timesta
         let rest = bytes.get_mut(2..).filter(|rest| rest.len() == member.len())?;
         rest.copy_from_slice(member);
     }
-    Some((ScheduleId::from_bytes(bytes), tick))
+    Some((of_whole(&bytes)?, tick))
 }
 
 /// The tick of a score.
@@ -60,11 +79,16 @@ fn split(score: &[u8]) -> Option<(Timestamp, u16)> {
 mod tests {
     use super::*;
 
+    fn made_at(ms: i64, bits: u128) -> Member {
+        let at = Timestamp::from_millis(ms);
+        Member { schedule: ScheduleId::new(at, bits), account: AccountId::new(at, !bits) }
+    }
+
     #[test]
     fn entries_read_back() {
         let bits = 0x0123_4567_89ab_cdef_0123_u128;
         for made in [0, 1, 1_700_000_000_007, 4_000_000_000_000, 8_700_000_000_000] {
-            let schedule = ScheduleId::new(Timestamp::from_millis(made), bits);
+            let schedule = made_at(made, bits);
             for tick in [0, 999, 1_899_999_999_999, 4_398_046_511_103] {
                 let tick = Timestamp::from_millis(tick);
                 let (score, member) = encode(schedule, tick);
@@ -80,7 +104,7 @@ mod tests {
     fn schedules_of_one_tick_stand_in_the_order_of_their_ids() {
         let tick = Timestamp::from_millis(1_900_000_000_000);
         let place = |made| {
-            let (score, member) = encode(ScheduleId::new(Timestamp::from_millis(made), 7), tick);
+            let (score, member) = encode(made_at(made, 7), tick);
             (score.parse::<f64>().expect("a number"), member)
         };
         assert!(place(1_700_000_000_000) < place(1_700_000_000_001));

@@ -34,10 +34,10 @@ use async_trait::async_trait;
 use redis::Script;
 use tokio::sync::Notify;
 
-use super::{Changes, Due, Index, Queue, Result, Room, Standing, Verdict, Window};
+use super::{Changes, Due, Index, Member, Queue, Result, Room, Standing, Verdict, Window};
+use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
-use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use changes::Messenger;
 use check::ping;
@@ -111,7 +111,7 @@ impl Queue for RedisQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         let index = (shard, epoch, self.random.bits());
         self.indexes.rebuild(&self.server, &self.keys, index, entries).await
@@ -121,7 +121,7 @@ impl Queue for RedisQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         self.indexes.set_due(&self.server, &self.keys, (shard, epoch), entries).await
     }
@@ -130,10 +130,10 @@ impl Queue for RedisQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        self.indexes.due(&self.server, &self.keys, (shard, epoch), now, limit).await
+        self.indexes.due(&self.server, &self.keys, (shard, epoch), (after, now), limit).await
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {

@@ -8,7 +8,7 @@ use super::error::Outcome;
 use super::{PostgresStore, Within};
 use crate::domain::AccountId;
 use crate::domain::shard::ShardId;
-use crate::store::{Result, StoreErrorKind};
+use crate::store::{CHANGES_KEPT, Result, StoreErrorKind};
 
 /// After how many shards that fail the server is taken to be away, so that nobody waits for it shard
 /// by shard. Those whose row somebody holds do not count.
@@ -27,12 +27,20 @@ pub(super) const BESIDE: &str = "FOR KEY SHARE";
 pub(super) const IN_TURN: &str = "FOR NO KEY UPDATE";
 
 /// Leaders are not waited for while the account is held: see [`PostgresStore::fence_shards`].
-pub(super) fn fence_change(_: &mut PgConnection) -> impl Future<Output = Outcome<()>> {
+pub(super) fn fence_change(
+    _: &mut PgConnection,
+    _: AccountId,
+) -> impl Future<Output = Outcome<()>> {
     ready(Ok(()))
 }
 
 /// What a statement that removes rows does with those that somebody holds.
 pub(super) const PASSING: &str = "FOR UPDATE SKIP LOCKED";
+
+/// The account comes first among those that were changed last.
+const FENCE: &str = "
+    UPDATE shards SET suspensions = suspensions + 1, changed = ($2::uuid || changed)[1:$3]
+    WHERE shard = $1";
 
 impl PostgresStore {
     /// Waits for those who have begun to do something to what an account has before it was suspended.
@@ -48,14 +56,14 @@ impl PostgresStore {
         drained.await
     }
 
-    /// What leaders have read before does not fire: each is waited for, and reads anew. One shard
+    /// What leaders have read of the account before does not fire: each is waited for, and reads anew. One shard
     /// after the other, in a transaction of its own, so that no shard waits for the leader of another.
     /// Who suspended an account or changed its plan and was told so, or calls again, knows that it is
     /// done.
     ///
     /// # Errors
     /// The first one: the shards that follow are fenced all the same.
-    pub(super) async fn fence_shards(&self, operation: &'static str) -> Result<()> {
+    pub(super) async fn fence_shards(&self, operation: &'static str, id: AccountId) -> Result<()> {
         let shards = self.api.run(operation, Within::Statement, |connection| {
             let query = sqlx::query_scalar("SELECT shard FROM shards ORDER BY shard");
             Box::pin(async move { Ok(query.fetch_all(connection).await?) })
@@ -64,9 +72,9 @@ impl PostgresStore {
         let (mut fenced, mut others) = (Ok(()), 0);
         for shard in shards {
             let done = self.api.run(operation, Within::Statement, move |connection| {
-                let query = "UPDATE shards SET suspensions = suspensions + 1 WHERE shard = $1";
+                let query = sqlx::query(FENCE).bind(shard).bind(id).bind(i32::from(CHANGES_KEPT));
                 Box::pin(async move {
-                    sqlx::query(query).bind(shard).execute(connection).await?;
+                    query.execute(connection).await?;
                     Ok(())
                 })
             });

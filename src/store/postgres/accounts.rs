@@ -95,7 +95,7 @@ impl AccountStore for PostgresStore {
         let is_there = set.await?;
         if is_there {
             // Also if nothing has changed: the call before may have ended in between.
-            self.fence_shards("set_plan").await?;
+            self.fence_shards("set_plan", write.account).await?;
         }
         Ok(is_there)
     }
@@ -109,7 +109,7 @@ impl AccountStore for PostgresStore {
         if is_there {
             // Also if nothing has changed: the call before may have ended in between.
             self.drain("set_suspended", write.account).await?;
-            self.fence_shards("set_suspended").await?;
+            self.fence_shards("set_suspended", write.account).await?;
         }
         Ok(is_there)
     }

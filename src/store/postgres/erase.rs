@@ -69,7 +69,7 @@ impl LifeStore for PostgresStore {
         });
         let deleted = deleted.await?;
         // It is deleted, whatever follows: who was told otherwise could not even call again.
-        if deleted && let Err(error) = self.fence_shards("delete_account").await {
+        if deleted && let Err(error) = self.fence_shards("delete_account", write.account).await {
             let account = write.account;
             tracing::warn!(
                 %account,
@@ -115,7 +115,7 @@ impl PostgresStore {
         if fenced().contains(&account) {
             return Ok(());
         }
-        self.fence_shards("erase").await?;
+        self.fence_shards("erase", account).await?;
         fenced().insert(account);
         Ok(())
     }

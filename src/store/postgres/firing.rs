@@ -19,7 +19,11 @@ use crate::store::{
 
 impl FromRow<'_, PgRow> for DueEntry {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self { tick: row.try_get("next_tick")?, schedule: row.try_get("schedule_id")? })
+        Ok(Self {
+            tick: row.try_get("next_tick")?,
+            schedule: row.try_get("schedule_id")?,
+            account: row.try_get("account_id")?,
+        })
     }
 }
 
@@ -27,6 +31,7 @@ impl FromRow<'_, PgRow> for Candidate {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self {
             schedule: row.try_get("schedule_id")?,
+            shard: row.try_get("shard")?,
             account: row.try_get("account_id")?,
             host: row.try_get("host_key")?,
             plan: row.try_get("plan")?,
@@ -43,24 +48,26 @@ impl FromRow<'_, PgRow> for Candidate {
 }
 
 const NEXT_TICKS: &str = "
-    SELECT schedule_id, next_tick FROM schedule_state
+    SELECT schedule_id, account_id, next_tick FROM schedule_state
     WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
     ORDER BY schedule_id LIMIT $3";
 
 /// A disabled schedule has no next tick.
 const CANDIDATES: &str = "
-    SELECT st.schedule_id, st.version_id, st.host_key, st.next_tick, v.cron_expression, v.timezone,
+    SELECT st.schedule_id, st.shard, st.version_id, st.host_key, st.next_tick, v.cron_expression, v.timezone,
            st.overlap_policy, st.account_id, nullif(a.plan, 'unlimited') AS plan,
            CASE WHEN st.next_tick < $3 THEN
                (SELECT catch_up_policy FROM schedules AS s WHERE s.id = st.schedule_id)
            END AS catch_up_policy,
            CASE WHEN a.suspended_at IS NULL THEN a.resumed_at
                 ELSE 9223372036854775807 END AS suspended_until,
-           coalesce((SELECT suspensions FROM shards WHERE shard = $1), 0) AS suspensions
-    FROM schedule_state AS st
+           coalesce(h.suspensions, 0) AS suspensions
+    FROM unnest($1::integer[], $2::uuid[]) AS w (shard, schedule)
+    JOIN schedule_state AS st ON st.shard = w.shard AND st.schedule_id = w.schedule
+    LEFT JOIN shards AS h ON h.shard = st.shard
     JOIN accounts AS a ON a.id = st.account_id
     JOIN schedule_versions AS v ON v.id = st.version_id
-    WHERE st.shard = $1 AND st.schedule_id = ANY ($2) AND st.next_tick IS NOT NULL";
+    WHERE st.next_tick IS NOT NULL";
 
 #[async_trait]
 impl FiringStore for PostgresStore {
@@ -113,16 +120,16 @@ impl FiringStore for PostgresStore {
 
     async fn candidates(
         &self,
-        shard: ShardId,
-        ids: &[ScheduleId],
+        ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp,
     ) -> Result<Vec<Candidate>> {
-        let ids: Arc<[ScheduleId]> = ids.into();
+        let (shards, ids): (Vec<ShardId>, Vec<ScheduleId>) = ids.iter().copied().unzip();
+        let wanted = Arc::new((shards, ids));
         let rows = self.scheduler.run("candidates", Within::Statement, move |connection| {
-            let ids = ids.clone();
+            let wanted = wanted.clone();
             Box::pin(async move {
                 let query = sqlx::query_as(CANDIDATES);
-                let query = query.bind(shard).bind(&*ids).bind(late_before);
+                let query = query.bind(&wanted.0).bind(&wanted.1).bind(late_before);
                 Ok(query.fetch_all(connection).await?)
             })
         });
@@ -130,21 +137,21 @@ impl FiringStore for PostgresStore {
         Ok(self.damage.leave_out("schedule", rows))
     }
 
-    async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
-        let known = Arc::default();
-        let order = Order { fence, now, claim: None, firings: firings.into(), known };
+    async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
+        let (fences, known) = (fences.into(), Arc::default());
+        let order = Order { fences, now, claim: None, firings: firings.into(), known };
         Ok(self.fire_order("fire", order).await?.0)
     }
 
     async fn fire_and_claim(
         &self,
-        fence: Fence,
+        fences: &[Fence],
         claim: &Claim,
         firings: &[Firing],
     ) -> Result<(Fired, Claims)> {
         let known = Arc::new(self.definitions.known(firings.iter().map(|firing| firing.version)));
         let (now, claim, firings) = (claim.now, Some(*claim), firings.into());
-        let order = Order { fence, now, claim, firings, known };
+        let order = Order { fences: fences.into(), now, claim, firings, known };
         self.fire_order("fire_and_claim", order).await
     }
 }
@@ -152,7 +159,7 @@ impl FiringStore for PostgresStore {
 impl PostgresStore {
     async fn fire_order(&self, operation: &'static str, order: Order) -> Result<(Fired, Claims)> {
         let firings = &order.firings;
-        check(order.now, firings)?;
+        check(&order.fences, order.now, firings)?;
         let within = if statements(firings) > 1 { Within::Transaction } else { Within::Statement };
         let (damage, known) = (self.damage.clone(), order.known.clone());
         let fired = self.scheduler.run(operation, within, move |connection| {

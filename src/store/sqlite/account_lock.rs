@@ -3,6 +3,7 @@
 use super::Connection;
 use super::error::Outcome;
 use crate::domain::AccountId;
+use crate::store::CHANGES_KEPT;
 
 /// `false` if there is no such account.
 pub(super) async fn lock(connection: &mut Connection, id: AccountId) -> Outcome<bool> {
@@ -15,10 +16,15 @@ pub(super) const BESIDE: &str = "";
 /// The same by those who do it one after the other.
 pub(super) const IN_TURN: &str = "";
 
-/// What leaders have read before does not fire.
-pub(super) async fn fence_change(connection: &mut Connection) -> Outcome<()> {
-    let query = sqlx::query("UPDATE shards SET suspensions = suspensions + 1");
-    query.execute(connection).await?;
+/// The account comes first among those that were changed last.
+const FENCE: &str = "
+    UPDATE shards SET suspensions = suspensions + 1, changed = (
+        SELECT json_group_array(account)
+        FROM (SELECT hex(?1) AS account UNION ALL SELECT value FROM json_each(changed) LIMIT ?2))";
+
+/// What leaders have read of the account before does not fire.
+pub(super) async fn fence_change(connection: &mut Connection, id: AccountId) -> Outcome<()> {
+    sqlx::query(FENCE).bind(id).bind(CHANGES_KEPT).execute(connection).await?;
     Ok(())
 }
 

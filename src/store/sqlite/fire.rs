@@ -12,7 +12,7 @@ use sqlx::SqliteConnection;
 use super::error::{Fault, Outcome};
 use super::halves::Halves;
 use super::skips::{self, NewSkip};
-use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_code};
+use super::values::{Hex, hex, json_rows, rows_of, trigger_code};
 use crate::domain::job::Trigger;
 use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
@@ -76,10 +76,10 @@ pub(super) const STORED: &str = "
         iif(st.active_job_id IS NULL, NULL, hex(st.active_job_id)),
         iif(st.held_job_id IS NULL, NULL, hex(st.held_job_id)), v.host_key, v.max_retries,
         st.fired_up_to))
-    FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+    FROM json_each(?1) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v
-    WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
-      AND st.shard = ?1 AND st.schedule_id = s.id AND v.id = s.version_id";
+    WHERE s.id = unhex(e.value ->> 1) AND s.shard = e.value ->> 0 AND s.is_enabled
+      AND st.shard = e.value ->> 0 AND st.schedule_id = s.id AND v.id = s.version_id";
 
 /// The shard is in each row although it is the same in all: as a parameter of its own it would
 /// make the planner go through the whole shard.
@@ -96,44 +96,76 @@ pub(super) const ADVANCE: &str = "
 pub(super) const INSERT: &str = "
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       max_attempts, wake_at, created_at, updated_at)
-    SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), ?1, 0,
-           value ->> 4, value ->> 5, value ->> 6, ?2, ?2
-    FROM jsonb_each(?3)";
+    SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3),
+           value ->> 7, 0, value ->> 4, value ->> 5, value ->> 6, ?1, ?1
+    FROM jsonb_each(?2)";
+
+/// The fences of the shards that the caller leads, and what was changed in each: how often, and whose
+/// accounts last.
+pub(super) const FENCES: &str = "
+    SELECT json_group_array(json_array(shard, suspensions, json(changed)))
+    FROM json_each(?1) AS e CROSS JOIN shards AS s
+    WHERE s.shard = e.value ->> 0 AND s.epoch = e.value ->> 1";
+
+/// What was changed of accounts, as a shard was told.
+struct Changes {
+    count: i64,
+    /// Whose were changed last, the newest first.
+    newest: Vec<Hex>,
+}
+
+impl Changes {
+    /// Whether nothing was changed of an account since there had been so many.
+    fn spare(&self, account: AccountId, since: i64) -> bool {
+        let newer = usize::try_from(self.count - since).ok();
+        let newer = newer.and_then(|newer| self.newest.get(..newer));
+        newer.is_some_and(|newer| !newer.contains(&hex(&account)))
+    }
+}
 
 /// Fires a batch.
 pub(super) async fn fire(
     connection: &mut SqliteConnection,
-    fence: Fence,
+    fences: Vec<Fence>,
     now: Timestamp,
     firings: Vec<Firing>,
     damage: Arc<Damage>,
 ) -> Outcome<Fired> {
-    let row: Option<(i64, i64)> =
-        sqlx::query_as("SELECT epoch, suspensions FROM shards WHERE shard = ?1")
-            .bind(fence.shard)
-            .fetch_optional(&mut *connection)
-            .await?;
-    let Some((_, suspensions)) = row.filter(|(epoch, _)| *epoch == fence.epoch.0) else {
-        return Ok(Fired::Fenced);
-    };
-    let Known { mut stored, damaged } = read(connection, fence.shard, &firings, &damage).await?;
-    let mut plan = Plan::default();
+    let held = held(connection, &fences).await?;
+    let lost = fences.iter().map(|fence| fence.shard).filter(|shard| !held.contains_key(shard));
+    let mut plan = Plan { fenced: lost.collect(), ..Plan::default() };
+    let firings: Vec<_> =
+        firings.into_iter().filter(|firing| held.contains_key(&firing.shard)).collect();
+    let Known { mut stored, damaged } = read(connection, &firings, &damage).await?;
     for firing in firings {
+        let changes = &held[&firing.shard];
         // Taken out, so that a second firing of the same schedule is stale.
         match stored.remove(&firing.schedule) {
             Some(schedule) if !is_current(&schedule, &firing, now) => {
                 stored.insert(firing.schedule, schedule);
                 plan.stale.push(firing.schedule);
             }
-            Some(_) if firing.suspensions != suspensions => plan.busy.push(firing.schedule),
-            Some(schedule) => {
-                plan.advance(fence.shard, now, schedule, firing);
+            Some(schedule) if !changes.spare(schedule.account, firing.suspensions) => {
+                plan.busy.push(firing.schedule);
             }
+            Some(schedule) => plan.advance(now, schedule, firing),
             None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),
         }
     }
-    plan.write(connection, fence.shard, now).await
+    plan.write(connection, now).await
+}
+
+/// Of the shards, those whose fence holds.
+async fn held(
+    connection: &mut SqliteConnection,
+    fences: &[Fence],
+) -> Outcome<HashMap<ShardId, Changes>> {
+    let wanted: Vec<_> = fences.iter().map(|fence| (fence.shard.0, fence.epoch.0)).collect();
+    let rows: String =
+        sqlx::query_scalar(FENCES).bind(json_rows(&wanted)).fetch_one(connection).await?;
+    let rows = rows_of::<(u16, i64, Vec<Hex>)>(&rows)?.into_iter();
+    Ok(rows.map(|(shard, count, newest)| (ShardId(shard), Changes { count, newest })).collect())
 }
 
 fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
@@ -151,14 +183,13 @@ struct Known {
 
 async fn read(
     connection: &mut SqliteConnection,
-    shard: ShardId,
     firings: &[Firing],
     damage: &Damage,
 ) -> Outcome<Known> {
     let mut known = Known { stored: HashMap::new(), damaged: HashSet::new() };
     let mut parts = Halves::of(firings, firings.len().max(1));
     while let Some(part) = parts.next() {
-        match read_part(connection, shard, part).await {
+        match read_part(connection, part).await {
             Ok(stored) => known.stored.extend(stored),
             Err(fault) => {
                 if let Some((firing, why)) = parts.halve(part, fault)? {
@@ -173,14 +204,12 @@ async fn read(
 
 async fn read_part(
     connection: &mut SqliteConnection,
-    shard: ShardId,
     firings: &[Firing],
 ) -> Outcome<HashMap<ScheduleId, Stored>> {
-    let rows: String = sqlx::query_scalar(STORED)
-        .bind(shard)
-        .bind(json_ids(firings.iter().map(|firing| &firing.schedule)))
-        .fetch_one(connection)
-        .await?;
+    let wanted = firings.iter().map(|firing| (firing.shard.0, hex(&firing.schedule)));
+    let wanted: Vec<_> = wanted.collect();
+    let rows: String =
+        sqlx::query_scalar(STORED).bind(json_rows(&wanted)).fetch_one(connection).await?;
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
     let stored = rows_of::<StoredRow>(&rows)?.into_iter().map(|row| {
         let id = firings.get(row.0).ok_or_else(damaged)?.schedule;
@@ -189,9 +218,9 @@ async fn read_part(
     stored.collect()
 }
 
-/// A job's row in a JSON parameter: id, account, schedule, version, trigger, attempts, start.
+/// A job's row in a JSON parameter: id, account, schedule, version, trigger, attempts, start, shard.
 #[derive(Serialize)]
-struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>);
+struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>, u16);
 
 /// A state's row in a JSON parameter: shard, schedule, next tick, active and held job, last tick.
 #[derive(Serialize)]
@@ -209,6 +238,7 @@ struct Plan {
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
     stale: Vec<ScheduleId>,
     busy: Vec<ScheduleId>,
+    fenced: Vec<ShardId>,
 }
 
 /// What a tick's job becomes.
@@ -220,8 +250,9 @@ enum Place {
 
 impl Plan {
     /// Moves a schedule's next tick and finds a place for each of the jobs, oldest first.
-    fn advance(&mut self, shard: ShardId, now: Timestamp, mut schedule: Stored, firing: Firing) {
-        let (account, fired_up_to) = (schedule.account, schedule.fired_up_to);
+    fn advance(&mut self, now: Timestamp, mut schedule: Stored, firing: Firing) {
+        let (account, shard) = (schedule.account, firing.shard);
+        let fired_up_to = schedule.fired_up_to;
         // None is before none.
         let last_tick = firing.last_tick().max(fired_up_to);
         let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
@@ -242,7 +273,7 @@ impl Plan {
                     continue;
                 }
             };
-            self.jobs.push(schedule.job_row(job.id, job.trigger, start));
+            self.jobs.push(schedule.job_row(job.id, job.trigger, start, shard));
             if let Some(start) = start {
                 let host = schedule.host;
                 self.tickets.push(Ticket { job: job.id, shard, account, host, start });
@@ -261,28 +292,20 @@ impl Plan {
         self.advanced.push((schedule.id, firing.next_tick));
     }
 
-    async fn write(
-        self,
-        connection: &mut SqliteConnection,
-        shard: ShardId,
-        now: Timestamp,
-    ) -> Outcome<Fired> {
-        let Self { states, jobs, skips, tickets, held, overlapped, advanced, stale, busy } = self;
+    async fn write(self, connection: &mut SqliteConnection, now: Timestamp) -> Outcome<Fired> {
+        let Self { states, jobs, skips, tickets, held, overlapped, advanced, stale, busy, fenced } =
+            self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
         if !jobs.is_empty() {
-            sqlx::query(INSERT)
-                .bind(shard)
-                .bind(now)
-                .bind(json_rows(&jobs))
-                .execute(&mut *connection)
-                .await?;
+            let insert = sqlx::query(INSERT).bind(now).bind(json_rows(&jobs));
+            insert.execute(&mut *connection).await?;
         }
         for skip in skips {
             skips::record(connection, skip).await?;
         }
-        Ok(Fired::Done { tickets, held, overlapped, advanced, stale, busy })
+        Ok(Fired { tickets, held, overlapped, advanced, stale, busy, fenced })
     }
 }
 
@@ -303,7 +326,13 @@ impl Stored {
         }
     }
 
-    fn job_row(&self, id: JobId, trigger: Trigger, start: Option<Timestamp>) -> JobRow {
+    fn job_row(
+        &self,
+        id: JobId,
+        trigger: Trigger,
+        start: Option<Timestamp>,
+        shard: ShardId,
+    ) -> JobRow {
         JobRow(
             hex(&id),
             hex(&self.account),
@@ -312,6 +341,7 @@ impl Stored {
             trigger_code(trigger),
             self.max_attempts,
             start.map(Timestamp::as_millis),
+            shard.0,
         )
     }
 }

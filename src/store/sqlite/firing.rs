@@ -10,7 +10,7 @@ use super::claims::{Secrets, take};
 use super::error::{Fault, Outcome};
 use super::fire::fire;
 use super::halves::Halves;
-use super::values::{Hex, json_ids, rows_of};
+use super::values::{Hex, hex, json_rows, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::HostKey;
@@ -22,22 +22,24 @@ use crate::store::{
 };
 
 pub(super) const NEXT_TICKS: &str = "
-    SELECT json_group_array(json_array(hex(schedule_id), next_tick))
-    FROM (SELECT schedule_id, next_tick FROM schedule_state
-          WHERE shard = ?1 AND schedule_id > ?2 AND next_tick IS NOT NULL
-          ORDER BY schedule_id LIMIT ?3)";
+    SELECT json_group_array(json_array(hex(schedule_id), hex(account_id), next_tick))
+    FROM (SELECT st.schedule_id, s.account_id, st.next_tick
+          FROM schedule_state AS st CROSS JOIN schedules AS s
+          WHERE st.shard = ?1 AND st.schedule_id > ?2 AND st.next_tick IS NOT NULL
+            AND s.id = st.schedule_id
+          ORDER BY st.schedule_id LIMIT ?3)";
 
 /// The first number says which of the schedules asked for a row is about.
 pub(super) const CANDIDATES: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
-        iif(st.next_tick < ?3, s.catch_up_policy, NULL), hex(s.account_id), nullif(a.plan, 'unlimited'),
+        iif(st.next_tick < ?2, s.catch_up_policy, NULL), hex(s.account_id), nullif(a.plan, 'unlimited'),
         iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807),
-        coalesce((SELECT suspensions FROM shards WHERE shard = ?1), 0), v.host_key))
-    FROM json_each(?2) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+        coalesce((SELECT suspensions FROM shards WHERE shard = s.shard), 0), v.host_key))
+    FROM json_each(?1) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
     CROSS JOIN schedule_versions AS v CROSS JOIN accounts AS a
-    WHERE s.id = unhex(e.value) AND s.shard = ?1 AND s.is_enabled
-      AND st.shard = ?1 AND st.schedule_id = s.id AND st.next_tick IS NOT NULL
+    WHERE s.id = unhex(e.value ->> 1) AND s.shard = e.value ->> 0 AND s.is_enabled
+      AND st.shard = e.value ->> 0 AND st.schedule_id = s.id AND st.next_tick IS NOT NULL
       AND v.id = s.version_id AND a.id = s.account_id";
 
 /// A row of `CANDIDATES`.
@@ -58,7 +60,7 @@ struct CandidateRow(
 );
 
 impl CandidateRow {
-    fn candidate(self, ids: &[ScheduleId]) -> Option<Candidate> {
+    fn candidate(self, ids: &[(ShardId, ScheduleId)]) -> Option<Candidate> {
         let Self(
             place,
             version,
@@ -73,8 +75,10 @@ impl CandidateRow {
             suspensions,
             host,
         ) = self;
+        let (shard, schedule) = *ids.get(place)?;
         Some(Candidate {
-            schedule: *ids.get(place)?,
+            schedule,
+            shard,
             account: AccountId::from_bytes(account.0),
             host: HostKey(host.cast_unsigned()),
             plan,
@@ -140,12 +144,13 @@ impl FiringStore for SqliteStore {
             .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
             .bind(limit);
         let (rows,): (String,) = self.readers.one(query).await.map_err(failed_in("next_ticks"))?;
-        let rows = rows_of::<(Hex, i64)>(&rows).map_err(failed_in("next_ticks"))?;
+        let rows = rows_of::<(Hex, Hex, i64)>(&rows).map_err(failed_in("next_ticks"))?;
         let mut entries: Vec<DueEntry> = rows
             .into_iter()
-            .map(|(schedule, tick)| DueEntry {
+            .map(|(schedule, account, tick)| DueEntry {
                 tick: Timestamp::from_millis(tick),
                 schedule: ScheduleId::from_bytes(schedule.0),
+                account: AccountId::from_bytes(account.0),
             })
             .collect();
         entries.sort_unstable_by_key(|entry| entry.schedule);
@@ -154,18 +159,17 @@ impl FiringStore for SqliteStore {
 
     async fn candidates(
         &self,
-        shard: ShardId,
-        ids: &[ScheduleId],
+        ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp,
     ) -> Result<Vec<Candidate>> {
         let mut candidates = Vec::with_capacity(ids.len());
         let mut parts = Halves::of(ids, ids.len().max(1));
         while let Some(part) = parts.next() {
-            match self.read_candidates(shard, part, late_before).await {
+            match self.read_candidates(part, late_before).await {
                 Ok(mut read) => candidates.append(&mut read),
                 Err(fault) => {
                     let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
-                    if let Some((id, why)) = damaged {
+                    if let Some(((_, id), why)) = damaged {
                         self.damage.tell("schedule", id, &why);
                     }
                 }
@@ -174,25 +178,27 @@ impl FiringStore for SqliteStore {
         Ok(candidates)
     }
 
-    async fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Result<Fired> {
-        check(now, firings)?;
+    async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
+        check(fences, now, firings)?;
+        let fences = fences.to_vec();
         let (firings, damage) = (firings.to_vec(), self.damage.clone());
         self.write_rows("fire", firings.len(), move |connection| {
-            Box::pin(fire(connection, fence, now, firings, damage))
+            Box::pin(fire(connection, fences, now, firings, damage))
         })
         .await
     }
 
     async fn fire_and_claim(
         &self,
-        fence: Fence,
+        fences: &[Fence],
         claim: &Claim,
         firings: &[Firing],
     ) -> Result<(Fired, Claims)> {
-        check(claim.now, firings)?;
+        check(fences, claim.now, firings)?;
+        let fences = fences.to_vec();
         let (claim, firings, damage) = (*claim, firings.to_vec(), self.damage.clone());
         let fired = self.write_rows("fire_and_claim", firings.len(), move |connection| {
-            Box::pin(fire_and_claim(connection, fence, claim, firings, damage))
+            Box::pin(fire_and_claim(connection, fences, claim, firings, damage))
         });
         let (fired, claims, secrets) = fired.await?;
         Ok((fired, self.vault.open_claims(claims, secrets)))
@@ -202,11 +208,11 @@ impl FiringStore for SqliteStore {
 impl SqliteStore {
     async fn read_candidates(
         &self,
-        shard: ShardId,
-        ids: &[ScheduleId],
+        ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp,
     ) -> Outcome<Vec<Candidate>> {
-        let query = sqlx::query_as(CANDIDATES).bind(shard).bind(json_ids(ids)).bind(late_before);
+        let wanted: Vec<_> = ids.iter().map(|(shard, id)| (shard.0, hex(id))).collect();
+        let query = sqlx::query_as(CANDIDATES).bind(json_rows(&wanted)).bind(late_before);
         let (rows,): (String,) = self.readers.one(query).await?;
         let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
         let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();
@@ -216,16 +222,13 @@ impl SqliteStore {
 
 async fn fire_and_claim(
     connection: &mut SqliteConnection,
-    fence: Fence,
+    fences: Vec<Fence>,
     claim: Claim,
     firings: Vec<Firing>,
     damage: Arc<Damage>,
 ) -> Outcome<(Fired, Claims, Secrets)> {
-    let mut fired = fire(connection, fence, claim.now, firings, damage.clone()).await?;
-    let Fired::Done { tickets, .. } = &mut fired else {
-        return Ok((fired, Claims::default(), Secrets::new()));
-    };
-    let jobs = std::mem::take(tickets).into_iter().map(|ticket| ticket.job).collect();
+    let mut fired = fire(connection, fences, claim.now, firings, damage.clone()).await?;
+    let jobs = std::mem::take(&mut fired.tickets).into_iter().map(|ticket| ticket.job).collect();
     let (claims, secrets) = take(connection, claim, jobs, damage).await?;
     Ok((fired, claims, secrets))
 }

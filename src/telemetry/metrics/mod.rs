@@ -98,6 +98,7 @@ table! {
     DELIVERIES_WAITING: Gauge = "punctual_deliveries_waiting", "Deliveries that wait for a try or are being tried, in the whole store.";
     OLDEST_ALERT_SECONDS: Gauge = "punctual_oldest_alert_seconds", "Age of the oldest event or delivery that is due, in the whole store.";
 
+    FIRINGS_PARKED: Counter = "punctual_firings_parked_total", "Due schedules that could not be fired and are tried again later: the log says which, and why.";
     FENCED_WRITES: Counter = "punctual_fenced_writes_total", "Writes refused because a newer leader exists.";
     STORE_ERRORS: Counter<StoreFault> = "punctual_store_errors_total", "Store operations that failed, by kind.";
     STORE_CALLS: Gauge<(Pool, CallState)> = "punctual_store_calls", "Calls to PostgreSQL that wait for a connection or have one, by pool.";

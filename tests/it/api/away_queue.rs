@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use punctual::accounts::RateLimits;
+use punctual::domain::Timestamp;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
-use punctual::domain::{ScheduleId, Timestamp};
 use punctual::queue::memory::MemoryQueue;
-use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use punctual::queue::{
+    Changes, Due, Index, Member, Queue, QueueError, Result, Room, Verdict, Window,
+};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -66,12 +68,7 @@ impl Queue for AwayQueue {
         away("adopt")
     }
 
-    async fn rebuild(
-        &self,
-        _: ShardId,
-        _: Epoch,
-        _: &[(ScheduleId, Timestamp)],
-    ) -> Result<Index<()>> {
+    async fn rebuild(&self, _: ShardId, _: Epoch, _: &[(Member, Timestamp)]) -> Result<Index<()>> {
         away("rebuild")
     }
 
@@ -79,12 +76,18 @@ impl Queue for AwayQueue {
         &self,
         _: ShardId,
         _: Epoch,
-        _: &[(ScheduleId, Option<Timestamp>)],
+        _: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         away("set_due")
     }
 
-    async fn due(&self, _: ShardId, _: Epoch, _: Timestamp, _: usize) -> Result<Index<Due>> {
+    async fn due(
+        &self,
+        _: ShardId,
+        _: Epoch,
+        _: (Option<Timestamp>, Timestamp),
+        _: usize,
+    ) -> Result<Index<Due>> {
         away("due")
     }
 

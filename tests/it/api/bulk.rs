@@ -89,7 +89,10 @@ async fn the_leaders_are_told_of_every_new_schedule() {
     for shard in 0..super::harness::SHARDS {
         let hints = service.queue.take_hints(ShardId(shard), 100).await.expect("taken");
         assert!(
-            hints.schedules.iter().all(|id| ShardId::of(*id, super::harness::SHARDS).0 == shard)
+            hints
+                .schedules
+                .iter()
+                .all(|member| { ShardId::of(member.schedule, super::harness::SHARDS).0 == shard })
         );
         hinted += hints.schedules.len();
     }

@@ -280,13 +280,13 @@ struct RoomForOne(SharedStore);
 impl Starter for RoomForOne {
     async fn fire(
         &self,
-        fence: Fence,
+        fences: &[Fence],
         mut wanted: Vec<(Firing, Ticket)>,
         _: Duration,
     ) -> Result<Started, Vec<(Firing, Ticket)>> {
         let (firing, ticket) = wanted.remove(0);
         let fired = vec![firing];
-        let outcome = self.0.fire(fence, ticket.start, &fired).await;
+        let outcome = self.0.fire(fences, ticket.start, &fired).await;
         Ok(Started { fired, started: vec![], outcome, left: wanted, took: Duration::ZERO })
     }
 }

@@ -14,7 +14,9 @@ use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
 use punctual::executor::{self, Executor};
 use punctual::outbound;
 use punctual::queue::memory::MemoryQueue;
-use punctual::queue::{Changes, Due, Index, Queue, QueueError, Result, Room, Verdict, Window};
+use punctual::queue::{
+    Changes, Due, Index, Member, Queue, QueueError, Result, Room, Verdict, Window,
+};
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Runner, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
@@ -163,7 +165,7 @@ impl Queue for WatchedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         self.inner.rebuild(shard, epoch, entries).await
     }
@@ -172,7 +174,7 @@ impl Queue for WatchedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         self.inner.set_due(shard, epoch, entries).await
     }
@@ -181,13 +183,13 @@ impl Queue for WatchedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
         self.looks.fetch_add(1, Ordering::Relaxed);
         let mut silent = self.silent.subscribe();
         silent.wait_for(|silent| *silent != Some(shard)).await.expect("it is there");
-        self.inner.due(shard, epoch, now, limit).await
+        self.inner.due(shard, epoch, (after, now), limit).await
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {

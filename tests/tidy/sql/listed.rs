@@ -7,7 +7,8 @@ pub const LISTED: &[(&str, &str)] = &[
     ("statements", "st.max_attempts, st.overlap_policy"),
     ("statements", "st.host_key, st.max_attempts, st.fired_up_to"),
     ("firing", "SELECT json_group_array(json_array( e.key, hex(s.version_id)"),
-    ("firing", "SELECT st.schedule_id, st.version_id,"),
+    ("firing", "SELECT st.schedule_id, st.shard, st.version_id,"),
+    ("firing", "SELECT json_group_array(json_array(hex(schedule_id), hex(account_id)"),
     // Executing: the jobs of a batch of tickets, each with the account that is told of it.
     ("claims", "SELECT json_group_array(json_array( e.key, hex(j.account_id)"),
     ("claims", "UPDATE runs SET status"),

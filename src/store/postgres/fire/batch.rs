@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use crate::domain::job::Trigger;
 use crate::domain::schedule::SkipReason;
+use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::postgres::skips::counted;
 use crate::store::{Firing, TickRange};
@@ -16,6 +17,7 @@ use crate::store::{Firing, TickRange};
 pub(super) struct Batch {
     pub(super) places: Vec<i64>,
     pub(super) schedules: Vec<ScheduleId>,
+    pub(super) shards: Vec<ShardId>,
     pub(super) versions: Vec<VersionId>,
     pub(super) ticks: Vec<Timestamp>,
     pub(super) suspensions: Vec<i64>,
@@ -46,6 +48,7 @@ impl Batch {
             }
             batch.places.push(place);
             batch.schedules.push(firing.schedule);
+            batch.shards.push(firing.shard);
             batch.versions.push(firing.version);
             batch.ticks.push(firing.tick);
             batch.suspensions.push(firing.suspensions);

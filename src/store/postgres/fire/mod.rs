@@ -1,8 +1,8 @@
 //! Firing a batch, in one statement for each kind of firing.
 //!
-//! The fence's row is shared-locked and each state's row locked before anything is written. State
-//! rows that somebody else holds are passed over, so that the others fire on time; a second
-//! statement tells them from those that have changed. A row that was written after the statement
+//! The fences' rows are shared-locked and each state's row locked before anything is written. Rows
+//! that somebody else holds are passed over, so that the others fire on time; a second statement
+//! tells them from those that have changed, and of shards from those that have a newer leader. A row that was written after the statement
 //! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So
 //! what decides is in the locked rows: epoch, suspensions, tick, version, switch (a disabled schedule has no
 //! tick), the last tick that was fired, policy, active and held job, the range of skips that may be
@@ -26,6 +26,7 @@ use super::definitions::Known;
 use super::error::Outcome;
 use super::skips::counted;
 use crate::domain::schedule::SKIP_COUNT_CAP;
+use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
@@ -36,7 +37,7 @@ use statements::{ANY, PLAIN, Statement};
 /// What is fired, and for whom its jobs are claimed.
 #[derive(Clone)]
 pub(super) struct Order {
-    pub(super) fence: Fence,
+    pub(super) fences: Arc<[Fence]>,
     pub(super) now: Timestamp,
     pub(super) claim: Option<Claim>,
     pub(super) firings: Arc<[Firing]>,
@@ -44,9 +45,10 @@ pub(super) struct Order {
     pub(super) known: Arc<Known>,
 }
 
-/// A row of the answer: a firing that took place, and one of its jobs.
+/// A row of the answer: a firing that took place, and one of its jobs; or a shard in which none did.
 #[derive(FromRow)]
 struct Row {
+    shard: ShardId,
     place: Option<i64>,
     #[sqlx(rename = "id")]
     job: Option<JobId>,
@@ -70,23 +72,22 @@ pub(super) async fn fire(
     order: Order,
     damage: Arc<Damage>,
 ) -> Outcome<(Fired, Claims, Secrets)> {
-    let Order { fence, now, claim, ref firings, ref known } = order;
+    let Order { ref fences, now, claim, ref firings, ref known } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
         (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
-    let mut overlapped = 0;
+    let (mut overlapped, mut missing) = (0, Vec::new());
     for (firings, statement, claim) in [(plain, &PLAIN, claim), (others, &ANY, None)] {
         if firings.is_empty() {
             continue;
         }
         let batch = Batch::new(&firings);
+        let asked: HashSet<ShardId> = batch.shards.iter().copied().collect();
+        let fences = fences.iter().filter(|fence| asked.contains(&fence.shard));
+        let fences: Vec<Fence> = fences.copied().collect();
         let order = Order { claim, ..order.clone() };
-        let fired = query(statement, &order, &batch).fetch_all(&mut *connection).await?;
-        // Without a row in the answer the fence did not hold.
-        let mut fired = fired.into_iter().peekable();
-        if fired.peek().is_none() {
-            return Ok((Fired::Fenced, Claims::default(), Secrets::new()));
-        }
+        let fired = query(statement, &order, &fences, &batch).fetch_all(&mut *connection).await?;
+        let first = rows.len();
         for row in fired {
             let row_of = Row::from_row(&row)?;
             overlapped = row_of.overlapped.unsigned_abs().max(overlapped);
@@ -95,26 +96,34 @@ pub(super) async fn fire(
             }
             rows.push(row_of);
         }
+        // A shard without a row is held by somebody, or has a newer leader.
+        let found: HashSet<ShardId> = rows[first..].iter().map(|row| row.shard).collect();
+        missing.extend(fences.into_iter().filter(|fence| !found.contains(&fence.shard)));
+        missing.sort_unstable_by_key(|fence: &Fence| fence.shard);
+        missing.dedup();
     }
     rows.sort_unstable_by_key(|row| (row.place, row.job));
-    let Done { mut tickets, held, advanced, stale } = done(fence, now, firings, &rows);
+    let fenced = fenced(connection, &missing).await?;
+    let Done { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
     let of_claims: HashSet<JobId> = claimed.iter().map(|taken| taken.job).collect();
     tickets.retain(|ticket| !of_claims.contains(&ticket.job));
-    let passed = still_due(connection, fence, now, firings, &stale).await?;
+    let passed = still_due(connection, now, firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
     let (claims, secrets) = sort(claimed, &damage);
-    Ok((Fired::Done { tickets, held, overlapped, advanced, stale, busy }, claims, secrets))
+    let fired = Fired { tickets, held, overlapped, advanced, stale, busy, fenced };
+    Ok((fired, claims, secrets))
 }
 
 fn query<'q>(
     statement: &'static Statement,
     order: &Order,
+    fences: &[Fence],
     batch: &'q Batch,
 ) -> Query<'q, Postgres, PgArguments> {
-    let Order { fence, now, claim, known, .. } = order;
+    let Order { now, claim, known, .. } = order;
     let query = sqlx::query(statement.text())
-        .bind(fence.shard)
-        .bind(fence.epoch.0)
+        .bind(fences.iter().map(|fence| fence.shard).collect::<Vec<_>>())
+        .bind(fences.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>())
         .bind(*now)
         .bind(&batch.places)
         .bind(&batch.schedules)
@@ -133,7 +142,8 @@ fn query<'q>(
         return query
             .bind(claim.map(|claim| claim.executor))
             .bind(claim.map(|claim| claim.until))
-            .bind(asked.collect::<Vec<_>>());
+            .bind(asked.collect::<Vec<_>>())
+            .bind(&batch.shards);
     }
     query
         .bind(&batch.skip_places)
@@ -142,12 +152,26 @@ fn query<'q>(
         .bind(&batch.skip_counts)
         .bind(&batch.reasons)
         .bind(counted(SKIP_COUNT_CAP))
+        .bind(&batch.shards)
+}
+
+/// Those of the shards that have a newer leader.
+async fn fenced(connection: &mut PgConnection, missing: &[Fence]) -> Outcome<Vec<ShardId>> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fenced = sqlx::query_scalar(
+        "SELECT l.shard FROM unnest($1::integer[], $2::bigint[]) AS l (shard, epoch)
+         WHERE NOT EXISTS (SELECT FROM shards AS s WHERE s.shard = l.shard AND s.epoch = l.epoch)",
+    )
+    .bind(missing.iter().map(|fence| fence.shard).collect::<Vec<_>>())
+    .bind(missing.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>());
+    Ok(fenced.fetch_all(connection).await?)
 }
 
 /// Those of the schedules that are as they were read: after firing, those that were passed over.
 async fn still_due(
     connection: &mut PgConnection,
-    fence: Fence,
     now: Timestamp,
     firings: &[Firing],
     stale: &[ScheduleId],
@@ -157,12 +181,13 @@ async fn still_due(
     }
     let due = sqlx::query_scalar(
         "SELECT st.schedule_id
-         FROM unnest($2::uuid[], $3::uuid[], $4::bigint[]) AS w (schedule, version, tick)
-         JOIN schedule_state AS st ON st.schedule_id = w.schedule
-         WHERE st.shard = $1 AND st.schedule_id = ANY ($6) AND st.next_tick = w.tick
+         FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::bigint[])
+              AS w (shard, schedule, version, tick)
+         JOIN schedule_state AS st ON st.shard = w.shard AND st.schedule_id = w.schedule
+         WHERE st.schedule_id = ANY ($6) AND st.next_tick = w.tick
            AND st.version_id = w.version AND st.next_tick <= $5",
     )
-    .bind(fence.shard)
+    .bind(firings.iter().map(|firing| firing.shard).collect::<Vec<_>>())
     .bind(firings.iter().map(|firing| firing.schedule).collect::<Vec<_>>())
     .bind(firings.iter().map(|firing| firing.version).collect::<Vec<_>>())
     .bind(firings.iter().map(|firing| firing.tick).collect::<Vec<_>>())
@@ -182,7 +207,7 @@ struct Done {
 }
 
 /// What the rows say.
-fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done {
+fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) -> Done {
     let (mut tickets, mut held) = (Vec::new(), Vec::new());
     let mut took_place = vec![false; firings.len()];
     for row in rows {
@@ -192,7 +217,7 @@ fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done 
         }
         match (row.job, row.account_id, row.host_key) {
             (Some(job), Some(account), Some(host)) if row.starts => {
-                tickets.push(Ticket { job, shard: fence.shard, account, host, start: now });
+                tickets.push(Ticket { job, shard: row.shard, account, host, start: now });
             }
             (job, ..) => held.extend(job),
         }
@@ -201,7 +226,7 @@ fn done(fence: Fence, now: Timestamp, firings: &[Firing], rows: &[Row]) -> Done 
     for (firing, took_place) in firings.iter().zip(took_place) {
         if took_place {
             advanced.push((firing.schedule, firing.next_tick));
-        } else {
+        } else if !fenced.contains(&firing.shard) {
             stale.push(firing.schedule);
         }
     }

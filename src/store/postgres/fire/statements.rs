@@ -5,32 +5,53 @@ use std::sync::LazyLock;
 use crate::runtime::faults::Defect;
 use crate::store::postgres::claims::to_send;
 
+/// The rows of the shards that are the leader's. One that somebody holds is passed over, so that no
+/// shard waits for another one.
+macro_rules! fences {
+    () => {
+        "fence AS MATERIALIZED (
+    SELECT s.shard, s.suspensions, s.changed
+    FROM unnest($1::integer[], $2::bigint[]) AS l (shard, epoch)
+    JOIN shards AS s ON s.shard = l.shard AND s.epoch = l.epoch
+    FOR SHARE OF s SKIP LOCKED
+)"
+    };
+}
+
+/// Whether nothing has been changed of a schedule's account since it was read.
+macro_rules! unchanged {
+    () => {
+        "fence.suspensions - w.suspensions BETWEEN 0 AND cardinality(fence.changed)
+          AND s.account_id <> ALL (fence.changed[1:(fence.suspensions - w.suspensions)::integer])"
+    };
+}
+
 /// `due` are the schedules that are as they were read. `placed` gives each of their jobs its turn:
 /// with a policy other than `allow`, the first starts if none is active, the next is held if there is
 /// room, the others are skips. No tick up to the last one that was fired becomes another job (TICK-1).
 ///
-/// Nothing is due that was read before an account was suspended or resumed, or its plan changed: the
-/// fence's row counts that, and is locked here as the epoch's is.
+/// Nothing is due that was read before its account was suspended or resumed, or its plan changed: the
+/// fences' rows count that, say which accounts it were, and are locked here as the epochs' are.
 ///
-/// The state's rows are locked one by one, after the fence's, in the order of the batch, which is
-/// that of their ids. When they are written they are joined by the shard of another row and not by
-/// the parameter, although it is the same: otherwise the planner may read the whole shard.
-const FIRE: &str = "
-WITH fence AS MATERIALIZED (
-    SELECT shard, suspensions FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
-), due AS MATERIALIZED (
+/// The states' rows are locked one by one, after the fences'. Nothing locked is waited for.
+const FIRE: &str = concat!(
+    "WITH ",
+    fences!(),
+    ", due AS MATERIALIZED (
     SELECT w.place, w.next_tick, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts, st.overlap_policy, st.active_job_id, st.held_job_id,
            st.open_skip, st.fired_up_to, w.up_to
-    FROM fence
-    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
-                      $12::bigint[], $13::bigint[])
-         AS w (place, schedule, version, tick, next_tick, suspensions, up_to)
+    FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $12::bigint[],
+                $13::bigint[], $21::integer[])
+         AS w (place, schedule, version, tick, next_tick, suspensions, up_to, shard)
+    JOIN fence ON fence.shard = w.shard
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
           AND s.version_id = w.version AND s.next_tick <= $3
-          AND fence.suspensions = w.suspensions
+          AND ",
+    unchanged!(),
+    "
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), wanted AS (
@@ -49,7 +70,7 @@ WITH fence AS MATERIALIZED (
 ), made AS (
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       max_attempts, wake_at, created_at, updated_at)
-    SELECT p.id, p.account_id, p.schedule_id, p.version_id, $1, 0, p.trigger, p.max_attempts,
+    SELECT p.id, p.account_id, p.schedule_id, p.version_id, p.shard, 0, p.trigger, p.max_attempts,
            CASE WHEN p.turn = 1 THEN $3 END, $3, $3
     FROM placed AS p
     WHERE p.turn = 1
@@ -117,12 +138,14 @@ WITH fence AS MATERIALIZED (
             ELSE st.open_skip END
     FROM outcome AS o
     WHERE st.shard = o.shard AND st.schedule_id = o.schedule_id
-    RETURNING o.place, o.schedule_id, o.account_id, o.host_key
+    RETURNING o.place, o.shard, o.schedule_id, o.account_id, o.host_key
 )
 SELECT a.place, m.id, m.wake_at IS NOT NULL AS starts, a.account_id, a.host_key,
-       (SELECT count(*) FROM unmade) AS overlapped
+       fence.shard, (SELECT count(*) FROM unmade) AS overlapped
 FROM fence
-LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true";
+LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id)
+       ON a.shard = fence.shard"
+);
 
 /// For firings without skips of schedules whose jobs may overlap, which nearly all are: no job has
 /// to be placed among others. Of a schedule that has another policy by now, or no longer the tick
@@ -131,27 +154,29 @@ LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) O
 /// With an executor the jobs are claimed for it, and what it needs to run them is in the answer, but
 /// for the versions that are not asked for: those are known.
 const FIRE_PLAIN: &str = concat!(
-    "WITH fence AS MATERIALIZED (
-    SELECT shard, suspensions FROM shards WHERE shard = $1 AND epoch = $2 FOR SHARE
-), due AS MATERIALIZED (
+    "WITH ",
+    fences!(),
+    ", due AS MATERIALIZED (
     SELECT w.place, w.next_tick, w.asked, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts, st.fired_up_to, w.up_to
-    FROM fence
-    CROSS JOIN unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[],
-                      $12::bigint[], $13::bigint[], $17::uuid[])
-         AS w (place, schedule, version, tick, next_tick, suspensions, up_to, asked)
+    FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $12::bigint[],
+                $13::bigint[], $17::uuid[], $18::integer[])
+         AS w (place, schedule, version, tick, next_tick, suspensions, up_to, asked, shard)
+    JOIN fence ON fence.shard = w.shard
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
         WHERE s.shard = fence.shard AND s.schedule_id = w.schedule AND s.next_tick = w.tick
           AND s.version_id = w.version AND s.overlap_policy = 'allow' AND s.next_tick <= $3
-          AND fence.suspensions = w.suspensions
+          AND ",
+    unchanged!(),
+    "
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 ), made AS (
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, trigger, max_attempts,
                       created_at, updated_at, status, attempt_number, claimed_by, wake_at,
                       started_at, attempt_started_at)
-    SELECT w.id, d.account_id, d.schedule_id, d.version_id, $1, w.trigger, d.max_attempts, $3, $3,
+    SELECT w.id, d.account_id, d.schedule_id, d.version_id, d.shard, w.trigger, d.max_attempts, $3, $3,
            c.claimed, c.claimed, $15, coalesce($16, $3), c.began, c.began
     FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $14::bigint[])
          AS w (place, id, trigger, tick)
@@ -165,7 +190,7 @@ const FIRE_PLAIN: &str = concat!(
         fired_up_to = greatest(st.fired_up_to, d.up_to)
     FROM due AS d
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
-    RETURNING d.place, d.schedule_id, d.account_id, d.host_key, d.asked
+    RETURNING d.place, d.shard, d.schedule_id, d.account_id, d.host_key, d.asked
 )
 SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, 0::bigint AS overlapped,
        a.schedule_id, m.version_id,
@@ -175,7 +200,8 @@ SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, 0::bigint AS ove
     to_send!("a", "$3"),
     "
 FROM fence
-LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id) ON true
+LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id)
+       ON a.shard = fence.shard
 LEFT JOIN schedule_versions AS v ON v.id = a.asked AND m.id IS NOT NULL"
 );
 
@@ -221,7 +247,7 @@ impl Statement {
 }
 
 fn unfenced(statement: &str) -> String {
-    statement.replace("AND epoch = $2 FOR SHARE", "AND $2::bigint > 0 FOR SHARE")
+    statement.replace("s.epoch = l.epoch", "l.epoch > 0")
 }
 
 fn unchecked(statement: &str) -> String {

@@ -49,7 +49,7 @@ impl World {
         until("it is used again", async || {
             self.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
-            let found = queue.due(OTHER_SHARD, EPOCH, at(9), 9).await.expect("an answer");
+            let found = queue.due(OTHER_SHARD, EPOCH, (None, at(9)), 9).await.expect("an answer");
             if found == Index::Foreign {
                 queue.rebuild(OTHER_SHARD, EPOCH, &[]).await.expect("built");
             }
@@ -78,7 +78,7 @@ impl Leaving {
     }
 
     async fn has_index(&self, shard: ShardId) -> bool {
-        self.inner.due(shard, EPOCH, at(9), 9).await.expect("within") != Index::Foreign
+        self.inner.due(shard, EPOCH, (None, at(9)), 9).await.expect("within") != Index::Foreign
     }
 }
 
@@ -93,7 +93,7 @@ impl Queue for Leaving {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         self.check("rebuild")?;
         self.inner.rebuild(shard, epoch, entries).await
@@ -103,7 +103,7 @@ impl Queue for Leaving {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         self.check("set_due")?;
         self.inner.set_due(shard, epoch, entries).await
@@ -113,11 +113,11 @@ impl Queue for Leaving {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
         self.check("due")?;
-        self.inner.due(shard, epoch, now, limit).await
+        self.inner.due(shard, epoch, span, limit).await
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
@@ -174,20 +174,20 @@ async fn an_index_is_built_in_the_process_and_then_in_the_server_again() {
     let (early, late) = (schedule(1), schedule(2));
     queue.rebuild(SHARD, EPOCH, &[(early, at(5))]).await.expect("built");
     world.leave();
-    let found = queue.due(SHARD, EPOCH, at(9), 9).await.expect("no error");
+    let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
     assert_eq!(found, Index::Foreign, "to be built from the store");
     queue.rebuild(SHARD, EPOCH, &[(early, at(5)), (late, at(7))]).await.expect("built");
     queue.set_due(SHARD, EPOCH, &[(early, Some(at(20)))]).await.expect("set");
-    let Index::Own(due) = queue.due(SHARD, EPOCH, at(9), 9).await.expect("due") else {
+    let Index::Own(due) = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due") else {
         panic!("it was built")
     };
     assert_eq!((due.schedules, due.next), (vec![(late, at(7))], Some(at(20))));
 
     world.come_back(&queue).await;
-    let found = queue.due(SHARD, EPOCH, at(9), 9).await.expect("due");
+    let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due");
     assert_eq!(found, Index::Foreign, "the server's index has missed the outage");
     queue.rebuild(SHARD, EPOCH, &[(early, at(20))]).await.expect("built");
-    let found = world.shared.inner.due(SHARD, EPOCH, at(30), 9).await.expect("due");
+    let found = world.shared.inner.due(SHARD, EPOCH, (None, at(30)), 9).await.expect("due");
     assert_eq!(found, Index::Own(Due { schedules: vec![(early, at(20))], next: None }));
     world.tasks.finish(Duration::from_secs(1)).await;
 }
@@ -197,7 +197,7 @@ async fn of_an_earlier_outage_no_index_is_left() {
     let (queue, world) = World::new(true);
     for tick in [5, 6] {
         world.leave();
-        let found = queue.due(SHARD, EPOCH, at(9), 9).await.expect("no error");
+        let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
         assert_eq!(found, Index::Foreign, "whatever the outage before has left");
         queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(tick))]).await.expect("built");
         world.come_back(&queue).await;
@@ -240,7 +240,7 @@ async fn what_waited_in_the_process_comes_before_what_others_share() {
 async fn hints_of_the_process_reach_its_leader_meanwhile() {
     let (queue, world) = World::new(true);
     world.leave();
-    queue.due(SHARD, EPOCH, at(9), 9).await.expect("no error");
+    queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
     let changes = Changes::of([schedule(1)]);
     queue.hint(SHARD, &changes).await.expect_err("others are not told");
     queue.due_hint().notified().await;

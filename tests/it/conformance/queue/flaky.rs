@@ -33,7 +33,7 @@ impl Queue for FlakyQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Timestamp)],
+        entries: &[(Member, Timestamp)],
     ) -> Result<Index<()>> {
         repeatable!(self.rebuild(shard, epoch, entries))
     }
@@ -42,7 +42,7 @@ impl Queue for FlakyQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(ScheduleId, Option<Timestamp>)],
+        entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         repeatable!(self.set_due(shard, epoch, entries))
     }
@@ -51,10 +51,10 @@ impl Queue for FlakyQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        now: Timestamp,
+        span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        repeatable!(self.due(shard, epoch, now, limit))
+        repeatable!(self.due(shard, epoch, span, limit))
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {

@@ -25,15 +25,15 @@ pub async fn an_entry_moves_and_goes(queue: &SharedQueue) {
 }
 
 pub async fn an_index_belongs_to_one_epoch_and_shard(queue: &SharedQueue) {
-    let missing = queue.due(SHARD, EPOCH, at(0), 9).await.expect("the queue answers");
+    let missing = queue.due(SHARD, EPOCH, (None, at(0)), 9).await.expect("the queue answers");
     assert_eq!(missing, Index::Foreign, "nobody has built it");
     queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
     let older = Epoch(EPOCH.0 - 1);
     let change = [(schedule(1), None)];
     assert_eq!(queue.set_due(SHARD, older, &change).await.expect("asked"), Index::Foreign);
-    let foreign = queue.due(SHARD, Epoch(EPOCH.0 + 1), at(9), 9).await.expect("asked");
+    let foreign = queue.due(SHARD, Epoch(EPOCH.0 + 1), (None, at(9)), 9).await.expect("asked");
     assert_eq!(foreign, Index::Foreign);
-    let elsewhere = queue.due(ShardId(4), EPOCH, at(9), 9).await.expect("asked");
+    let elsewhere = queue.due(ShardId(4), EPOCH, (None, at(9)), 9).await.expect("asked");
     assert_eq!(elsewhere, Index::Foreign);
     assert_eq!(due(queue, 9, 9).await.schedules.len(), 1, "the refused change had no effect");
 }
@@ -79,9 +79,9 @@ pub async fn a_rebuild_of_a_lower_epoch_changes_nothing(queue: &SharedQueue) {
     let only = vec![(schedule(1), at(1))];
     assert_eq!(due(queue, 9, 9).await, Due { schedules: only, next: None });
     queue.rebuild(SHARD, Epoch(10), &[]).await.expect("rebuilt");
-    assert_eq!(queue.due(SHARD, EPOCH, at(9), 9).await.expect("asked"), Index::Foreign);
+    assert_eq!(queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("asked"), Index::Foreign);
     let none = Index::Own(Due::default());
-    assert_eq!(queue.due(SHARD, Epoch(10), at(9), 9).await.expect("asked"), none);
+    assert_eq!(queue.due(SHARD, Epoch(10), (None, at(9)), 9).await.expect("asked"), none);
 }
 
 pub async fn an_index_is_adopted_as_it_is(queue: &SharedQueue) {
@@ -95,7 +95,7 @@ pub async fn an_index_is_adopted_as_it_is(queue: &SharedQueue) {
     let old = queue.set_due(SHARD, EPOCH, &[(schedule(1), None)]).await.expect("asked");
     assert_eq!(old, Index::Foreign, "the leader before has it no more");
     let only = Due { schedules: vec![(schedule(1), at(1))], next: None };
-    let kept = queue.due(SHARD, newer, at(9), 9).await.expect("asked");
+    let kept = queue.due(SHARD, newer, (None, at(9)), 9).await.expect("asked");
     assert_eq!(kept, Index::Own(only));
     let other = queue.adopt(ShardId(4), newer).await.expect("asked");
     assert_eq!(other, Index::Foreign, "each shard has its own");
@@ -104,7 +104,10 @@ pub async fn an_index_is_adopted_as_it_is(queue: &SharedQueue) {
 pub async fn thousands_of_entries_come_in_order(queue: &SharedQueue) {
     let made = |n: i64| Timestamp::from_millis(at(0).as_millis() + n * 1_000_000_000);
     let entries: Vec<_> = (0..2_300_i64)
-        .map(|n| (ScheduleId::new(made(n % 7), n.unsigned_abs().into()), at(n * 7 % 100)))
+        .map(|n| {
+            let id = ScheduleId::new(made(n % 7), n.unsigned_abs().into());
+            (Member { schedule: id, account: account(1) }, at(n * 7 % 100))
+        })
         .collect();
     queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
     let moved: Vec<_> = entries.iter().map(|(id, tick)| (*id, Some(tick.plus(HOUR)))).collect();

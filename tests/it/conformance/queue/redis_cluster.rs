@@ -79,12 +79,12 @@ async fn others_go_on(
     for shard in &left {
         // While the client connects anew to the node that is down, all others wait.
         let due = until("it is elsewhere", async || {
-            queue.due(ShardId(*shard), EPOCH, at(5), 9).await.ok()
+            queue.due(ShardId(*shard), EPOCH, (None, at(5)), 9).await.ok()
         });
         assert!(matches!(due.await, Index::Own(due) if due.schedules.len() == 1));
     }
     let begun = Instant::now();
-    queue.due(SHARD, EPOCH, at(5), 9).await.expect_err("its node is down");
+    queue.due(SHARD, EPOCH, (None, at(5)), 9).await.expect_err("its node is down");
     assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
     // What is pushed with others is not lost with them.
     let again = of_each(2);

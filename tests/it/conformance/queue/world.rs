@@ -8,7 +8,7 @@ pub use std::time::Duration;
 pub use punctual::domain::shard::{Epoch, ShardId};
 pub use punctual::domain::ticket::{HostKey, Ticket};
 pub use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
-pub use punctual::queue::{Changes, Due, Index, Room, SharedQueue, Window};
+pub use punctual::queue::{Changes, Due, Index, Member, Room, SharedQueue, Window};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const EPOCH: Epoch = Epoch(7);
@@ -22,8 +22,8 @@ pub fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(1_900_000_000_000 + ms)
 }
 
-pub fn schedule(n: u128) -> ScheduleId {
-    ScheduleId::new(at(0), n)
+pub fn schedule(n: u128) -> Member {
+    Member { schedule: ScheduleId::new(at(0), n), account: account(n % 3) }
 }
 
 pub fn account(n: u128) -> AccountId {
@@ -55,7 +55,7 @@ pub fn jobs(tickets: &[Ticket]) -> Vec<JobId> {
 }
 
 pub async fn due(queue: &SharedQueue, now: i64, limit: usize) -> Due {
-    match queue.due(SHARD, EPOCH, at(now), limit).await.expect("the queue answers") {
+    match queue.due(SHARD, EPOCH, (None, at(now)), limit).await.expect("the queue answers") {
         Index::Own(due) => due,
         Index::Foreign => panic!("the index is another epoch's"),
     }

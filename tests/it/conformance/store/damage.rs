@@ -62,7 +62,8 @@ pub async fn a_damaged_schedule_is_no_candidate(w: &World, spoil: impl AsyncFn(&
     }
     ids.push(w.schedule_with(|new| new.name = "marked".into()).await);
     spoil("UPDATE schedules SET catch_up_policy = 'maybe' WHERE name = 'marked'").await;
-    let found = w.store.candidates(SHARD, &ids, minute(2)).await.expect("read");
+    let wanted: Vec<_> = ids.iter().map(|id| (SHARD, *id)).collect();
+    let found = w.store.candidates(&wanted, minute(2)).await.expect("read");
     let mut found: Vec<ScheduleId> = found.iter().map(|candidate| candidate.schedule).collect();
     found.sort_unstable();
     let mut fine = ids[..9].to_vec();

@@ -47,7 +47,7 @@ pub async fn a_firing_is_whole_or_absent(w: &World) {
     for polls in 0..40 {
         let firing = w.firing(id).await;
         let tick = firing.tick;
-        abandon(polls, w.store.fire(w.fence, soon(tick), std::slice::from_ref(&firing))).await;
+        abandon(polls, w.store.fire(&[w.fence], soon(tick), std::slice::from_ref(&firing))).await;
         w.store.ping().await.expect("the store can be used");
         // The abandoned write may still be under way, and end between two reads.
         let moved = w.read(id).await.next_tick != Some(tick);

@@ -11,7 +11,7 @@ use punctual::store::{
     TickRange,
 };
 
-use super::world::{HOST, SHARD, World, every_job, minute, soon};
+use super::world::{HOST, SHARD, World, every_job, fenced, minute, soon};
 
 pub async fn the_shards_are_fixed_once(w: &World) {
     assert_eq!(w.store.set_up_shards(4).await.expect("the same number"), 4);
@@ -102,14 +102,14 @@ pub async fn an_older_epoch_changes_nothing(w: &World) {
     let firing = w.firing(id).await;
     let newer = w.store.raise_epoch(SHARD, "another", minute(1)).await.expect("raise");
     let with = async |fence| {
-        w.store.fire(fence, soon(minute(1)), std::slice::from_ref(&firing)).await.expect("fire")
+        w.store.fire(&[fence], soon(minute(1)), std::slice::from_ref(&firing)).await.expect("fire")
     };
-    assert_eq!(with(w.fence).await, Fired::Fenced);
-    assert_eq!(with(Fence { shard: ShardId(3), epoch: Epoch(1) }).await, Fired::Fenced);
+    assert_eq!(with(w.fence).await, fenced());
+    assert_eq!(with(Fence { shard: SHARD, epoch: Epoch(9) }).await, fenced(), "nobody's");
     assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
     assert!(w.listed(&every_job()).await.is_empty());
     let fired = with(Fence { shard: SHARD, epoch: newer }).await;
-    assert!(matches!(fired, Fired::Done { ref tickets, .. } if tickets.len() == 1), "{fired:?}");
+    assert!(matches!(fired, Fired { ref tickets, .. } if tickets.len() == 1), "{fired:?}");
 }
 
 pub async fn what_has_changed_is_stale(w: &World) {
@@ -150,7 +150,7 @@ pub async fn nothing_starts_early_or_moves_back(w: &World) {
         (minute(9), Firing { next_tick: Some(minute(0)), ..firing.clone() }),
         (minute(9), Firing { jobs: job_at(id, 10), ..firing.clone() }),
     ] {
-        let error = w.store.fire(w.fence, now, &[wrong]).await.expect_err("against the rules");
+        let error = w.store.fire(&[w.fence], now, &[wrong]).await.expect_err("against the rules");
         assert_eq!(error.kind(), StoreErrorKind::Rejected);
     }
     assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
@@ -252,6 +252,7 @@ pub async fn candidates_are_what_can_fire(w: &World) {
     let found = w.candidates(&[disabled, id, elsewhere, missing]).await;
     let read = w.read(id).await;
     let expected = Candidate {
+        shard: SHARD,
         suspensions: 0,
         schedule: id,
         account: w.account,
@@ -268,7 +269,7 @@ pub async fn candidates_are_what_can_fire(w: &World) {
     let late = Candidate { catch_up_policy: Some(CatchUpPolicy::All), ..expected.clone() };
     assert_eq!(found, std::slice::from_ref(&expected));
     for (late_before, expected) in [(minute(1), expected), (soon(minute(1)), late)] {
-        let found = w.store.candidates(SHARD, &[id], late_before).await.expect("read");
+        let found = w.store.candidates(&[(SHARD, id)], late_before).await.expect("read");
         assert_eq!(found, [expected]);
     }
     assert!(w.candidates(&[]).await.is_empty());

@@ -102,27 +102,14 @@ fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -
 
 /// Schedules that somebody else held may be fired by the repeated call.
 fn fired(lost: Fired, again: Fired) -> Fired {
-    match (lost, again) {
-        (
-            Fired::Done { tickets, held, overlapped, advanced, stale, .. },
-            Fired::Done {
-                tickets: more,
-                held: waiting,
-                overlapped: others,
-                advanced: further,
-                busy,
-                ..
-            },
-        ) => Fired::Done {
-            tickets: each_once(tickets, more, |ticket| ticket.job),
-            held: each_once(held, waiting, |job| *job),
-            overlapped: overlapped + others,
-            advanced: each_once(advanced, further, |(schedule, _)| *schedule),
-            stale,
-            busy,
-        },
-        (Fired::Fenced, again) => again,
-        (lost, Fired::Fenced) => lost,
+    Fired {
+        tickets: each_once(lost.tickets, again.tickets, |ticket| ticket.job),
+        held: each_once(lost.held, again.held, |job| *job),
+        overlapped: lost.overlapped + again.overlapped,
+        advanced: each_once(lost.advanced, again.advanced, |(schedule, _)| *schedule),
+        stale: lost.stale,
+        busy: again.busy,
+        fenced: again.fenced,
     }
 }
 
@@ -248,13 +235,12 @@ flaky! { FiringStore:
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(
         &self,
-        shard: ShardId,
-        ids: &[ScheduleId],
+        ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp
     ) -> Vec<Candidate>;
-    fn fire(&self, fence: Fence, now: Timestamp, firings: &[Firing]) -> Fired
+    fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired
         => |lost, again| both(lost, again, fired);
-    fn fire_and_claim(&self, fence: Fence, claim: &Claim, firings: &[Firing]) -> (Fired, Claims)
+    fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims)
         => |lost, again| both(lost, again, |lost: (Fired, Claims), again: (Fired, Claims)| {
             (fired(lost.0, again.0), claimed(lost.1, again.1))
         });

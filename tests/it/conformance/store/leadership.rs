@@ -1,7 +1,7 @@
 use punctual::domain::shard::{Epoch, ShardId};
-use punctual::store::{Fired, ReplicaLease};
+use punctual::store::ReplicaLease;
 
-use super::world::{SHARD, World, minute};
+use super::world::{SHARD, World, fenced, minute};
 
 fn lease(name: &str, is_cut_off: bool, until: i64) -> ReplicaLease {
     ReplicaLease { name: name.to_owned(), is_cut_off, until: minute(until) }
@@ -47,8 +47,8 @@ pub async fn a_leader_is_replaced_by_one_replica(w: &World) {
     assert_eq!(replace(SHARD, first, "slow").await, None);
     assert_eq!(replace(SHARD, first, "quick").await, Some(next), "the answer was lost");
     assert_eq!(leader(SHARD).await, (next, "quick".to_owned()));
-    let fired = w.store.fire(w.fence, minute(1), &[firing]).await.expect("answered");
-    assert_eq!(fired, Fired::Fenced, "the leader before changes nothing more");
+    let fired = w.store.fire(&[w.fence], minute(1), &[firing]).await.expect("answered");
+    assert_eq!(fired, fenced(), "the leader before changes nothing more");
     let by_right = w.store.raise_epoch(SHARD, "named", minute(1)).await.expect("raised");
     assert!(by_right > next);
     assert_eq!(replace(SHARD, first, "quick").await, None, "it has been replaced itself");

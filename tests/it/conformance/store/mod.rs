@@ -97,6 +97,8 @@ macro_rules! every_case {
                 ticks_of_a_suspended_account_do_not_fire,
                 nothing_of_a_suspended_or_deleted_account_is_changed,
                 what_was_read_before_an_account_changed_does_not_fire,
+                a_change_of_another_account_lets_fire_what_was_read_before,
+                one_call_fires_in_all_shards_but_those_of_newer_leaders,
                 jobs_are_reserved_up_to_the_quota,
                 another_plan_counts_the_month_anew,
                 of_many_reservations_at_once_none_is_too_much,

@@ -6,14 +6,15 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::key::MOST_KEYS;
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::OverlapPolicy;
+use punctual::domain::shard::ShardId;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use punctual::store::{
-    Change, Created, End, Fired, Firing, Grants, KeyCreated, NewJob, NewKey, Retried,
-    StoreErrorKind, Triggered, UsedUp, Wanted,
+    CHANGES_KEPT, Change, Created, End, Fence, Fired, Firing, Grants, KeyCreated, NewJob, NewKey,
+    Retried, StoreErrorKind, Triggered, UsedUp, Wanted,
 };
 
 use super::accounts::new_key;
-use super::world::{World, every_job, minute, soon};
+use super::world::{SHARD, World, every_job, minute, soon};
 
 const ROUNDS: u64 = 8;
 
@@ -124,23 +125,76 @@ pub async fn what_was_read_before_an_account_changed_does_not_fire(w: &World) {
     }
     let read = async || [w.firing(ids[0]).await, w.firing(ids[1]).await];
     let fire = async |firings: &[Firing]| {
-        let fired = w.store.fire(w.fence, soon(minute(1)), firings).await.expect("fire");
-        let Fired::Done { tickets, advanced, stale, busy, .. } = fired else { panic!("fenced") };
+        let fired = w.store.fire(&[w.fence], soon(minute(1)), firings).await.expect("fire");
+        let Fired { tickets, advanced, stale, busy, .. } = fired;
         assert_eq!((advanced.len(), stale.len()), (tickets.len(), 0));
         (tickets.len(), busy)
     };
     for change in 0..3 {
-        let (firings, write) = (read().await, w.write_for(w.foreign, minute(1)));
+        let (firings, write) = (read().await, w.write(minute(1)));
         match change {
             0 => w.store.set_suspended(&write, true).await.expect("set"),
             1 => w.store.set_suspended(&write, false).await.expect("set"),
             _ => w.store.set_plan(&write, "small").await.expect("set"),
         };
-        assert_eq!(fire(&firings).await, (0, ids.clone()), "{change}: of whichever account");
+        // The changes of another account that follow hide nothing.
+        let other = w.write_for(w.foreign, minute(1));
+        w.store.set_suspended(&other, change == 0).await.expect("set");
+        assert_eq!(fire(&firings).await, (0, ids.clone()), "{change}");
     }
     assert!(w.listed(&every_job()).await.is_empty());
     let again = read().await;
     assert_eq!(fire(&again).await, (2, vec![]), "as they are read now");
+}
+
+pub async fn a_change_of_another_account_lets_fire_what_was_read_before(w: &World) {
+    let id = w.schedule().await;
+    let change = async |suspended| {
+        let write = w.write_for(w.foreign, minute(1));
+        assert!(w.store.set_suspended(&write, suspended).await.expect("set"));
+    };
+    let firing = w.firing(id).await;
+    let fire = async |firing: &Firing| {
+        let firings = std::slice::from_ref(firing);
+        w.store.fire(&[w.fence], soon(firing.tick), firings).await.expect("fire")
+    };
+    change(true).await;
+    assert_eq!(fire(&firing).await.tickets.len(), 1);
+    let firing = w.firing(id).await;
+    for n in 0..=CHANGES_KEPT {
+        change(n % 2 == 1).await;
+    }
+    let fired = fire(&firing).await;
+    assert_eq!((fired.tickets.len(), fired.busy), (0, vec![id]), "whose they were is not known");
+    assert_eq!(fire(&w.firing(id).await).await.tickets.len(), 1);
+}
+
+pub async fn one_call_fires_in_all_shards_but_those_of_newer_leaders(w: &World) {
+    let (here, there, lost) = (SHARD, ShardId(1), ShardId(2));
+    let mut fences = vec![w.fence];
+    for shard in [there, lost] {
+        let epoch = w.store.raise_epoch(shard, "replica", minute(0)).await.expect("raise");
+        fences.push(Fence { shard, epoch });
+    }
+    w.store.raise_epoch(lost, "another", minute(0)).await.expect("raise");
+    let mut firings = Vec::new();
+    for policy in [OverlapPolicy::Allow, OverlapPolicy::Skip] {
+        for shard in [here, there, lost] {
+            let id = w.schedule_with(|new| (new.shard, new.overlap_policy) = (shard, policy)).await;
+            let firing = w.firing(id).await;
+            let read = w.store.candidates(&[(shard, id)], minute(0)).await.expect("read");
+            assert_eq!(read[0].shard, shard);
+            firings.push(Firing { shard, suspensions: read[0].suspensions, ..firing });
+        }
+    }
+    let fired = w.store.fire(&fences, soon(minute(1)), &firings).await.expect("fire");
+    assert_eq!(fired.fenced, [lost]);
+    let mut shards: Vec<_> = fired.tickets.iter().map(|ticket| ticket.shard.0).collect();
+    shards.sort_unstable();
+    assert_eq!(shards, [0, 0, 1, 1]);
+    assert_eq!((fired.advanced.len(), fired.stale.len(), fired.busy.len()), (4, 0, 0));
+    let error = w.store.fire(&fences[..1], soon(minute(1)), &firings).await.expect_err("no fence");
+    assert_eq!(error.kind(), StoreErrorKind::Rejected);
 }
 
 /// How many jobs are granted, and whether that is the first time that they are not enough.

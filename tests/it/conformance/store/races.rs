@@ -3,9 +3,7 @@ use futures_util::future::join_all;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
-use punctual::store::{
-    Cancelled, End, Fate, Fired, NewJob, NewSchedule, StoreErrorKind, Triggered,
-};
+use punctual::store::{Cancelled, End, Fate, NewJob, NewSchedule, StoreErrorKind, Triggered};
 
 use super::world::{World, every_job, minute, soon};
 
@@ -17,14 +15,13 @@ pub async fn two_leaders_fire_a_tick_once(w: &World) {
         let firing = w.firing(id).await;
         let leaders = (0..6).map(|_| {
             let (store, firing, fence) = (w.store.clone(), firing.clone(), w.fence);
-            w.spawn(async move { store.fire(fence, soon(minute(n)), &[firing]).await })
+            w.spawn(async move { store.fire(&[fence], soon(minute(n)), &[firing]).await })
         });
         let mut tickets = 0;
         for fired in join_all(leaders).await {
-            match fired.expect("fire") {
-                Fired::Done { tickets: made, .. } => tickets += made.len(),
-                Fired::Fenced => panic!("the fence holds"),
-            }
+            let fired = fired.expect("fire");
+            assert_eq!(fired.fenced, [], "the fence holds");
+            tickets += fired.tickets.len();
         }
         assert_eq!(tickets, 1);
     }
@@ -84,7 +81,7 @@ pub async fn ticks_come_before_or_after_a_delete(w: &World) {
         let id = w.schedule().await;
         let firing = w.firing(id).await;
         let (store, fence) = (w.store.clone(), w.fence);
-        let leader = w.spawn(async move { store.fire(fence, minute(1), &[firing]).await });
+        let leader = w.spawn(async move { store.fire(&[fence], minute(1), &[firing]).await });
         w.store.delete_schedule(&w.write(minute(1)), id).await.expect("delete");
         leader.await.expect("fire");
         let job = w.store.job(w.account, JobId::of_tick(id, minute(1))).await.expect("read");

@@ -1,8 +1,7 @@
 use punctual::domain::schedule::{Skip, SkipReason};
 use punctual::scheduler::{PassedOver, pass_over_due};
-use punctual::store::Fired;
 
-use super::world::{SHARD, World, every_job, minute, soon};
+use super::world::{SHARD, World, every_job, fenced, minute, soon};
 
 /// Passes over what is due at an instant.
 async fn pass_over(w: &World, at: i64) -> PassedOver {
@@ -33,8 +32,8 @@ pub async fn what_was_due_is_passed_over_and_recorded(w: &World) {
     }
     assert!(w.listed(&every_job()).await.is_empty());
     assert_eq!(pass_over(w, 10).await, PassedOver::default(), "a second time nothing is due");
-    let fired = w.store.fire(w.fence, soon(minute(10)), &[old]).await.expect("answered");
-    assert_eq!(fired, Fired::Fenced, "who led before the backup leads no more");
+    let fired = w.store.fire(&[w.fence], soon(minute(10)), &[old]).await.expect("answered");
+    assert_eq!(fired, fenced(), "who led before the backup leads no more");
 }
 
 pub async fn what_cannot_be_read_is_left_and_told(w: &World) {

@@ -320,8 +320,8 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let firings = [world.firing(damaged).await, world.firing(fine).await];
     // Not a text at all, and a number that does not fit.
     spoil("UPDATE schedule_versions SET max_retries = 700").await;
-    let fired = world.store.fire(world.fence, soon(minute(1)), &firings).await.expect("fire");
-    let Fired::Done { advanced, busy, .. } = fired else { panic!("fenced") };
+    let fired = world.store.fire(&[world.fence], soon(minute(1)), &firings).await.expect("fire");
+    let Fired { advanced, busy, .. } = fired;
     assert_eq!((advanced, busy), (vec![], vec![damaged, fine]), "both are damaged");
     spoil("UPDATE schedule_versions SET http_method = cast(x'ff' AS text), max_retries = 3").await;
     let error = world.store.schedule(world.account, fine).await.expect_err("no text");

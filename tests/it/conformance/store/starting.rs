@@ -8,7 +8,7 @@ use punctual::store::{
     Change, Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind, TickRange,
 };
 
-use super::world::{SHARD, World, definition, every_job, minute, soon};
+use super::world::{SHARD, World, definition, every_job, fenced, minute, soon};
 
 /// Fires the next ticks of schedules and claims their jobs.
 async fn start(w: &World, claim: &Claim, ids: &[ScheduleId]) -> (Fired, Claims) {
@@ -16,7 +16,7 @@ async fn start(w: &World, claim: &Claim, ids: &[ScheduleId]) -> (Fired, Claims) 
     for id in ids {
         firings.push(w.firing(*id).await);
     }
-    w.store.fire_and_claim(w.fence, claim, &firings).await.expect("fire and claim")
+    w.store.fire_and_claim(&[w.fence], claim, &firings).await.expect("fire and claim")
 }
 
 fn jobs(claims: &Claims) -> Vec<JobId> {
@@ -29,7 +29,7 @@ pub async fn what_is_fired_is_claimed(w: &World) {
     let id = w.schedule().await;
     let claim = w.claim_at(soon(minute(1)));
     let (fired, claims) = start(w, &claim, &[id]).await;
-    let Fired::Done { tickets, held, advanced, .. } = fired else { panic!("fenced") };
+    let Fired { tickets, held, advanced, .. } = fired;
     assert_eq!((tickets, held), (vec![], vec![]));
     assert_eq!(advanced, [(id, Some(minute(2)))]);
     let job = JobId::of_tick(id, minute(1));
@@ -105,15 +105,8 @@ pub async fn starting_again_changes_nothing(w: &World) {
     let claim = w.claim_at(soon(minute(1)));
     start(w, &claim, &[id]).await;
     let other = Claim { executor: ExecutorId(7), ..claim };
-    let again = w.store.fire_and_claim(w.fence, &other, &[firing]).await.expect("fire");
-    let stale = Fired::Done {
-        tickets: vec![],
-        held: vec![],
-        overlapped: 0,
-        advanced: vec![],
-        stale: vec![id],
-        busy: vec![],
-    };
+    let again = w.store.fire_and_claim(&[w.fence], &other, &[firing]).await.expect("fire");
+    let stale = Fired { stale: vec![id], ..Fired::default() };
     assert_eq!(again, (stale, Claims::default()));
     assert_eq!(w.listed(&every_job()).await.len(), 1);
 }
@@ -159,9 +152,9 @@ pub async fn others_start_beside_a_job_that_exists(w: &World) {
                 firing.skips = vec![(range, SkipReason::CatchUp)];
             }
         }
-        let started = w.store.fire_and_claim(w.fence, &w.claim_at(minute(3)), &firings).await;
+        let started = w.store.fire_and_claim(&[w.fence], &w.claim_at(minute(3)), &firings).await;
         let (fired, claims) = started.expect("fire and claim");
-        let Fired::Done { tickets, advanced, .. } = fired else { panic!("fenced") };
+        let Fired { tickets, advanced, .. } = fired;
         let started = tickets.iter().map(|ticket| ticket.job).chain(jobs(&claims));
         assert_eq!(started.collect::<Vec<_>>(), [JobId::of_tick(other, minute(1))]);
         assert_eq!(advanced.len(), 2);
@@ -174,8 +167,8 @@ pub async fn an_older_epoch_starts_nothing(w: &World) {
     let firing = w.firing(id).await;
     let claim = w.claim_at(soon(minute(1)));
     let old = Fence { shard: SHARD, epoch: Epoch(w.fence.epoch.0 - 1) };
-    let fired = w.store.fire_and_claim(old, &claim, &[firing]).await.expect("fire");
-    assert_eq!(fired, (Fired::Fenced, Claims::default()));
+    let fired = w.store.fire_and_claim(&[old], &claim, &[firing]).await.expect("fire");
+    assert_eq!(fired, (fenced(), Claims::default()));
     assert!(w.listed(&every_job()).await.is_empty());
 }
 
@@ -186,7 +179,7 @@ pub async fn each_job_of_a_mixed_batch_starts_or_has_a_ticket(w: &World) {
     }
     let claim = w.claim_at(soon(minute(1)));
     let (fired, claims) = start(w, &claim, &ids).await;
-    let Fired::Done { tickets, advanced, .. } = fired else { panic!("fenced") };
+    let Fired { tickets, advanced, .. } = fired;
     let mut all: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
     all.extend(jobs(&claims));
     all.sort_unstable();
@@ -214,7 +207,7 @@ pub async fn what_is_against_the_rules_is_refused(w: &World) {
     let back = Firing { next_tick: Some(firing.tick), ..firing.clone() };
     let now = w.claim_at(soon(minute(1)));
     for (claim, firing) in [(early, firing), (now, back)] {
-        let error = w.store.fire_and_claim(w.fence, &claim, &[firing]).await;
+        let error = w.store.fire_and_claim(&[w.fence], &claim, &[firing]).await;
         assert_eq!(error.expect_err("against the rules").kind(), StoreErrorKind::Rejected);
     }
     assert!(w.listed(&every_job()).await.is_empty());

@@ -57,6 +57,11 @@ pub struct Done {
     pub stale: Vec<ScheduleId>,
 }
 
+/// What comes of firings of the world's shard when it has a newer leader.
+pub fn fenced() -> Fired {
+    Fired { fenced: vec![SHARD], ..Fired::default() }
+}
+
 /// `n` minutes after the world's beginning.
 pub fn minute(n: i64) -> Timestamp {
     let start: Timestamp = "2024-05-15T12:00:00Z".parse().expect("an instant");
@@ -232,7 +237,8 @@ impl World {
 
     /// What is needed to fire these schedules on time.
     pub async fn candidates(&self, ids: &[ScheduleId]) -> Vec<Candidate> {
-        self.store.candidates(SHARD, ids, minute(0)).await.expect("read")
+        let ids: Vec<_> = ids.iter().map(|id| (SHARD, *id)).collect();
+        self.store.candidates(&ids, minute(0)).await.expect("read")
     }
 
     /// A firing of the stored next tick that makes its job and goes on to the next minute.
@@ -243,6 +249,7 @@ impl World {
         let suspensions = found.first().map_or(0, |candidate| candidate.suspensions);
         Firing {
             schedule: id,
+            shard: SHARD,
             version: schedule.version,
             tick,
             suspensions,
@@ -255,16 +262,14 @@ impl World {
 
     pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> Done {
         loop {
-            match self.store.fire(self.fence, now, firings).await.expect("fire") {
-                Fired::Done { tickets, held, overlapped, advanced, stale, busy }
-                    if busy.is_empty() =>
-                {
-                    return Done { tickets, held, overlapped, advanced, stale };
-                }
-                // A call that the test has given up goes on for a moment.
-                Fired::Done { advanced, .. } => assert_eq!(advanced, [], "all wait or none"),
-                Fired::Fenced => panic!("fenced"),
+            let fired = self.store.fire(&[self.fence], now, firings).await.expect("fire");
+            let Fired { tickets, held, overlapped, advanced, stale, busy, fenced } = fired;
+            assert_eq!(fenced, [], "fenced");
+            if busy.is_empty() {
+                return Done { tickets, held, overlapped, advanced, stale };
             }
+            // A call that the test has given up goes on for a moment.
+            assert_eq!(advanced, [], "all wait or none");
         }
     }
 

@@ -203,13 +203,13 @@ async fn callers_that_go_away_spoil_no_connection() {
             3 => {
                 let firing = w.firing(id).await;
                 let now = soon(firing.tick);
-                abandon(polls, w.store.fire(w.fence, now, &[firing])).await;
+                abandon(polls, w.store.fire(&[w.fence], now, &[firing])).await;
             }
             4 => abandon(polls, w.store.late(minute(9), None, 10)).await,
             5 => {
                 let firing = w.firing(id).await;
                 let claim = w.claim_at(soon(firing.tick));
-                abandon(polls, w.store.fire_and_claim(w.fence, &claim, &[firing])).await;
+                abandon(polls, w.store.fire_and_claim(&[w.fence], &claim, &[firing])).await;
             }
             6 => {
                 let job = w.manual_job(id, minute(1)).await;

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::super::accounts::new_key;
 use super::super::life::{erase_all, fill};
-use super::super::world::{World, failure, minute, soon};
+use super::super::world::{World, failure, fenced, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
 use crate::harness::wait::live_for;
@@ -129,18 +129,18 @@ async fn others_fire_and_the_held_one_stays_due() {
     let firings = [w.firing(held).await, old, w.firing(free).await];
     let mut other = database.beside().await;
     let hold = hold_state(&mut other, held).await;
-    let fire = async || w.store.fire(w.fence, soon(minute(1)), &firings).await.expect("fire");
+    let fire = async || w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
     let fired = timeout(AT_ONCE, fire()).await.expect("at once");
-    let Fired::Done { tickets, advanced, stale, busy, .. } = fired else { panic!("fenced") };
+    let Fired { tickets, advanced, stale, busy, .. } = fired;
     assert_eq!((tickets.len(), advanced.len()), (1, 1));
     assert_eq!((advanced[0].0, stale, busy), (free, vec![changed], vec![held]));
     let newer = w.store.raise_epoch(w.fence.shard, "newer", minute(1)).await.expect("raise");
-    assert_eq!(fire().await, Fired::Fenced, "held or not");
+    assert_eq!(fire().await, fenced(), "held or not");
     hold.rollback().await.expect("roll back");
-    assert_eq!(fire().await, Fired::Fenced);
+    assert_eq!(fire().await, fenced());
     let fence = punctual::store::Fence { epoch: newer, ..w.fence };
-    let fired = w.store.fire(fence, soon(minute(9)), &firings).await.expect("fire");
-    let Fired::Done { tickets, busy, .. } = fired else { panic!("fenced") };
+    let fired = w.store.fire(&[fence], soon(minute(9)), &firings).await.expect("fire");
+    let Fired { tickets, busy, .. } = fired;
     assert_eq!((tickets.len(), tickets[0].job), (1, JobId::of_tick(held, minute(1))), "its tick");
     assert_eq!(busy, []);
 }

@@ -10,7 +10,7 @@ use crate::harness::database::{Database, run};
 /// Where the job goes that is fired at an instant.
 async fn endpoint(w: &World, id: ScheduleId, at: Timestamp) -> String {
     let firing = [w.firing(id).await];
-    let fired = w.store.fire_and_claim(w.fence, &w.claim_at(soon(at)), &firing).await;
+    let fired = w.store.fire_and_claim(&[w.fence], &w.claim_at(soon(at)), &firing).await;
     let (_, mut claims) = fired.expect("fire and claim");
     claims.taken.swap_remove(0).definition.endpoint
 }
@@ -44,7 +44,7 @@ async fn a_version_that_cannot_be_opened_is_read_again() {
     let swap = "UPDATE schedule_versions SET body = headers, headers = body";
     run(&mut beside, swap).await;
     let firing = [w.firing(id).await];
-    let fired = w.store.fire_and_claim(w.fence, &w.claim_at(soon(minute(1))), &firing).await;
+    let fired = w.store.fire_and_claim(&[w.fence], &w.claim_at(soon(minute(1))), &firing).await;
     let (_, claims) = fired.expect("fire and claim");
     assert_eq!((claims.taken.len(), claims.unreadable.len()), (0, 1));
     run(&mut beside, swap).await;

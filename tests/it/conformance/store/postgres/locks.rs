@@ -5,11 +5,14 @@ use std::time::Duration;
 use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
-use punctual::store::{Cancelled, Change, Changed, End, Fired, Firing, Locked, StoreErrorKind};
+use punctual::store::{
+    Cancelled, Change, Changed, Claim, End, Fence, Fired, Firing, Locked, SharedStore,
+    StoreErrorKind,
+};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
-use super::super::world::{SHARD, World, every_job, minute, soon};
+use super::super::world::{SHARD, World, every_job, fenced, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
 
@@ -53,25 +56,41 @@ const FIRINGS: [(Way, OverlapPolicy); 4] = [
     (Way::Start, OverlapPolicy::QueueOne),
 ];
 
-/// Fires a schedule's next tick in a task, while `holder` is in a transaction. Returns what was fired,
-/// and how many of the jobs were claimed.
-async fn fire_beside(w: &World, way: Way, firing: Firing) -> impl Future<Output = (Fired, usize)> {
-    let (store, fence, claim) = (w.store.clone(), w.fence, w.claim_at(soon(firing.tick)));
-    w.spawn(async move {
-        let firings = [firing];
-        let fired = match way {
-            Way::Fire => store.fire(fence, claim.now, &firings).await.map(|fired| (fired, 0)),
-            Way::Start => store
-                .fire_and_claim(fence, &claim, &firings)
-                .await
-                .map(|(fired, claims)| (fired, claims.taken.len())),
-        };
-        fired.expect("fire")
-    })
+/// Fires a schedule's next tick. Returns what was fired, and how many of the jobs were claimed.
+async fn fire(w: &World, way: Way, firing: &Firing) -> (Fired, usize) {
+    fire_by(&w.store, &[w.fence], way, &w.claim_at(soon(firing.tick)), firing).await
+}
+
+async fn fire_by(
+    store: &SharedStore,
+    fences: &[Fence],
+    way: Way,
+    claim: &Claim,
+    firing: &Firing,
+) -> (Fired, usize) {
+    let firings = std::slice::from_ref(firing);
+    let fired = match way {
+        Way::Fire => store.fire(fences, claim.now, firings).await.map(|fired| (fired, 0)),
+        Way::Start => {
+            let fired = store.fire_and_claim(fences, claim, firings).await;
+            fired.map(|(fired, claims)| (fired, claims.taken.len()))
+        }
+    };
+    fired.expect("fire")
+}
+
+/// The same in a task, while another session is in a transaction.
+fn fire_beside(
+    w: &World,
+    way: Way,
+    firing: Firing,
+) -> impl Future<Output = (Fired, usize)> + use<'_> {
+    let (store, fences, claim) = (w.store.clone(), [w.fence], w.claim_at(soon(firing.tick)));
+    w.spawn(async move { fire_by(&store, &fences, way, &claim, &firing).await })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_raised_epoch_stops_a_statement_that_began_before_it() {
+async fn nothing_fires_while_an_epoch_is_raised_or_after_that() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let (mut newer, mut beside) = (database.beside().await, database.beside().await);
@@ -80,10 +99,10 @@ async fn a_raised_epoch_stops_a_statement_that_began_before_it() {
         let firing = w.firing(id).await;
         let mut raised = newer.begin().await.expect("begin");
         run(&mut raised, "UPDATE shards SET epoch = epoch + 1 WHERE shard = 0").await;
-        let fired = fire_beside(&w, way, firing).await;
-        until_one_waits(&mut beside).await;
+        let (fired, _) = fire(&w, way, &firing).await;
+        assert_eq!((fired.busy, fired.fenced), (vec![id], vec![]), "nobody is waited for");
         raised.commit().await.expect("commit");
-        assert_eq!(fired.await, (Fired::Fenced, 0), "{way:?} {policy:?}");
+        assert_eq!(fire(&w, way, &firing).await, (fenced(), 0), "{way:?} {policy:?}");
         assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
         assert!(w.listed(&every_job()).await.is_empty());
         // For the next one.
@@ -97,20 +116,24 @@ const SUSPEND: &str = "
     UPDATE shards SET suspensions = suspensions + 1";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_suspension_stops_a_statement_that_began_before_it() {
+async fn nothing_fires_while_its_account_is_suspended_or_after_that() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let (mut operator, mut beside) = (database.beside().await, database.beside().await);
+    let mut operator = database.beside().await;
     for (way, policy) in FIRINGS {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
         let firing = w.firing(id).await;
         let mut suspended = operator.begin().await.expect("begin");
         run(&mut suspended, SUSPEND).await;
-        let fired = fire_beside(&w, way, firing).await;
-        until_one_waits(&mut beside).await;
-        suspended.commit().await.expect("commit");
-        let (Fired::Done { tickets, busy, .. }, claimed) = fired.await else { panic!("fenced") };
-        assert_eq!((tickets, claimed, busy), (vec![], 0, vec![id]), "{way:?} {policy:?}");
+        let mut suspended = Some(suspended);
+        for _ in 0..2 {
+            let (Fired { tickets, busy, .. }, claimed) = fire(&w, way, &firing).await;
+            assert_eq!((tickets, claimed, busy), (vec![], 0, vec![id]), "{way:?} {policy:?}");
+            if let Some(suspended) = suspended.take() {
+                suspended.commit().await.expect("commit");
+            }
+        }
+        drop(suspended);
         assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
         assert!(w.listed(&every_job()).await.is_empty());
         run(&mut operator, "UPDATE accounts SET suspended_at = NULL").await;
@@ -133,11 +156,8 @@ async fn what_was_read_of_a_deleted_account_does_not_fire_when_it_is_being_erase
     }
     run(&mut database.beside().await, DELETE).await;
     assert_eq!(w.steady.erase(w.account, minute(1), 1).await.expect("erase").rows, 1);
-    let Fired::Done { tickets, busy, .. } =
-        w.store.fire(w.fence, soon(minute(1)), &firings).await.expect("fire")
-    else {
-        panic!("fenced")
-    };
+    let Fired { tickets, busy, .. } =
+        w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
     assert_eq!((tickets.len(), busy.len()), (0, 1), "the other one is gone");
     // Once is enough.
     let mut beside = database.beside().await;
@@ -206,12 +226,12 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
             "INSERT INTO runs (id, {columns}) SELECT '{made}', {columns} FROM runs LIMIT 1"
         );
         run(&mut held, &make).await;
-        let fired = fire_beside(&w, way, firing).await;
+        let fired = fire_beside(&w, way, firing);
         until_one_waits(&mut beside).await;
         let store = w.store.clone();
         let raised = w.spawn(async move { store.raise_epoch(SHARD, "r", minute(1)).await });
         held.rollback().await.expect("roll back");
-        let (Fired::Done { tickets, .. }, claimed) = fired.await else { panic!("fenced") };
+        let (Fired { tickets, .. }, claimed) = fired.await;
         assert_eq!(tickets.len() + claimed, 1, "{way:?} {policy:?}");
         assert!(raised.await.expect("raise") > w.fence.epoch);
         let back = format!("UPDATE shards SET epoch = {} WHERE shard = 0", w.fence.epoch.0);
@@ -235,12 +255,12 @@ async fn a_row_that_is_being_changed_is_passed_over_and_then_taken_as_it_is() {
         let mut other = database.beside().await;
         let mut changed = other.begin().await.expect("begin");
         run(&mut changed, change).await;
-        let (fired, _) = fire_beside(&w, Way::Fire, firing.clone()).await.await;
-        let Fired::Done { tickets, busy, .. } = fired else { panic!("fenced") };
+        let (fired, _) = fire(&w, Way::Fire, &firing).await;
+        let Fired { tickets, busy, .. } = fired;
         assert_eq!((tickets.len(), busy), (0, vec![id]));
         changed.commit().await.expect("commit");
-        let (fired, _) = fire_beside(&w, Way::Fire, firing).await.await;
-        let Fired::Done { tickets, stale, busy, .. } = fired else { panic!("fenced") };
+        let (fired, _) = fire(&w, Way::Fire, &firing).await;
+        let Fired { tickets, stale, busy, .. } = fired;
         assert_eq!((tickets.len(), stale.len()), (usize::from(fires), usize::from(!fires)));
         assert_eq!(busy, []);
         let job = w.store.job(w.account, JobId::of_tick(id, minute(1))).await.expect("read");
@@ -264,16 +284,14 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
     );
     run(&mut held, &hold).await;
     let waits = async {
-        let write = w.write(minute(1));
+        let (write, fences) = (w.write(minute(1)), [w.fence]);
         let (changed, fired, other) = tokio::join!(
             w.store.change_schedule(&write, locked, &change),
-            w.store.fire(w.fence, soon(minute(1)), &firings),
+            w.store.fire(&fences, soon(minute(1)), &firings),
             w.fire_next(free),
         );
         assert_eq!(changed.expect_err("locked").kind(), StoreErrorKind::Locked);
-        let (tickets, held, advanced, stale) = (vec![], vec![], vec![], vec![]);
-        let (overlapped, busy) = (0, vec![locked]);
-        let passed_over = Fired::Done { tickets, held, overlapped, advanced, stale, busy };
+        let passed_over = Fired { busy: vec![locked], ..Fired::default() };
         assert_eq!(fired.expect("fire"), passed_over);
         assert_eq!(other.len(), 1, "others go on");
     };
@@ -314,10 +332,10 @@ async fn nobody_waits_in_a_circle() {
                 assert!(matches!(cancelled, Cancelled::Done(_) | Cancelled::Finished));
             }
         };
-        let fires = async { w.store.fire(w.fence, now, &firings).await.expect("fire") };
+        let fires = async { w.store.fire(&[w.fence], now, &firings).await.expect("fire") };
         let claim = w.claim_at(now);
         let starts = async {
-            w.store.fire_and_claim(w.fence, &claim, &firings).await.expect("fire and claim")
+            w.store.fire_and_claim(&[w.fence], &claim, &firings).await.expect("fire and claim")
         };
         let commits =
             async { w.store.commit(now, &backwards, Locked::Awaited).await.expect("commit") };

@@ -1,0 +1,5 @@
+-- Whose accounts were changed last, the newest first, as an array in JSON: what was read of the
+-- others before can fire.
+UPDATE meta SET value = 13 WHERE name = 'min_compatible';
+
+ALTER TABLE shards ADD COLUMN changed TEXT NOT NULL DEFAULT '[]';

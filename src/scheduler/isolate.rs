@@ -1,0 +1,96 @@
+//! Firing a batch so that a schedule that cannot be fired keeps no other from firing.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::fire::{Outcome, fire_batch};
+use super::led::Parts;
+use super::pending::DueTick;
+use crate::domain::Timestamp;
+use crate::runtime::RunError;
+use crate::store::{Fence, StoreError, StoreErrorKind};
+use crate::telemetry::metrics::FIRINGS_PARKED;
+
+/// How long a schedule that cannot be fired rests in the due index; at most, as the comparison of the
+/// index with the store may bring it back before.
+const PARKED: Duration = Duration::from_secs(60);
+
+/// A batch that has been fired.
+pub(super) struct Fired {
+    /// What was to be fired.
+    pub(super) due: Vec<DueTick>,
+    /// The fences that did not hold; or why all is to be tried again later.
+    pub(super) outcome: Result<Vec<Fence>, RunError>,
+}
+
+/// Fires a batch, splitting it as long as it fails for a reason that lies in it.
+pub(super) async fn fire(
+    parts: Parts<'_>,
+    fences: Vec<Fence>,
+    now: Timestamp,
+    due: Vec<DueTick>,
+) -> Fired {
+    let mut lost = Vec::new();
+    let mut batches = vec![&due[..]];
+    while let Some(batch) = batches.pop() {
+        let fired = fire_batch(parts.context, parts.rules, &fences, now, batch);
+        let fired = AssertUnwindSafe(fired).catch_unwind().await;
+        match fired.unwrap_or_else(|_| Err(Panicked.into())) {
+            Ok(Outcome { fenced }) => {
+                lost.extend(fences.iter().filter(|fence| fenced.contains(&fence.shard)));
+            }
+            Err(error) if !lies_in_batch(&error) => return Fired { due, outcome: Err(error) },
+            Err(error) => match batch {
+                [one] => park(parts, &fences, now, *one, &error).await,
+                _ => {
+                    let (first, rest) = batch.split_at(batch.len() / 2);
+                    batches.extend([rest, first]);
+                }
+            },
+        }
+    }
+    Fired { due, outcome: Ok(lost) }
+}
+
+/// Firing has panicked.
+#[derive(Debug)]
+struct Panicked;
+
+impl std::fmt::Display for Panicked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("firing panicked")
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// Whether another batch could be fired, as far as that can be told.
+fn lies_in_batch(error: &RunError) -> bool {
+    let kind = error.downcast_ref::<StoreError>().map(StoreError::kind);
+    error.is::<Panicked>()
+        || matches!(
+            kind,
+            Some(StoreErrorKind::Rejected | StoreErrorKind::Corrupt | StoreErrorKind::Internal)
+        )
+}
+
+/// Lets a schedule rest that cannot be fired.
+async fn park(
+    parts: Parts<'_>,
+    fences: &[Fence],
+    now: Timestamp,
+    DueTick { shard, member, tick }: DueTick,
+    error: &RunError,
+) {
+    let schedule = member.schedule;
+    tracing::error!(%schedule, %tick, %error, "a schedule cannot be fired, trying again later");
+    FIRINGS_PARKED.add(1);
+    let Some(fence) = fences.iter().find(|fence| fence.shard == shard) else { return };
+    let entry = [(member, Some(parts.context.clock.after(now, PARKED)))];
+    // Should that fail, it is due again at once, and parked then.
+    if let Err(error) = parts.context.queue.set_due(shard, fence.epoch, &entry).await {
+        tracing::debug!(%schedule, %error, "the schedule could not be parked");
+    }
+}
