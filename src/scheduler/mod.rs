@@ -1,10 +1,11 @@
 //! The scheduler: fires the ticks of the shards that this replica leads, and sweeps up what others
 //! lost.
 //!
-//! Place in the flow: the due index (a hint) says which schedules are due; the store gives their
-//! definitions, unless they are known from when they fired last; `domain::firing` decides; the store
-//! is written in fenced statements, each of a batch; then the index is moved on and tickets are
-//! pushed. What an executor of the same replica has room for is claimed for it by that statement, and
+//! Place in the flow: the due indexes (hints) say which schedules are due and whose they are; what is
+//! due in all led shards is fired in batches that go round the accounts (`pending`); the store gives
+//! the definitions, unless they are known from when they fired last; `domain::firing` decides; the
+//! store is written in fenced statements, each of a batch; then the indexes are moved on and tickets
+//! are pushed. What an executor of the same replica has room for is claimed for it by that statement, and
 //! starts without a ticket.
 //!
 //! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. Dying
@@ -25,7 +26,9 @@
 //!   within 10 s for each 1,000 schedules of the shard; 160 s with a million of them in 64 shards.
 //!
 //! On failure a run ends with an error and is tried again, ever slower up to two seconds. A shard
-//! that cannot be served, or takes long, does so by itself: the others fire on.
+//! that cannot be served, or takes long, does so by itself: the others fire on. So does a batch that
+//! takes long: what is in it is tried by another one. A schedule that cannot be fired is found by
+//! halving its batch, and rests by itself (`isolate`).
 
 mod batch;
 mod decide;

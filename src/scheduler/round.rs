@@ -228,7 +228,7 @@ impl<'a> Round<'a> {
             let monotonic = clock.monotonic();
             let until = *self.gathers_until.get_or_insert(monotonic + GATHER);
             let is_more_to_come = !self.serving.is_empty() && monotonic < until;
-            if is_more_to_come && self.pending.len() < size {
+            if is_more_to_come {
                 return;
             }
             let mut due = self.pending.take(size);

@@ -278,6 +278,11 @@ pub const LATEST_EFFECT: Duration = Duration::from_secs(6);
 pub(in crate::store) const FIRST: (Timestamp, JobId) =
     (Timestamp::from_millis(i64::MIN), JobId::from_bytes([0; 16]));
 
+/// How many late jobs of an account [`ClaimStore::late_of_each`] tells of.
+pub const LATE_OF_EACH: u32 = 20;
+/// Of how many accounts it tells at once.
+pub(in crate::store) const ACCOUNTS_AT_ONCE: u32 = 500;
+
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
     /// Claims: what executors and the sweep do.
@@ -323,7 +328,21 @@ measured! {
             limit: u32,
         ) -> Result<Vec<Ticket>>;
 
+        /// Tickets of the same jobs, of each account those that could have started first, at most
+        /// [`LATE_OF_EACH`]: of the accounts after `after`, a page of them. Beside them, after which
+        /// account the next page begins; absent if there is none.
+        async fn late_of_each(
+            &self,
+            before: Timestamp,
+            after: Option<AccountId>,
+        ) -> Result<(Vec<Ticket>, Option<AccountId>)>;
+
         /// Claims that ended before `before`, oldest first, at most `limit`.
         async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;
     }
+}
+
+/// After which account the next page begins, if this one is full.
+pub(in crate::store) fn next_page(accounts: &[AccountId]) -> Option<AccountId> {
+    accounts.last().filter(|_| accounts.len() == ACCOUNTS_AT_ONCE as usize).copied()
 }

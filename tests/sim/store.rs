@@ -131,6 +131,11 @@ gated! { ClaimStore:
     fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
     fn aborts(&self) -> Aborts;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
+    fn late_of_each(
+        &self,
+        before: Timestamp,
+        after: Option<AccountId>
+    ) -> (Vec<Ticket>, Option<AccountId>);
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
     {
         async fn commit(

@@ -6,13 +6,17 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::queue::Room;
 
-/// The most tickets kept; what comes on top is left to the sweep, which finds it in the store.
+/// The most tickets kept, but for those of accounts that have less than their share of them; what
+/// comes on top is left to the sweep, which finds it in the store. Accounts below their share have at
+/// most as many together.
 const MOST_TICKETS: usize = 250_000;
 
 /// Tickets that wait for their start, and tickets that wait for room.
 #[derive(Default)]
 pub(super) struct RunQueue {
     queued: HashSet<JobId>,
+    /// How many of each account are queued.
+    accounts: HashMap<AccountId, usize>,
     later: BTreeMap<(Timestamp, JobId), Ticket>,
     ready: Rotation<AccountId, Rotation<HostKey, VecDeque<Ticket>>>,
 }
@@ -63,8 +67,23 @@ impl<K: Copy + Eq + std::hash::Hash, Q: Default> Rotation<K, Q> {
 impl RunQueue {
     pub(super) fn push(&mut self, tickets: &[Ticket]) {
         for ticket in tickets {
-            if self.queued.len() < MOST_TICKETS && self.queued.insert(ticket.job) {
+            if self.has_room_for(ticket.account) && self.queued.insert(ticket.job) {
+                *self.accounts.entry(ticket.account).or_default() += 1;
                 self.later.insert((ticket.start, ticket.job), *ticket);
+            }
+        }
+    }
+
+    fn has_room_for(&self, account: AccountId) -> bool {
+        let own = || self.accounts.get(&account).copied().unwrap_or(0);
+        self.queued.len() < MOST_TICKETS || own() < MOST_TICKETS / self.accounts.len().max(1)
+    }
+
+    fn count_down(&mut self, account: AccountId) {
+        if let Some(count) = self.accounts.get_mut(&account) {
+            *count -= 1;
+            if *count == 0 {
+                self.accounts.remove(&account);
             }
         }
     }
@@ -87,6 +106,7 @@ impl RunQueue {
             let Some(ticket) = ticket else { break };
             left.use_up(&ticket);
             self.queued.remove(&ticket.job);
+            self.count_down(ticket.account);
             taken.push(ticket);
         }
         (taken, self.later.keys().next().map(|(start, _)| *start))
@@ -125,5 +145,38 @@ impl Left<'_> {
     fn use_up(&mut self, ticket: &Ticket) {
         *self.accounts.entry(ticket.account).or_default() += 1;
         *self.hosts.entry(ticket.host).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_takes_what_is_an_accounts_share() {
+        let at = Timestamp::from_millis(0);
+        let ticket = |account: u128, n: usize| Ticket {
+            job: JobId::new(at, account << 64 | n as u128),
+            shard: crate::domain::shard::ShardId(0),
+            account: AccountId::new(at, account),
+            host: HostKey(1),
+            start: at,
+        };
+        let mut queue = RunQueue::default();
+        let many: Vec<_> = (0..MOST_TICKETS + 9).map(|n| ticket(1, n)).collect();
+        queue.push(&many);
+        assert_eq!(queue.queued.len(), MOST_TICKETS);
+        let few: Vec<_> = (0..9).map(|n| ticket(2, n)).collect();
+        queue.push(&few);
+        let room = Room { total: 18, per_account: 100, per_host: 100, ..Room::default() };
+        let (taken, _) = queue.take(at, &room);
+        let of_few = taken.iter().filter(|ticket| ticket.account == few[0].account).count();
+        assert_eq!((taken.len(), of_few), (18, 9), "in turn");
+        assert_eq!(queue.accounts.len(), 1);
+        queue.push(&many);
+        assert_eq!(queue.queued.len(), MOST_TICKETS);
+        let crowd: Vec<_> = (3..MOST_TICKETS as u128 + 3).map(|n| ticket(n, 0)).collect();
+        queue.push(&crowd);
+        assert!(queue.queued.len() <= 2 * MOST_TICKETS);
     }
 }

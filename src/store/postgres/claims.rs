@@ -11,12 +11,13 @@ use super::commit;
 use super::definitions::Known;
 use super::ending::Manner;
 use super::error::{Outcome, Remedy};
+use super::late;
 use super::values::number;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
-use crate::domain::{JobId, Timestamp};
-use crate::store::claims::FIRST;
+use crate::domain::{AccountId, JobId, Timestamp};
+use crate::store::claims::{FIRST, next_page};
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::rows::unfit;
@@ -269,6 +270,18 @@ impl ClaimStore for PostgresStore {
         });
         let rows: Vec<Kept<JobId, _>> = rows.await?;
         Ok(self.damage.leave_out("job", rows))
+    }
+
+    async fn late_of_each(
+        &self,
+        before: Timestamp,
+        after: Option<AccountId>,
+    ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
+        let found = self.executor.run("late_of_each", Within::Statement, move |connection| {
+            Box::pin(late::of_each(connection, before, after))
+        });
+        let (accounts, rows) = found.await?;
+        Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {

@@ -86,6 +86,7 @@ mod jobs;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../key_changes.rs"]
 mod key_changes;
+mod late;
 mod leadership;
 mod notifications;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]

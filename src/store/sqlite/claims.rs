@@ -12,12 +12,13 @@ use super::commit;
 use super::definition::DefinitionRow;
 use super::error::{Fault, Outcome};
 use super::halves::Halves;
+use super::late;
 use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::claims::FIRST;
+use crate::store::claims::{FIRST, next_page};
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::signing::{SealedSecret, SecretRow};
@@ -193,6 +194,16 @@ impl ClaimStore for SqliteStore {
         let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
         let rows: Vec<Kept<JobId, _>> = self.readers.all(query).await.map_err(failed_in("late"))?;
         Ok(self.damage.leave_out("job", rows))
+    }
+
+    async fn late_of_each(
+        &self,
+        before: Timestamp,
+        after: Option<AccountId>,
+    ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
+        let found = late::of_each(&self.readers, before, after).await;
+        let (accounts, rows) = found.map_err(failed_in("late_of_each"))?;
+        Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {

@@ -49,6 +49,7 @@ mod jobs;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../key_changes.rs"]
 mod key_changes;
+mod late;
 mod leadership;
 mod lock;
 mod notifications;

@@ -7,8 +7,8 @@ use super::notifying::listing::{self, Texts};
 use super::notifying::{claiming, relaying, work};
 use super::{Settings, SqliteStore};
 use super::{
-    audit, claims, commit, ending, fire, firing, idempotency, job_list, overlap, prune, quotas,
-    runs, schedule_list, tickets,
+    audit, claims, commit, ending, fire, firing, idempotency, job_list, late, overlap, prune,
+    quotas, runs, schedule_list, tickets,
 };
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::audit::Action;
@@ -116,6 +116,8 @@ async fn sweeps_read_what_they_need_from_an_index() {
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
         (claims::EXPIRED, "runs_wake (status=? AND wake_at<?)"),
+        (late::LATE_OF, "runs_waiting (account_id=? AND wake_at<?)"),
+        (late::WAITING, "runs_waiting (account_id>?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
         (prune::OLD_JOBS, "_1 (id<?)"),

@@ -22,6 +22,7 @@ mod plans;
 mod preferences;
 mod rate_limits;
 mod reference;
+mod rotation;
 mod tenants;
 mod unsubscribe;
 mod updates;

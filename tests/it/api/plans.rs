@@ -201,7 +201,7 @@ async fn triggers_and_retries_end_with_the_quota() {
 }
 
 /// What the scheduler's loops of a service work with.
-fn context(service: &Service) -> Context {
+pub fn context(service: &Service) -> Context {
     Context {
         store: service.store.clone(),
         queue: service.queue.clone(),

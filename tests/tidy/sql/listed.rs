@@ -21,6 +21,8 @@ pub const LISTED: &[(&str, &str)] = &[
     // Sweeping: what is overdue.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
     ("claims", "SELECT id, attempt_number, max_attempts, claimed_by"),
+    ("late", "WITH RECURSIVE waiting"),
+    ("late", "SELECT j.account_id, j.id, j.shard, v.host_key"),
     // The days of history that they need.
     ("partitions", "SELECT DISTINCT ms - ms"),
     // Counting them, for the metrics.

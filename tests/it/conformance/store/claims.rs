@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
-use punctual::store::{Claim, End, ExecutorId, ExpiredClaim, Renewed, Waiting};
+use punctual::store::{
+    Claim, End, ExecutorId, ExpiredClaim, LATE_OF_EACH, NewJob, Renewed, Waiting,
+};
 
 use super::world::{World, failure, minute, soon};
 
@@ -197,4 +199,36 @@ pub async fn unfinished_jobs_are_counted_to_a_cap(w: &World) {
     assert_eq!(w.store.unfinished(10).await.expect("count"), 5);
     assert_eq!(w.store.unfinished(3).await.expect("count"), 3);
     w.store.ping().await.expect("it answers");
+}
+
+pub async fn the_late_jobs_of_each_account_are_found_beside_those_of_others(w: &World) {
+    let own = w.schedule().await;
+    let foreign = w.new_schedule();
+    let write = w.write_for(w.foreign, minute(0));
+    w.store.create_schedules(&write, std::slice::from_ref(&foreign), None).await.expect("create");
+    let mut jobs = Vec::new();
+    for n in 0..i64::from(LATE_OF_EACH) + 5 {
+        jobs.push(w.manual_job(own, minute(n + 1)).await);
+    }
+    let last = minute(90);
+    let new = NewJob { id: w.job_id(last), schedule: foreign.id };
+    let write = w.write_for(w.foreign, last);
+    w.store.create_job(&write, &new, None).await.expect("create a job").ticket().expect("there");
+    let late = async |before| {
+        let (tickets, next) = w.steady.late_of_each(before, None).await.expect("read");
+        assert_eq!(next, None, "there are few accounts");
+        let mut found: Vec<_> = tickets.iter().map(|ticket| ticket.job).collect();
+        found.sort_unstable();
+        found
+    };
+    jobs.truncate(LATE_OF_EACH as usize);
+    assert_eq!(late(last).await, jobs, "the oldest, and none that is not late");
+    jobs.push(new.id);
+    assert_eq!(late(minute(91)).await, jobs);
+    let claimed = w.claim(minute(91), &jobs[..1]).await;
+    assert_eq!(claimed.len(), 1);
+    assert!(!late(minute(91)).await.contains(&jobs[0]), "it runs");
+    let after = w.account.max(w.foreign);
+    let (none, next) = w.steady.late_of_each(minute(91), Some(after)).await.expect("read");
+    assert_eq!((none, next), (vec![], None));
 }

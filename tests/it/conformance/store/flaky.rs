@@ -255,6 +255,11 @@ flaky! { ClaimStore:
     fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
+    fn late_of_each(
+        &self,
+        before: Timestamp,
+        after: Option<AccountId>
+    ) -> (Vec<Ticket>, Option<AccountId>);
     fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
 }
 

@@ -238,6 +238,7 @@ macro_rules! every_case {
             }
             claims {
                 one_claimer_of_many_gets_a_job,
+                the_late_jobs_of_each_account_are_found_beside_those_of_others,
                 a_claim_is_whole,
                 only_what_may_start_is_claimed,
                 attempts_are_numbered_and_limited,

@@ -1,0 +1,102 @@
+//! Ticks of one instant fire in rotation over the accounts.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual::domain::audit::Author;
+use punctual::domain::plan::{Plans, UNLIMITED};
+use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy};
+use punctual::domain::shard::ShardId;
+use punctual::domain::ticket::{HostKey, Ticket};
+use punctual::domain::{AccountId, AuditId, ScheduleId, Timestamp, VersionId};
+use punctual::runtime::Random;
+use punctual::scheduler::{Context, Leader, Started, Starter};
+use punctual::store::{AccountStore, Fence, Firing, NewSchedule, NewVersion, ScheduleStore, Write};
+
+use super::harness::{SHARDS, Service};
+use super::plans::{context, fire};
+
+/// Keeps of whose schedules each batch is, and has no room.
+#[derive(Default)]
+struct Batches(Mutex<Vec<Vec<AccountId>>>);
+
+#[async_trait]
+impl Starter for Batches {
+    async fn fire(
+        &self,
+        _: &[Fence],
+        wanted: Vec<(Firing, Ticket)>,
+        _: Duration,
+    ) -> Result<Started, Vec<(Firing, Ticket)>> {
+        let accounts = wanted.iter().map(|(_, ticket)| ticket.account).collect();
+        self.0.lock().expect("nobody panics").push(accounts);
+        Err(wanted)
+    }
+}
+
+fn definition() -> Definition {
+    Definition {
+        cron_expression: "* * * * *".into(),
+        timezone: "UTC".into(),
+        endpoint: "http://127.0.0.1:9/".into(),
+        http_method: HttpMethod::Get,
+        body: None,
+        headers: None,
+        max_retries: 1,
+        timeout_seconds: 1,
+        expected_status_codes: None,
+        sign_requests: false,
+    }
+}
+
+/// Stores schedules of a new account in all shards, due at the next minute.
+async fn schedules(service: &Service, random: &Random, count: u16) -> AccountId {
+    let now = service.clock.now();
+    let account = AccountId::new(now, random.bits());
+    let entry = || AuditId::new(now, random.bits());
+    let write = || Write { account, now, author: Author::SERVICE, entry: entry(), once: None };
+    let name = account.to_string();
+    assert!(service.store.create_account(&write(), &name, UNLIMITED).await.expect("created"));
+    let ms = now.as_millis();
+    let next = Timestamp::from_millis(ms - ms % 60_000 + 60_000);
+    let new = |n: u16| NewSchedule {
+        id: ScheduleId::new(now, random.bits()),
+        shard: ShardId(n % SHARDS),
+        name: format!("schedule {n}"),
+        description: None,
+        version: NewVersion {
+            id: VersionId::new(now, random.bits()),
+            definition: definition(),
+            host: HostKey(1),
+        },
+        is_enabled: true,
+        overlap_policy: OverlapPolicy::Allow,
+        catch_up_policy: CatchUpPolicy::Last,
+        next_tick: Some(next),
+    };
+    let all: Vec<_> = (0..count).map(new).collect();
+    for some in all.chunks(500) {
+        service.store.create_schedules(&write(), some, None).await.expect("created");
+    }
+    account
+}
+
+#[tokio::test]
+async fn a_few_schedules_fire_beside_however_many_of_another_account() {
+    let service = Service::start().await;
+    let random = Random::seeded(11);
+    let many = schedules(&service, &random, 3_000).await;
+    service.advance(1);
+    let few = schedules(&service, &random, 20).await;
+    let batches = Arc::new(Batches::default());
+    let context = Context { starter: Some(batches.clone()), ..context(&service) };
+    let mut leader = Leader::new(context, Arc::new(Plans::new(Vec::new())), Random::seeded(5));
+    fire(&service, &mut leader).await;
+    service.advance(60);
+    fire(&service, &mut leader).await;
+    let batches = batches.0.lock().expect("nobody panics").clone();
+    let of = |account, batch: &[AccountId]| batch.iter().filter(|of| **of == account).count();
+    assert_eq!(of(few, &batches[0]), 20, "in the first batch of {}", batches.len());
+    assert!(batches.len() >= 6 && of(many, &batches[0]) > 100, "{}", batches.len());
+}
