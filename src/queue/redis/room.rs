@@ -1,6 +1,8 @@
 //! Dividing the room among shards that are asked at once, so that together they cannot hand out
 //! more than there is.
 
+use std::collections::HashMap;
+
 use crate::domain::ticket::Ticket;
 use crate::queue::Room;
 
@@ -16,6 +18,17 @@ pub(super) fn part(room: &Room, place: usize, shards: usize) -> Room {
     }
 }
 
+/// Those of `rooms` that can matter where at most `most` tickets are handed out: the others hold back as
+/// many of them as the room of who is not named.
+pub(super) fn binding<K>(
+    rooms: &HashMap<K, usize>,
+    unnamed: usize,
+    most: usize,
+) -> impl Iterator<Item = (&K, usize)> {
+    let named = rooms.iter().map(|(name, room)| (name, *room));
+    named.filter(move |(_, room)| (*room).min(most) != unnamed.min(most))
+}
+
 /// Takes away what tickets need.
 pub(super) fn use_up(room: &mut Room, tickets: &[Ticket]) {
     for ticket in tickets {
@@ -29,10 +42,24 @@ pub(super) fn use_up(room: &mut Room, tickets: &[Ticket]) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
     use crate::domain::ticket::HostKey;
+
+    #[test]
+    fn who_cannot_hold_back_a_ticket_is_not_named() {
+        let rooms = HashMap::from([('a', 0), ('b', 3), ('c', 4), ('d', 9)]);
+        let named = |unnamed, most| {
+            let mut named: Vec<char> =
+                binding(&rooms, unnamed, most).map(|(name, _)| *name).collect();
+            named.sort_unstable();
+            named.into_iter().collect::<String>()
+        };
+        assert_eq!(named(9, 1), "a");
+        assert_eq!(named(9, 4), "ab");
+        assert_eq!(named(9, 20), "abc");
+        assert_eq!(named(4, 20), "abd", "some may have more");
+        assert_eq!(named(0, 20), "bcd");
+    }
 
     #[test]
     fn the_parts_add_up() {

@@ -16,7 +16,7 @@ use redis::Script;
 use super::due::millis;
 use super::keys::Keys;
 use super::rest::Rest;
-use super::room::{part, use_up};
+use super::room::{binding, part, use_up};
 use super::server::{Lent, Server};
 use super::tickets;
 use crate::domain::Timestamp;
@@ -112,15 +112,15 @@ impl RunQueue {
         let mut failed = self.ripen(&lent, keys, now, &seen).await.err();
         let begin = self.begin.fetch_add(1, Ordering::Relaxed) % seen.len();
         seen.rotate_left(begin);
-        let shards: Vec<_> = seen.into_iter().map(|seen| seen.shard).collect();
-        let mut left = room.clone();
+        let (mut left, seen_shards) = (room.clone(), seen.len());
         left.total = left.total.min(BATCH);
         let mut taken = Vec::new();
         // A shard that fails must not lose what others have handed out.
         let lent = &lent;
-        let together = shards.iter().enumerate().map(|(place, shard)| {
-            let part = part(&left, place, shards.len());
-            async move { (*shard, self.take_from(server, lent, keys, *shard, &part).await) }
+        let together = seen.iter().enumerate().map(|(place, seen)| {
+            let (part, most) = (part(&left, place, seen_shards), seen.ready + seen.due);
+            let shard = seen.shard;
+            async move { (shard, self.take_from(server, lent, keys, shard, (&part, most)).await) }
         });
         let mut more = Vec::new();
         for (shard, answer) in join_all(together).await {
@@ -134,7 +134,7 @@ impl RunQueue {
         }
         use_up(&mut left, &taken);
         let until = self.clock.monotonic() + LONGEST_ROUND;
-        for shard in more.into_iter().filter(|_| shards.len() > 1) {
+        for shard in more.into_iter().filter(|_| seen_shards > 1) {
             if left.total == 0 {
                 break;
             }
@@ -143,7 +143,8 @@ impl RunQueue {
                 next = Some(now);
                 break;
             }
-            match self.take_from(server, lent, keys, shard, &left).await {
+            let room = (&left, left.total);
+            match self.take_from(server, lent, keys, shard, room).await {
                 Ok((tickets, _)) => {
                     use_up(&mut left, &tickets);
                     taken.extend(tickets);
@@ -201,15 +202,15 @@ impl RunQueue {
         join_all(batches).await.into_iter().try_for_each(|ripe| ripe.map(drop))
     }
 
-    /// Takes from one shard; says whether there is more in it. An answer that got lost is asked for
-    /// again, once.
+    /// Takes from one shard, which has at most so many tickets; says whether there is more in it. An
+    /// answer that got lost is asked for again, once.
     async fn take_from(
         &self,
         server: &Server,
         lent: &Lent,
         keys: &Keys,
         shard: ShardId,
-        room: &Room,
+        (room, most): (&Room, usize),
     ) -> Result<(Vec<Ticket>, bool)> {
         if room.total == 0 {
             return Ok((Vec::new(), true));
@@ -220,12 +221,14 @@ impl RunQueue {
         script.arg(format!("{request:016x}")).arg(millis(ANSWER_LIFE));
         script.arg(&first_host(self.taker, request)[..]);
         script.arg(room.total).arg(room.per_account).arg(room.per_host);
-        script.arg(room.accounts.len());
-        for (account, room) in &room.accounts {
-            script.arg(&account.to_bytes()[..]).arg(*room);
+        let most = most.min(room.total);
+        let accounts: Vec<_> = binding(&room.accounts, room.per_account, most).collect();
+        script.arg(accounts.len());
+        for (account, room) in accounts {
+            script.arg(&account.to_bytes()[..]).arg(room);
         }
-        for (host, room) in &room.hosts {
-            script.arg(&host.0.to_be_bytes()[..]).arg(*room);
+        for (host, room) in binding(&room.hosts, room.per_host, most) {
+            script.arg(&host.0.to_be_bytes()[..]).arg(room);
         }
         let mut link = lent.link();
         let first = lent.answer("take", script.invoke_async(&mut link)).await;

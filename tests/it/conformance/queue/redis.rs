@@ -56,6 +56,51 @@ async fn recovered(queue: &SharedQueue) {
     assert_eq!(take(queue, 0, &room(9)).await.len(), 1);
 }
 
+/// Many accounts and hosts that have room left are not told of with each call.
+#[tokio::test]
+async fn a_take_tells_of_those_alone_who_may_have_no_more() {
+    let (server, queue, _tasks) = own().await;
+    queue.push(&[ticket(1, 1, 1, 0), ticket(2, 2, 2, 0)]).await.expect("pushed");
+    let mut room = Room { total: 500, per_account: 100, per_host: 50, ..Room::default() };
+    for number in 0..1_000 {
+        room.accounts.insert(account(number.into()), if number == 1 { 0 } else { 99 });
+        room.hosts.insert(HostKey(number), 49);
+    }
+    // The scripts are known from here on.
+    assert_eq!(take(&queue, 0, &room).await, jobs(&[ticket(2, 2, 2, 0)]));
+    queue.push(&[ticket(3, 2, 2, 0)]).await.expect("pushed");
+    let received = async || -> u64 {
+        let stats: String = server.run(redis::cmd("INFO").arg("stats")).await;
+        let bytes = stats.lines().find_map(|line| line.strip_prefix("total_net_input_bytes:"));
+        bytes.expect("a figure").trim().parse().expect("a number")
+    };
+    let before = received().await;
+    let taken = take(&queue, 0, &room).await;
+    assert_eq!(taken, jobs(&[ticket(3, 2, 2, 0)]), "account 1 has no room");
+    let bytes = received().await - before;
+    assert!(bytes < 4_000, "{bytes} bytes for one ticket");
+}
+
+/// What a release before this one has put into an index is removed as it comes to its turn, and found
+/// in the store by the comparison.
+#[tokio::test]
+async fn entries_of_another_form_are_removed_and_keep_nothing_waiting() {
+    let (server, queue, _tasks) = own().await;
+    queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("built");
+    let keys: Vec<String> = server.run(redis::cmd("KEYS").arg("*:due")).await;
+    let [index] = &keys[..] else { panic!("one index: {keys:?}") };
+    let mut add = redis::cmd("ZADD");
+    add.arg(index).arg(at(1).as_millis()).arg(&[7_u8; 14][..]);
+    let _: () = server.run(&add).await;
+    for _ in 0..2 {
+        let due = queue.due(SHARD, EPOCH, (None, at(5)), 9).await.expect("read");
+        let Index::Own(due) = due else { panic!("its own") };
+        assert_eq!(due.schedules, [(schedule(1), at(1))]);
+    }
+    let left: usize = server.run(redis::cmd("ZCARD").arg(index)).await;
+    assert_eq!(left, 1);
+}
+
 /// The user that the README says is enough.
 #[tokio::test]
 async fn a_user_with_few_rights_is_enough() {
