@@ -65,6 +65,17 @@ pub enum StartError {
          configuration file, or run `punctual account set-plan`"
     )]
     UnknownPlans(String),
+    /// The store has not room for so much history.
+    #[error(
+        "history is to be kept for {days} days, and the server has locks for {bearable}: raise \
+         max_locks_per_transaction at the server, or lower history.days or the plans' history_days"
+    )]
+    LongHistory {
+        /// As the configuration says.
+        days: u64,
+        /// As the server can bear.
+        bearable: u64,
+    },
     /// The HTTP client cannot be used.
     #[error("cannot set up outbound requests: {0}")]
     Outbound(#[from] SetupError),

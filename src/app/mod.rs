@@ -142,6 +142,7 @@ impl App {
         let ready = open.make_ready(config, &clock, &random, &mut keeper, &readiness).await?;
         let shards = ready.shards;
         ready.check_plans()?;
+        ready.check_history(config)?;
         let joined = peers::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(canary.outbound(config), clock.clone(), tasks)?;
 

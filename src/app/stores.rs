@@ -34,6 +34,8 @@ pub(super) struct Ready {
     pub(super) installation: u32,
     /// Plans that accounts have and the configuration has not.
     pub(super) unknown_plans: Vec<String>,
+    /// How many days of history it has room for, if there is a limit.
+    bearable_days: Option<u64>,
 }
 
 impl Ready {
@@ -42,6 +44,16 @@ impl Ready {
     pub(super) fn check_plans(&self) -> std::result::Result<(), StartError> {
         let unknown = &self.unknown_plans;
         if unknown.is_empty() { Ok(()) } else { Err(StartError::UnknownPlans(unknown.join(", "))) }
+    }
+
+    /// Makes sure that the store has room for as much history as is to be kept.
+    pub(super) fn check_history(&self, config: &Config) -> std::result::Result<(), StartError> {
+        let longest = config.plans.longest_history().unwrap_or_default();
+        let days = longest.max(config.retention.history).as_secs().div_ceil(24 * 3_600);
+        match self.bearable_days {
+            Some(bearable) if days > bearable => Err(StartError::LongHistory { days, bearable }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -175,9 +187,13 @@ impl OpenStore {
         keeper: &mut TimeKeeper,
     ) -> Result<Ready> {
         self.update(config).await?;
-        if let Self::Postgres(store) = self {
-            store.take_into_use().await?;
-        }
+        let bearable_days = match self {
+            Self::Postgres(store) => {
+                store.take_into_use().await?;
+                Some(store.bearable_days().await?)
+            }
+            Self::Sqlite(_) => None,
+        };
         let store = self.shared();
         let shards = store.set_up_shards(config.shards).await?;
         let installation = store.installation(proposed).await?;
@@ -185,7 +201,7 @@ impl OpenStore {
         let unknown_plans = store.plans_beside(&plans).await?;
         keeper.ask().await?;
         store.prepare(clock.now()).await?;
-        Ok(Ready { shards, installation, unknown_plans })
+        Ok(Ready { shards, installation, unknown_plans, bearable_days })
     }
 }
 

@@ -81,7 +81,7 @@ impl Pruner {
         let mut round = Round::default();
         round.add(store.prepare(now).await.map(|()| 0));
         let history = store.prune(now.minus(self.keep.history), BATCH).await;
-        let Upkeep { jobs, skips, versions } = history.unwrap_or_else(|error| {
+        let Upkeep { days, jobs, skips, versions } = history.unwrap_or_else(|error| {
             round.add(Err(error));
             Upkeep::default()
         });
@@ -92,8 +92,9 @@ impl Pruner {
         let keys = round.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
         let secrets = round.add(store.prune_signing_secrets(now, BATCH).await);
         let alerts = round.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), BATCH).await);
-        if round.most > 0 {
+        if round.most > 0 || days > 0 {
             tracing::debug!(
+                days,
                 jobs,
                 skips,
                 versions,

@@ -11,7 +11,9 @@ use crate::runtime::measured;
 /// What a round of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// Finished jobs, with their attempts.
+    /// Whole days of finished jobs, with their attempts, where a store keeps them by the day.
+    pub days: u64,
+    /// Other finished jobs, with their attempts.
     pub jobs: u64,
     /// Skips.
     pub skips: u64,

@@ -20,7 +20,7 @@ use crate::domain::{JobId, Timestamp};
 
 const DAY_MS: i64 = 86_400_000;
 /// How many days are made ahead of time: longer than anybody takes to notice that no more are.
-const AHEAD: i64 = 14;
+pub(super) const AHEAD: i64 = 14;
 /// How many days are made for ticks that fire late: those up to 31 days old may.
 const BEHIND: i64 = 32;
 /// How many days are made in one transaction: each takes some twenty locks.

@@ -7,15 +7,19 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::error::Outcome;
 use super::partitions::{Day, existing, lock};
-use super::values::{bounds, count, key_from};
+use super::values::{bounds, key_from};
 use super::{PostgresStore, Within};
 use crate::domain::{JobId, Timestamp};
 use crate::store::{StoreErrorKind, Upkeep};
+use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 
 /// How old a day has to be to be dropped: older than any tick that may still be fired.
 const DROPPED_DAYS: i64 = 35;
 /// How long looking through a day and dropping it may take.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// After how long, in milliseconds, a day is looked through again in which a job was found that is
+/// kept: finding none takes a look at each of them.
+const LOOK_AGAIN_MS: i64 = 6 * 3_600_000;
 /// How often the locks that dropping takes are asked for in a round. While they are waited for,
 /// others wait behind, so each time is short.
 const TRIES: u32 = 5;
@@ -34,27 +38,37 @@ impl PostgresStore {
                 Box::pin(prune(connection, before, bound, limit))
             })
             .await?;
-        pruned.jobs += dropped;
+        pruned.days = dropped;
         Ok(pruned)
     }
 
-    /// Drops the days that are over, oldest first. Returns how many jobs went with them.
+    /// Drops the days that are over, oldest first. Returns how many.
     async fn drop_days(&self, before: Timestamp, oldest_kept: Day) -> Outcome<u64> {
         let days = self
             .scheduler
             .try_run(Within::Statement, |connection| Box::pin(existing(connection)))
             .await?;
-        let mut dropped = 0;
         let end = Day::of(before).min(oldest_kept);
+        let (mut dropped, mut held) = (0, 0);
         for day in days.into_iter().filter(|day| *day < end) {
-            dropped += self.drop_day(day, before).await?;
+            match self.drop_day(day, before).await? {
+                Drop::Dropped => dropped += 1,
+                Drop::Held => held += 1,
+            }
         }
+        HISTORY_DAYS_HELD.set(held);
         Ok(dropped)
     }
 
     /// Drops a day if all of its jobs ended before `before`. What cannot be dropped now, for
     /// somebody reads, is dropped in a later round.
-    async fn drop_day(&self, day: Day, before: Timestamp) -> Outcome<u64> {
+    async fn drop_day(&self, day: Day, before: Timestamp) -> Outcome<Drop> {
+        let present = self.present.load(Ordering::Relaxed);
+        let mut looked = self.late_days.lock().await;
+        looked.retain(|_, at| present.saturating_sub(*at) < LOOK_AGAIN_MS);
+        if looked.contains_key(&day) {
+            return Ok(Drop::Held);
+        }
         for _ in 0..TRIES {
             let dropped = self
                 .scheduler
@@ -71,31 +85,58 @@ impl PostgresStore {
                 {
                     tracing::debug!(%day, error = %fault, "history is in use");
                 }
-                outcome => return outcome,
+                Ok(Found::Late) => {
+                    tracing::info!(%day, "a day of jobs is kept longer: one of them ended late");
+                    looked.insert(day, present);
+                    return Ok(Drop::Held);
+                }
+                Ok(Found::Unfinished) => return Ok(Drop::Held),
+                Ok(Found::Over) => return Ok(Drop::Dropped),
+                Err(fault) => return Err(fault),
             }
         }
-        Ok(0)
+        Ok(Drop::Held)
     }
 }
 
+/// What has become of a day that is over.
+enum Drop {
+    Dropped,
+    Held,
+}
+
+/// What was found of a day that is over.
+enum Found {
+    /// It is gone.
+    Over,
+    /// A job of it has not finished.
+    Unfinished,
+    /// A job of it ended so late that it is kept.
+    Late,
+}
+
 /// That no job is made of so old a day makes it safe to look before the lock is taken.
-async fn drop_if_over(connection: &mut PgConnection, day: Day, before: Timestamp) -> Outcome<u64> {
+async fn drop_if_over(
+    connection: &mut PgConnection,
+    day: Day,
+    before: Timestamp,
+) -> Outcome<Found> {
     connection.execute("SET LOCAL statement_timeout = '5min'").await?;
     lock(connection).await?;
     if !existing(connection).await?.contains(&day) {
-        return Ok(0);
+        return Ok(Found::Over);
     }
-    let sql = format!(
-        "SELECT EXISTS (SELECT FROM jobs_{day} WHERE completed_at >= $1)
-             OR EXISTS (SELECT FROM runs WHERE id BETWEEN $2 AND $3)"
-    );
-    let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(before);
+    let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN $1 AND $2)");
     let query = query.bind(day.first_id()).bind(day.plus(1).first_id());
     if query.fetch_one(&mut *connection).await? {
-        return Ok(0);
+        return Ok(Found::Unfinished);
     }
-    let sql = format!("SELECT count(*) FROM jobs_{day}");
-    let all: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *connection).await?;
+    // Any one will do: it is not counted how many there are.
+    let sql = format!("SELECT EXISTS (SELECT FROM jobs_{day} WHERE completed_at >= $1 LIMIT 1)");
+    let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(before);
+    if query.fetch_one(&mut *connection).await? {
+        return Ok(Found::Late);
+    }
     // All of them before anything is done: who waits behind waits no longer than for these.
     let sql = format!(
         "SET LOCAL lock_timeout = '100ms';
@@ -107,7 +148,7 @@ async fn drop_if_over(connection: &mut PgConnection, day: Day, before: Timestamp
             format!("ALTER TABLE {table} DETACH PARTITION {table}_{day}; DROP TABLE {table}_{day}");
         connection.execute(AssertSqlSafe(sql)).await?;
     }
-    Ok(count(all))
+    Ok(Found::Over)
 }
 
 async fn prune(
@@ -134,7 +175,7 @@ async fn prune(
         .execute(connection)
         .await?
         .rows_affected();
-    Ok(Upkeep { jobs, skips, versions })
+    Ok(Upkeep { days: 0, jobs, skips, versions })
 }
 
 /// A version's jobs are made before it is retired, give or take the time that a call is under way;

@@ -29,7 +29,7 @@ pub(super) async fn prune(
         .execute(connection)
         .await?
         .rows_affected();
-    Ok(Upkeep { jobs, skips, versions })
+    Ok(Upkeep { days: 0, jobs, skips, versions })
 }
 
 /// A version's jobs are made before it is retired, give or take the time that a call is under way;

@@ -38,3 +38,14 @@ async fn keys_that_cannot_open_what_is_stored_are_refused() {
     assert!(said.contains("another key of the id \"test\""), "{said}");
     assert!(!said.contains(bytes), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_history_than_the_server_has_locks_for_is_refused() {
+    let world = World::new(&[]).await;
+    let connections = ("PUNCTUAL_STORE_API_CONNECTIONS", "16");
+    let said = world.refusal(1, &[("PUNCTUAL_HISTORY_DAYS", "3650"), connections]).await;
+    for part in ["kept for 3650 days", "max_locks_per_transaction", "history.days"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    world.replica(&[("PUNCTUAL_HISTORY_DAYS", "365"), connections]).await;
+}

@@ -28,7 +28,7 @@ pub async fn old_jobs_skips_and_versions_go(w: &World) {
     let nothing = w.store.prune(minute(1), 100).await.expect("prune");
     assert_eq!(nothing, Upkeep::default());
     let pruned = w.store.prune(minute(5), 100).await.expect("prune");
-    assert_eq!(pruned, Upkeep { jobs: 1, skips: 1, versions: 1 });
+    assert_eq!(pruned, Upkeep { days: 0, jobs: 1, skips: 1, versions: 1 });
     assert_eq!(w.store.job(w.account, old).await.expect("read"), None);
     assert_eq!(w.listed(&every_job()).await, [young]);
     assert!(w.skips(id).await.is_empty());
@@ -50,7 +50,11 @@ pub async fn unfinished_jobs_and_used_versions_stay(w: &World) {
     assert_eq!(pruned, Upkeep::default(), "one has ended, but only after that");
     w.store.delete_schedule(&w.write(minute(9)), id).await.expect("delete");
     let pruned = w.store.prune(minute(10), 100).await.expect("prune");
-    assert_eq!(pruned, Upkeep { jobs: 2, skips: 0, versions: 1 }, "the second has no jobs");
+    assert_eq!(
+        pruned,
+        Upkeep { days: 0, jobs: 2, skips: 0, versions: 1 },
+        "the second has no jobs"
+    );
     assert_eq!(w.listed(&every_job()).await, [running]);
     assert_eq!(w.job(running).await.endpoint, "https://example.com/hook");
     assert_eq!(w.store.job(w.account, waiting).await.expect("read"), None);

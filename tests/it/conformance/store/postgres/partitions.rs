@@ -85,13 +85,28 @@ async fn days_that_are_over_are_dropped_whole() {
     assert_eq!(days(&mut beside, "jobs").await[..3], ["20240515", "20240516", "20240518"]);
     // History is kept longer than days have to be: nothing is removed row by row.
     let before = now.minus(DAY * 38).plus(DAY / 4);
-    assert_eq!(store.prune(before, 1).await.expect("prune").jobs, 2);
+    assert_eq!(store.prune(before, 1).await.expect("prune").days, 2);
     assert_eq!(w.listed(&every_job()).await, [jobs[2]]);
     assert_eq!(days(&mut beside, "jobs").await[0], "20240518");
     assert_eq!(days(&mut beside, "attempts").await[0], "20240518");
     // Shorter than that: the rows go first, the day when it is old enough.
-    assert_eq!(store.prune(now.minus(DAY), 9).await.expect("prune").jobs, 1);
+    assert_eq!(store.prune(now.minus(DAY), 9).await.expect("prune").days, 1);
     assert_eq!(days(&mut beside, "jobs").await[0], "20240523", "five days before 35 days ago");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_whose_job_ended_late_stays_and_is_looked_through_again_hours_later() {
+    let database = Database::migrated().await;
+    let (w, store, now) = aged(&database, 40).await;
+    let job = w.manual_job(w.schedule().await, minute(1)).await;
+    w.run(now.minus(DAY), job, End::Succeeded).await;
+    let before = now.minus(DAY * 36);
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 0);
+    let mut beside = database.beside().await;
+    run(&mut beside, "UPDATE jobs SET completed_at = created_at").await;
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 0, "it is remembered");
+    store.prepare(now.plus(DAY / 4)).await.expect("prepare");
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
