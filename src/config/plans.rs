@@ -17,6 +17,7 @@ const LIMITS: &[&str] = &[
     "schedules",
     "shortest_interval_seconds",
     "jobs_per_month",
+    "unstarted_jobs",
     "concurrent_attempts",
     "channels",
     "channel_types",
@@ -35,6 +36,7 @@ pub(super) fn read(reader: &mut Reader) -> Plans {
     let plans: Vec<Plan> =
         tables.into_iter().filter_map(|(name, table)| read_one(reader, name, &table)).collect();
     Plans::new(plans)
+        .with_unstarted_jobs(reader.read("schedules.unstarted_jobs", number(1..=10_000)))
 }
 
 fn read_one(reader: &mut Reader, name: String, table: &Value) -> Option<Plan> {
@@ -64,6 +66,7 @@ fn read_one(reader: &mut Reader, name: String, table: &Value) -> Option<Plan> {
             .read("shortest_interval_seconds", number(60..=31_536_000))
             .map(Duration::from_secs),
         jobs_per_month: limits.read("jobs_per_month", number(0..=1_000_000_000_000)),
+        unstarted_jobs: limits.read("unstarted_jobs", number(1..=10_000)),
         concurrent_attempts: limits.read("concurrent_attempts", number(1..=1_000_000)),
         channels: limits.read("channels", number(0..=1_000_000)),
         channel_types: limits.read("channel_types", list(one_of(ChannelType::ALL))),

@@ -59,6 +59,9 @@ pub struct Plan {
     pub shortest_interval: Option<Duration>,
     /// Jobs in a calendar month, in UTC.
     pub jobs_per_month: Option<u64>,
+    /// Jobs of a schedule that may wait for their first attempt; no more than the installation's
+    /// [`Plans::unstarted_jobs`].
+    pub unstarted_jobs: Option<u32>,
     /// Attempts under way at once.
     pub concurrent_attempts: Option<u64>,
     /// Notification channels.
@@ -184,18 +187,38 @@ impl Plan {
 
 /// The plans that accounts can have, [`UNLIMITED`] among them.
 #[derive(Clone, Debug)]
-pub struct Plans(BTreeMap<String, Arc<Plan>>);
+pub struct Plans {
+    plans: BTreeMap<String, Arc<Plan>>,
+    unstarted_jobs: u32,
+}
+
+/// How many jobs of a schedule may wait for their first attempt unless something else is said.
+const UNSTARTED_JOBS: u32 = 100;
 
 impl Plans {
     /// These, and the unlimited one.
     pub fn new(described: impl IntoIterator<Item = Plan>) -> Self {
         let all = described.into_iter().chain([Plan::unlimited(UNLIMITED)]);
-        Self(all.map(|plan| (plan.name.clone(), Arc::new(plan))).collect())
+        let plans = all.map(|plan| (plan.name.clone(), Arc::new(plan))).collect();
+        Self { plans, unstarted_jobs: UNSTARTED_JOBS }
+    }
+
+    /// These plans, where so many jobs of a schedule may wait for their first attempt.
+    #[must_use]
+    pub fn with_unstarted_jobs(self, unstarted_jobs: u32) -> Self {
+        Self { unstarted_jobs, ..self }
+    }
+
+    /// How many jobs of a schedule may wait for their first attempt, where the account has this plan;
+    /// without a name, the unlimited one.
+    pub fn unstarted_jobs(&self, plan: Option<&str>) -> u32 {
+        let own = plan.and_then(|name| self.named(name)?.unstarted_jobs);
+        own.unwrap_or(u32::MAX).min(self.unstarted_jobs)
     }
 
     /// The plan of this name, if there is one.
     pub fn named(&self, name: &str) -> Option<&Arc<Plan>> {
-        self.0.get(name)
+        self.plans.get(name)
     }
 
     /// The plan of an account. One that nobody has described allows nothing: an account never
@@ -211,7 +234,7 @@ impl Plans {
 
     /// All of them, by name.
     pub fn all(&self) -> impl Iterator<Item = &Plan> {
-        self.0.values().map(|plan| &**plan)
+        self.plans.values().map(|plan| &**plan)
     }
 }
 

@@ -46,6 +46,8 @@ names! {
         Suspended = "suspended",
         /// It became due between a backup and the moment at which that was restored.
         Restored = "restored",
+        /// Too many jobs of the schedule had not begun yet.
+        Backlog = "backlog",
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::commit::{BATCH, Commit, FASTEST_RETRY, SLOWEST_RETRY};
+use super::commit::{Commit, FASTEST_RETRY, SLOWEST_RETRY};
 use super::ended::{Batch, Ended};
 use super::running::Place;
 use crate::runtime::{TaskKind, Tasks};
@@ -93,8 +93,9 @@ impl Keeper {
 
     /// Tries those whose time has come.
     async fn round(&mut self, now: Duration) {
+        let most = self.commit.0.commits.get();
         let is_due = |one: &mut Ended<Held>| one.place.at <= now;
-        let due: Batch<Held> = self.held.extract_if(.., is_due).take(BATCH).collect();
+        let due: Batch<Held> = self.held.extract_if(.., is_due).take(most).collect();
         if due.len() == 0 {
             return;
         }

@@ -13,6 +13,7 @@ use super::slots::Slot;
 use crate::domain::Timestamp;
 use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
 use crate::domain::retry::parse_retry_after;
+use crate::runtime::Moment;
 use crate::runtime::faults::Point;
 use crate::store::{Claimed, Completion, End};
 use crate::telemetry::metrics::{
@@ -24,8 +25,8 @@ use crate::telemetry::traces::{AttemptSpan, Subject};
 pub(super) struct Attempt {
     pub(super) shared: Arc<Shared>,
     pub(super) claimed: Claimed,
-    /// When the claim was asked for, on the monotonic clock.
-    pub(super) asked: Duration,
+    /// When the claim was asked for.
+    pub(super) asked: Moment,
     pub(super) slot: Slot,
     pub(super) place: Place,
     /// Told when the attempt shall end before its time.
@@ -52,9 +53,7 @@ impl Attempt {
 
     async fn send(&mut self) -> Result<Exchange, Abort> {
         let shared = &self.shared;
-        let age = shared.clock.monotonic().saturating_sub(self.asked);
-        if age > shared.settings.claim_time / 2 {
-            // The claim may end before it is renewed: somebody else could send too.
+        if !shared.is_sendable(self.asked) {
             return Err(Abort::Released);
         }
         let timeout = Duration::from_secs(u64::from(self.claimed.definition.timeout_seconds));

@@ -13,8 +13,6 @@ use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreEr
 use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
 use crate::telemetry::traces::trace_id;
 
-/// The most outcomes committed at once.
-pub(super) const BATCH: usize = 500;
 /// How often a commit is tried that fails for a reason that time does not mend.
 const HOPELESS_TRIES: u32 = 3;
 /// How soon what could not be committed is tried again.
@@ -55,8 +53,8 @@ impl Commit {
         held
     }
 
-    /// Commits a part, again and again while the store is away. `Err` if a row is refused, or makes
-    /// the store fail each time. Claims that end in the meantime make the commit a no-op: the sweep
+    /// Commits a part, again and again while the store is away. `Err` if it is to be split: a row is
+    /// refused, or makes the store fail each time, or it may be that all of them take too long. Claims that end in the meantime make the commit a no-op: the sweep
     /// has closed their attempts.
     async fn try_commit(&self, part: &[Completion], locked: Locked) -> Result<Committed, ()> {
         let shared = &self.0;
@@ -67,6 +65,7 @@ impl Commit {
             match shared.store.commit(shared.clock.now(), part, locked).await {
                 Ok(committed) => {
                     let took = shared.clock.monotonic().saturating_sub(began);
+                    shared.commits.follow(true);
                     COMMIT_BATCH_SECONDS.record_span(took);
                     COMMIT_BATCH_SIZE.record_count(part.len());
                     return Ok(committed);
@@ -80,7 +79,11 @@ impl Commit {
                 Err(error) => {
                     hopeless += u32::from(is_hopeless(&error));
                     tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
+                    shared.commits.follow(false);
                     shared.clock.sleep(pause).await;
+                    if part.len() > shared.commits.get() {
+                        return Err(());
+                    }
                     pause = (pause * 2).min(SLOWEST_RETRY);
                 }
             }

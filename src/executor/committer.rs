@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 
+use super::BATCH;
 use super::Shared;
 use super::aside::Aside;
-use super::commit::{BATCH, Commit};
+use super::commit::Commit;
 use super::ended::Ended;
 use crate::runtime::{TaskKind, Tasks};
 use crate::telemetry::metrics::{Beat, Loop};
@@ -43,7 +44,7 @@ impl Committer {
         while let Ok(turn) = commits.clone().acquire_owned().await {
             // Nothing is due while there is no outcome.
             beat.due(Duration::MAX);
-            if self.waiting.recv_many(&mut batch, BATCH).await == 0 {
+            if self.waiting.recv_many(&mut batch, self.shared.commits.get()).await == 0 {
                 break;
             }
             beat.due(self.shared.clock.monotonic());
@@ -68,11 +69,12 @@ impl Committer {
 
     /// Adds to a batch what comes until then, unless it is full already.
     async fn gather(&mut self, batch: &mut Vec<Ended>, until: Duration) {
+        let most = self.shared.commits.get();
         let left = until.saturating_sub(self.shared.clock.monotonic());
-        if !left.is_zero() && batch.len() + self.waiting.len() < BATCH {
+        if !left.is_zero() && batch.len() + self.waiting.len() < most {
             self.shared.clock.sleep(left).await;
         }
-        while batch.len() < BATCH
+        while batch.len() < most
             && let Ok(ended) = self.waiting.try_recv()
         {
             batch.push(ended);

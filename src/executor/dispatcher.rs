@@ -15,8 +15,6 @@ use crate::domain::ticket::Ticket;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
 
-/// The most jobs claimed at once.
-const BATCH: usize = 500;
 /// How long freed slots are gathered while there are more tickets than slots, so that claims stay
 /// batches.
 const GATHER: Duration = Duration::from_millis(10);
@@ -97,11 +95,13 @@ impl Worker for Dispatcher {
             return Ok(Pause::For(LONGEST_REST));
         }
         let shared = self.shared.clone();
+        shared.lease.ensure(&shared).await?;
         let turn = shared.slots.turn().await;
         // Before the room is looked at: a slot freed in between is then not missed.
         self.shared.slots.want_more();
         let mut room = self.shared.slots.room(self.shared.clock.monotonic());
-        room.total = room.total.min(BATCH);
+        let most = self.shared.claims.get();
+        room.total = room.total.min(most);
         if room.total == 0 {
             self.rest = Some(GATHER);
             self.shared.slots.set_queued(true);
@@ -124,7 +124,7 @@ impl Worker for Dispatcher {
             let rest = now.plus(LONGEST_REST);
             return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
         }
-        let is_crowded = tickets.len() < BATCH && tickets.len() == room.total;
+        let is_crowded = tickets.len() < most && tickets.len() == room.total;
         self.rest = is_crowded.then_some(GATHER);
         let next = self.start(tickets);
         drop(turn);

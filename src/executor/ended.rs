@@ -3,8 +3,8 @@
 use super::running::Place;
 use crate::store::Completion;
 
-/// An attempt that has ended, and what keeps its claim renewed until its outcome is committed: what
-/// has been sent is not lost because the store is slow.
+/// An attempt that has ended, and what keeps a stop, which ends the lease, waiting until its outcome is
+/// committed: what has been sent is not lost because the store is slow.
 pub(super) struct Ended<P = Place> {
     pub(super) completion: Completion,
     pub(super) place: P,

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::BATCH;
 use super::start::Start;
 use super::starter::Starter;
 use crate::domain::ticket::Ticket;
 use crate::runtime::TaskKind;
 
-/// The most jobs claimed at once, and the most that wait for that.
-pub(super) const MOST: usize = 500;
 /// Claims under way at once.
 const CLAIMS: usize = 2;
 /// Batches under way at once, to be claimed or queued: when the queue hangs, too, no more are taken
@@ -46,7 +45,8 @@ impl Handover {
         while let Some(place) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {
             let turn = self.turn().await;
             // Those that have come meanwhile.
-            while tickets.len() < MOST
+            let most = self.starter.shared().claims.get();
+            while tickets.len() < most
                 && let Ok(ticket) = self.waiting.try_recv()
             {
                 tickets.push(ticket);
@@ -54,14 +54,14 @@ impl Handover {
             self.start(std::mem::take(&mut tickets), turn, place);
         }
         self.waiting.close();
-        while self.waiting.recv_many(&mut tickets, MOST).await > 0 {}
+        while self.waiting.recv_many(&mut tickets, BATCH).await > 0 {}
         self.starter.shared().push(&tickets).await;
     }
 
     /// Waits for some, and for a place among the batches; loses none if it is dropped.
     async fn receive(&mut self, tickets: &mut Vec<Ticket>) -> OwnedSemaphorePermit {
         let place = self.batches.clone().acquire_owned().await.expect("never closed");
-        self.waiting.recv_many(tickets, MOST).await;
+        self.waiting.recv_many(tickets, self.starter.shared().claims.get()).await;
         place
     }
 
@@ -107,6 +107,7 @@ impl Handover {
 async fn find_room(starter: &Starter, tickets: &[Ticket]) -> Option<Start> {
     let is_believed = starter.shared().clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;
+    starter.shared().lease.ensure(starter.shared()).await.ok()?;
     let slots = starter.reserve(tickets, Duration::ZERO).await;
     Some(starter.start(outcomes, slots))
 }

@@ -7,13 +7,14 @@
 //! a ticket, as long as there are free slots and no ticket waits for one.
 //!
 //! Invariants: JOB-1 and JOB-2 by the store's conditional writes; JOB-3 with the sweep's help:
-//! a claim that is not renewed ends, and the sweep closes the attempt. STOP-1 by [`Executor::stop`].
+//! claims end with the executor's lease (`lease`) if that is not renewed, and the sweep closes the
+//! attempts. STOP-1 by [`Executor::stop`].
 //!
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
 //! from being committed: that job alone ends FAILED `INTERNAL`, and so does one whose request cannot
 //! be read. Rows that somebody else holds keep nobody waiting but their own jobs: their outcomes are
-//! set aside, and committed when they are free. A claim is renewed until its outcome is committed.
+//! set aside, and committed when they are free. The lease is renewed until all outcomes are committed.
 
 mod aside;
 mod attempt;
@@ -22,6 +23,7 @@ mod committer;
 mod dispatcher;
 mod ended;
 mod handover;
+mod lease;
 mod line;
 mod renewer;
 mod request;
@@ -43,7 +45,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::domain::ticket::Ticket;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
-use crate::runtime::{Clock, Random, TaskKind, Tasks, drive};
+use crate::runtime::{BatchSize, Clock, Moment, Random, TaskKind, Tasks, drive};
 use crate::store::{ExecutorId, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
@@ -51,12 +53,16 @@ use committer::Committer;
 use dispatcher::Dispatcher;
 use ended::Ended;
 use handover::Handover;
+use lease::Lease;
 use renewer::Renewer;
 use running::{Abort, Running};
 use shares::Shares;
 use slots::Slots;
 
 pub use starter::{Started, Starter};
+
+/// The most jobs claimed, and outcomes committed, at once.
+const BATCH: usize = 500;
 
 /// How much an executor does at once, and for how long it claims.
 #[derive(Clone, Debug)]
@@ -67,7 +73,7 @@ pub struct Settings {
     pub per_account: usize,
     /// Of them, to one host.
     pub per_host: usize,
-    /// For how long a job is claimed before the claim has to be renewed.
+    /// How long its claims last unless it renews its lease.
     pub claim_time: Duration,
     /// When failed jobs are tried again.
     pub retry: RetryPolicy,
@@ -97,10 +103,20 @@ struct Shared {
     slots: Arc<Slots>,
     shares: Shares,
     running: Arc<Running>,
+    lease: Lease,
+    /// How many jobs are claimed, and outcomes committed, at once.
+    claims: BatchSize,
+    commits: BatchSize,
     alerts: Arc<Notify>,
 }
 
 impl Shared {
+    /// Whether what was claimed at a moment may still be sent: later the lease may end before it is
+    /// renewed, and somebody else could send too.
+    fn is_sendable(&self, claimed: Moment) -> bool {
+        self.clock.since(claimed) <= self.settings.claim_time / 2
+    }
+
     /// Queues tickets. If that fails, the sweep finds their jobs.
     async fn push(&self, tickets: &[Ticket]) {
         if !tickets.is_empty()
@@ -162,10 +178,13 @@ impl Executor {
             slots,
             shares: Shares::new(plans, store.clone(), cluster, replica),
             running: Arc::new(Running::default()),
+            lease: Lease::default(),
+            claims: BatchSize::new(BATCH),
+            commits: BatchSize::new(BATCH),
             alerts,
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
-        let (handed, waiting_jobs) = mpsc::channel(handover::MOST);
+        let (handed, waiting_jobs) = mpsc::channel(BATCH);
         let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone(), handed);
         let handover = Handover::new(starter.clone(), waiting_jobs);
         let drained = start_taking(&shared, handover, outcomes, tasks);

@@ -13,7 +13,7 @@ use super::slots::Slot;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::runtime::faults::Point;
-use crate::runtime::{TaskKind, Tasks};
+use crate::runtime::{Moment, TaskKind, Tasks};
 use crate::store::{
     Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
 };
@@ -29,8 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) claim: Claim,
-    /// On the monotonic clock.
-    pub(super) at: Duration,
+    pub(super) at: Moment,
 }
 
 /// Jobs that are to be claimed and started, and what their attempts need.
@@ -49,24 +48,25 @@ impl Start {
         Point::AfterTake.reach();
         match self.shared.store.claim(&asked.claim, &jobs).await {
             Ok(claims) => {
+                self.shared.claims.follow(true);
                 Point::AfterClaim.reach();
                 TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
                 self.begin(claims, asked).await;
                 Ok(())
             }
             Err(error) => {
+                self.shared.claims.follow(false);
                 self.recall(asked, &error);
                 Err(error)
             }
         }
     }
 
-    /// A claim that begins now. As late as can be: a claim must not be half over when it is made.
+    /// A claim that begins now.
     pub(super) fn claim(&self) -> Asked {
-        let Shared { id, clock, settings, .. } = &*self.shared;
-        let (now, at) = (clock.now(), clock.monotonic());
-        let until = clock.after(now, settings.claim_time);
-        Asked { claim: Claim { executor: *id, now, until }, at }
+        let Shared { id, clock, .. } = &*self.shared;
+        let at = clock.moment();
+        Asked { claim: Claim { executor: *id, now: clock.now() }, at }
     }
 
     /// Starts what was claimed. What runs already does not run twice: a claim that is recalled
@@ -101,6 +101,7 @@ impl Start {
     /// more, or it would come too late to be sent. A stop does not wait for that: it is asked once
     /// more.
     pub(super) fn recall(mut self, asked: Asked, error: &StoreError) {
+        self.shared.lease.doubt(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;
         }
@@ -108,7 +109,7 @@ impl Start {
         let coming = self.shared.running.announce();
         let failed = self.shared.clock.monotonic();
         self.tasks.clone().spawn(TaskKind::Claim, async move {
-            let (settled, end) = (failed + LATEST_EFFECT, self.sendable_until(asked));
+            let settled = failed + LATEST_EFFECT;
             let mut pause = FIRST_PAUSE;
             while !self.slots.is_empty() {
                 let is_stopping = tokio::select! {
@@ -116,7 +117,7 @@ impl Start {
                     () = self.tasks.stopping().cancelled() => true,
                 };
                 let now = self.shared.clock.monotonic();
-                if now > end {
+                if !self.shared.is_sendable(asked.at) {
                     break;
                 }
                 let jobs: Vec<JobId> = self.slots.keys().copied().collect();
@@ -136,12 +137,6 @@ impl Start {
             }
             drop(coming);
         });
-    }
-
-    /// Until when, on the monotonic clock, what was claimed may be sent: afterwards the claim may
-    /// end before it is renewed, and somebody else could send too.
-    fn sendable_until(&self, asked: Asked) -> Duration {
-        asked.at + self.shared.settings.claim_time / 2
     }
 
     /// Further attempts and jobs that had to wait for another one of their schedule say nothing about

@@ -80,6 +80,9 @@ impl Starter {
         // Before it is looked whether this executor stops: who waits for that sees these coming.
         let coming = self.shared.running.announce();
         let Some(outcomes) = self.outcomes() else { return Err(wanted) };
+        if self.shared.lease.ensure(&self.shared).await.is_err() {
+            return Err(wanted);
+        }
         let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
         let slots = self.reserve(&tickets, patience).await;
         if slots.is_empty() {
@@ -180,7 +183,7 @@ impl Done {
 async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming: Coming) -> Done {
     let asked = start.claim();
     let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
-    let took = start.shared.clock.monotonic().saturating_sub(asked.at);
+    let took = start.shared.clock.since(asked.at);
     match fired {
         Ok((fired, claims)) => {
             Point::AfterStart.reach();

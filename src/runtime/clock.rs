@@ -19,6 +19,21 @@ use crate::domain::Timestamp;
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);
 
+/// A moment of this machine, by both of its clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    monotonic: Duration,
+    machine_us: i64,
+}
+
+impl Moment {
+    fn since(self, earlier: Self) -> Duration {
+        let by_calendar = self.machine_us.saturating_sub(earlier.machine_us);
+        let by_calendar = Duration::from_micros(u64::try_from(by_calendar).unwrap_or(0));
+        self.monotonic.saturating_sub(earlier.monotonic).max(by_calendar)
+    }
+}
+
 enum Source {
     System { origin: Instant, state: Mutex<State>, lapse: Lapse },
     Manual { now: watch::Sender<Duration> },
@@ -118,6 +133,17 @@ impl Clock {
         i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)
     }
 
+    /// The present moment.
+    pub fn moment(&self) -> Moment {
+        Moment { monotonic: self.monotonic(), machine_us: self.machine_us() }
+    }
+
+    /// How long ago a moment was. The monotonic clock stands still while the machine is suspended and
+    /// its calendar may be set: what shows more time counts.
+    pub fn since(&self, moment: Moment) -> Duration {
+        self.moment().since(moment)
+    }
+
     /// What this clock shows when a span of monotonic time has passed since it showed `from`.
     pub fn after(&self, from: Timestamp, span: Duration) -> Timestamp {
         match &*self.0 {
@@ -195,6 +221,16 @@ mod tests {
 
     const fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn time_in_which_the_machine_was_suspended_counts_and_a_calendar_set_back_does_not() {
+        let moment = |monotonic, machine_us| Moment { monotonic: s(monotonic), machine_us };
+        let earlier = moment(10, 1_000_000_000);
+        assert_eq!(moment(13, 1_003_000_000).since(earlier), s(3));
+        assert_eq!(moment(13, 1_063_000_000).since(earlier), s(63), "suspended for a minute");
+        assert_eq!(moment(13, 940_000_000).since(earlier), s(3), "set back by a minute");
+        assert_eq!(earlier.since(moment(13, 1_003_000_000)), s(0));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `.clippy.toml` see to it. That is why a test can set the time, replay a seed, and know that
 //! nothing runs on after a stop.
 
+mod batch_size;
 mod clock;
 mod drive;
 pub mod faults;
@@ -13,7 +14,8 @@ mod random;
 mod serve;
 mod tasks;
 
-pub use clock::Clock;
+pub use batch_size::BatchSize;
+pub use clock::{Clock, Moment};
 pub use drive::{Pause, RunError, Worker, drive};
 pub(crate) use measured::measured;
 pub use measured::{CallError, Measured, measure};

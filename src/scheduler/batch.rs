@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use tracing::field::display;
 
+use super::backlog::Backlog;
 use super::known::Read;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
-use crate::domain::schedule::SkipReason;
+use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
-use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob};
+use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob, TickRange};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, FIRING_LAG_SECONDS, SKIPS, TICKS_FIRED,
     TICKS_LATE,
@@ -35,6 +36,7 @@ const WORTH_REPEATING: usize = 100;
 /// A batch that is being fired.
 pub(super) struct Batch<'a> {
     pub(super) context: &'a Context,
+    pub(super) backlog: &'a Backlog,
     pub(super) fences: &'a [Fence],
     pub(super) now: Timestamp,
     pub(super) taken: Taken<'a>,
@@ -58,10 +60,14 @@ impl Batch<'_> {
         if rest.is_empty() {
             return Ok(());
         }
+        let rest = self.within_backlog(rest).await?;
         let clock = &self.context.clock;
         let began = clock.monotonic();
         let fired = self.context.store.fire(self.fences, self.now, &rest).await;
         let took = clock.monotonic().saturating_sub(began);
+        if fired.is_err() {
+            self.backlog.forget(&rest);
+        }
         self.keep(&rest, fired, &[], took)?;
         Point::AfterFire.reach();
         Ok(())
@@ -107,11 +113,31 @@ impl Batch<'_> {
         Ok(rest)
     }
 
+    /// Makes skips of the ticks whose jobs would be too many that wait, the newest.
+    async fn within_backlog(&self, mut firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
+        let candidates = self.candidates();
+        let plan = |firing: &Firing| candidates.get(&firing.schedule)?.plan.as_deref();
+        let taken = self.backlog.take(&self.context.store, self.fences, plan, &firings).await;
+        let taken = taken.inspect_err(|_| self.taken.give_back(&firings, []))?;
+        let mut unmade = Vec::new();
+        for (firing, taken) in firings.iter_mut().zip(taken) {
+            let over = firing.jobs.split_off(taken);
+            if let [first, .., last] | [first @ last] = &over[..] {
+                let (first, last) = (first.id.timestamp(), last.id.timestamp());
+                let count = u32::try_from(over.len()).unwrap_or(SKIP_COUNT_CAP);
+                let range = TickRange { first, last, count };
+                unmade.push(Firing { jobs: over, ..firing.clone() });
+                firing.skips.push((range, SkipReason::Backlog));
+            }
+        }
+        self.taken.give_back(&unmade, []);
+        Ok(firings)
+    }
+
     /// The firings that make one job, which nothing keeps from starting, with what would be its
     /// ticket; and all others.
     fn with_tickets(&self, firings: Vec<Firing>) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
-        let candidates = self.read.iter().map(|read| (read.candidate.schedule, &read.candidate));
-        let candidates: HashMap<_, _> = candidates.collect();
+        let candidates = self.candidates();
         let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
         for firing in firings {
             let Candidate { shard, account, host, .. } = *candidates[&firing.schedule];
@@ -123,6 +149,11 @@ impl Batch<'_> {
             }
         }
         (wanted, rest)
+    }
+
+    fn candidates(&self) -> HashMap<ScheduleId, &Candidate> {
+        let candidates = self.read.iter().map(|read| (read.candidate.schedule, &read.candidate));
+        candidates.collect()
     }
 
     /// Keeps what firing has done.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::Context;
+use super::backlog::Backlog;
 use super::batch::{Batch, Taken};
 use super::decide::{Cadences, Decision, decide};
 use super::known::{Known, Read};
@@ -26,12 +27,13 @@ pub(super) struct Rules {
     cadences: Cadences,
     quotas: Quotas,
     known: Known,
+    backlog: Backlog,
 }
 
 impl Rules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        let (cadences, quotas) = (Cadences::new(), Quotas::new(plans));
-        Self { cadences, quotas, known: Known::default() }
+        let (cadences, quotas) = (Cadences::new(), Quotas::new(plans.clone()));
+        Self { cadences, quotas, known: Known::default(), backlog: Backlog::new(plans) }
     }
 }
 
@@ -61,8 +63,18 @@ pub(super) async fn fire_batch(
     let taken = Taken::of(&rules.quotas, &allowed, &read);
     let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
     let read_so = &read;
-    let mut batch =
-        Batch { context, fences, now, taken, read: read_so, index, advanced, tickets, fenced };
+    let mut batch = Batch {
+        context,
+        fences,
+        now,
+        taken,
+        backlog: &rules.backlog,
+        read: read_so,
+        index,
+        advanced,
+        tickets,
+        fenced,
+    };
     if !firings.is_empty() {
         if Defect::EarlyTicket.is_there() {
             push_early(context, &firings, now).await?;

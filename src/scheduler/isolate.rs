@@ -10,7 +10,7 @@ use super::led::Parts;
 use super::pending::DueTick;
 use crate::domain::Timestamp;
 use crate::runtime::RunError;
-use crate::store::{Fence, StoreError, StoreErrorKind};
+use crate::store::{Fence, StoreError};
 use crate::telemetry::metrics::FIRINGS_PARKED;
 
 /// How long a schedule that cannot be fired rests in the due index; at most, as the comparison of the
@@ -68,12 +68,7 @@ impl std::error::Error for Panicked {}
 
 /// Whether another batch could be fired, as far as that can be told.
 fn lies_in_batch(error: &RunError) -> bool {
-    let kind = error.downcast_ref::<StoreError>().map(StoreError::kind);
-    error.is::<Panicked>()
-        || matches!(
-            kind,
-            Some(StoreErrorKind::Rejected | StoreErrorKind::Corrupt | StoreErrorKind::Internal)
-        )
+    error.is::<Panicked>() || error.downcast_ref().is_some_and(StoreError::lies_in_call)
 }
 
 /// Lets a schedule rest that cannot be fired.

@@ -11,12 +11,12 @@ use super::Context;
 use super::fire::Rules;
 use super::led::{Led, Parts};
 use super::pending::Pending;
-use super::round::{LONG_AT_ONCE, Pace, Round};
+use super::round::{BATCH, LONG_AT_ONCE, Round};
 use crate::cluster::Terms;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
-use crate::runtime::{Pause, Random, RunError, Worker};
+use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
 use crate::telemetry::metrics::LEADER_SHARDS;
 
 /// How long the loop rests that leads nothing.
@@ -30,7 +30,7 @@ pub struct Leader {
     terms: watch::Receiver<Terms>,
     led: BTreeMap<ShardId, Led>,
     pending: Pending,
-    pace: Pace,
+    pace: BatchSize,
     /// Which of them is served first.
     first: usize,
 }
@@ -39,7 +39,7 @@ impl Leader {
     /// A leader of whatever shards the cluster gives it; `plans` are what accounts can have.
     pub fn new(context: Context, plans: Arc<Plans>, random: Random) -> Self {
         let (terms, rules) = (context.cluster.terms(), Rules::new(plans));
-        let (led, pending, pace) = (BTreeMap::new(), Pending::default(), Pace::default());
+        let (led, pending, pace) = (BTreeMap::new(), Pending::default(), BatchSize::new(BATCH));
         Self { context, rules, random, terms, led, pending, pace, first: 0 }
     }
 }

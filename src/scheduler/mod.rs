@@ -30,6 +30,7 @@
 //! takes long: what is in it is tried by another one. A schedule that cannot be fired is found by
 //! halving its batch, and rests by itself (`isolate`).
 
+mod backlog;
 mod batch;
 mod decide;
 mod erase;

@@ -18,7 +18,7 @@ use super::pending::{DueTick, Pending};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::queue::Member;
-use crate::runtime::{Clock, RunError};
+use crate::runtime::{BatchSize, Clock, RunError};
 use crate::store::Fence;
 
 /// The most shards served at once.
@@ -29,32 +29,13 @@ pub(super) const LONG_AT_ONCE: usize = 6;
 /// sweep and the time too.
 const BATCHES_AT_ONCE: usize = 4;
 /// The most schedules fired at once; bounds how long a statement takes.
-const BATCH: usize = 500;
-/// The fewest, where batches have failed; and by how many they grow again with each that does not.
-const SMALLEST_BATCH: usize = 25;
+pub(super) const BATCH: usize = 500;
 /// How long what is due waits for what other shards bring.
 const GATHER: Duration = Duration::from_millis(5);
 /// How soon shards are served again in a round.
 const AGAIN: Duration = Duration::from_millis(200);
 /// From when on a round begins nothing more, unless something in it takes long.
 const ROUND: Duration = Duration::from_secs(1);
-/// How much is fired at once: less after a failure, which may have been a batch that took too long.
-pub(super) struct Pace(usize);
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self(BATCH)
-    }
-}
-
-impl Pace {
-    fn follow(&mut self, is_done: bool) {
-        let Self(size) = self;
-        *size = if is_done { *size + SMALLEST_BATCH } else { *size / 2 };
-        *size = (*size).clamp(SMALLEST_BATCH, BATCH);
-    }
-}
-
 /// A round.
 pub(super) struct Round<'a> {
     parts: Parts<'a>,
@@ -65,7 +46,7 @@ pub(super) struct Round<'a> {
     overtaken: HashMap<ShardId, Fence>,
     fences: HashMap<ShardId, Fence>,
     pending: &'a mut Pending,
-    pace: &'a mut Pace,
+    pace: &'a BatchSize,
     waiting: VecDeque<(Led, Timestamp, Turn)>,
     serving: FuturesUnordered<BoxFuture<'a, Served>>,
     firing: FuturesUnordered<BoxFuture<'a, (u64, Fired)>>,
@@ -114,7 +95,7 @@ impl<'a> Round<'a> {
         parts: Parts<'a>,
         led: &'a mut BTreeMap<ShardId, Led>,
         pending: &'a mut Pending,
-        pace: &'a mut Pace,
+        pace: &'a BatchSize,
     ) -> Self {
         pending.land();
         Self {
@@ -222,7 +203,7 @@ impl<'a> Round<'a> {
 
     /// Begins to fire as much as can be at once, when enough has come or no more is to come soon.
     fn fire(&mut self) {
-        let Pace(size) = *self.pace;
+        let size = self.pace.get();
         let clock = &self.parts.context.clock;
         while self.firing.len() < BATCHES_AT_ONCE && self.pending.len() > 0 {
             let monotonic = clock.monotonic();

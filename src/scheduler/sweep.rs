@@ -16,7 +16,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
-use crate::store::{Completion, End, ExpiredClaim, Fate, Locked};
+use crate::store::{Completion, End, ExecutorId, ExpiredClaim, Fate, Locked};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
@@ -25,21 +25,21 @@ const EVERY: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(2);
 /// The rest between pages, so that other work never waits long for the store and the queue.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// How long after its end a claim should have been closed. One that is found so late could not be
-/// renewed or ended, since its rows were locked or the store away: whoever holds it is given as
-/// much time again, so that what has been sent is not sent twice.
+/// How long after a lease's end its claims should have been closed. One that is found so late could
+/// not be renewed, nor its claims ended, since the store was away: whoever holds it is given as much
+/// time again, so that what has been sent is not sent twice.
 const OVERDUE: Duration = Duration::from_secs(4);
 /// The most jobs of a kind handled at once.
 const BATCH: u32 = 1_000;
 
-/// Pushes tickets of late jobs again and closes claims that nobody renews (JOB-3).
+/// Pushes tickets of late jobs again and closes the claims of executors that are lost (JOB-3).
 pub struct Sweeper {
     context: Context,
     retry: RetryPolicy,
     random: Random,
-    /// Claims that ended [`OVERDUE`] ago or longer, and when they were found so, on the monotonic
-    /// clock.
-    overdue: HashMap<(JobId, u8), Duration>,
+    /// Executors whose leases ended [`OVERDUE`] ago or longer, and when they were found so, on the
+    /// monotonic clock.
+    overdue: HashMap<ExecutorId, Duration>,
     /// Set until the claims of an earlier process on this store have been closed.
     alone: bool,
     /// The round through the late jobs that is under way.
@@ -108,45 +108,71 @@ impl Sweeper {
         }
     }
 
+    /// Notes which leases were found long after their end.
+    fn note_overdue(&mut self, found: &[ExpiredClaim], now: Timestamp) {
+        let (clock, known) = (&self.context.clock, std::mem::take(&mut self.overdue));
+        let late = found.iter().filter(|claim| now > clock.after(claim.until, OVERDUE));
+        let since = |claim: &ExpiredClaim| {
+            let since = known.get(&claim.executor).copied();
+            (claim.executor, since.unwrap_or_else(|| clock.monotonic()))
+        };
+        self.overdue = late.map(since).collect();
+    }
+
     /// Whether an ended claim is to be closed now.
-    fn is_lost(&self, claim: &ExpiredClaim, now: Timestamp) -> bool {
-        let Context { clock, .. } = &self.context;
-        let found = self.overdue.get(&(claim.job, claim.attempt));
-        found.is_some_and(|found| clock.monotonic().saturating_sub(*found) >= OVERDUE)
-            || self.alone
-            || now <= clock.after(claim.until, OVERDUE)
+    fn is_lost(&self, claim: &ExpiredClaim) -> bool {
+        let long_ago =
+            |since: &Duration| self.context.clock.monotonic().saturating_sub(*since) >= OVERDUE;
+        self.alone || self.overdue.get(&claim.executor).is_none_or(long_ago)
     }
 
     async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
         let found = self.context.store.expired(before, BATCH).await?;
         let is_full = found.len() == BATCH as usize;
-        let (expired, waiting): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|claim| self.is_lost(claim, now));
-        let monotonic = self.context.clock.monotonic();
-        let since = |claim: &ExpiredClaim| {
-            let key = (claim.job, claim.attempt);
-            (key, self.overdue.get(&key).copied().unwrap_or(monotonic))
-        };
-        self.overdue = waiting.iter().map(since).collect();
+        self.note_overdue(&found, now);
+        let expired: Vec<_> = found.into_iter().filter(|claim| self.is_lost(claim)).collect();
         if expired.is_empty() {
             return Ok(false);
         }
-        let ends: Vec<_> = expired.iter().map(|claim| self.close(claim, now)).collect();
-        let committed = self.context.store.commit(now, &ends, Locked::Awaited).await?;
-        committed.trace(&ends);
-        let ended = expired.iter().zip(&committed.fates);
-        let busy = ended.filter(|(_, fate)| **fate == Fate::Busy);
-        self.overdue.extend(busy.map(|(claim, _)| ((claim.job, claim.attempt), monotonic)));
-        let closed = committed.fates.iter().filter(|fate| matches!(fate, Fate::Applied(_))).count();
-        if closed == 0 {
-            return Ok(false);
+        let ends = expired.iter().map(|claim| self.close(claim, now)).collect();
+        let closed = self.commit(now, ends).await?;
+        Ok(closed > 0 && is_full)
+    }
+
+    /// Closes attempts, splitting the batch as long as it fails for a reason that lies in it: what
+    /// cannot be stored of one keeps no other from being closed. Returns how many were.
+    async fn commit(&mut self, now: Timestamp, ends: Vec<Completion>) -> Result<usize, RunError> {
+        let (mut parts, mut closed) = (vec![ends], 0);
+        while let Some(mut part) = parts.pop() {
+            match self.context.store.commit(now, &part, Locked::Awaited).await {
+                Ok(committed) => {
+                    let fates = committed.fates.iter();
+                    closed += fates.filter(|fate| matches!(fate, Fate::Applied(_))).count();
+                    committed.trace(&part);
+                    committed.count();
+                    self.context.queue.push(&committed.tickets).await?;
+                }
+                Err(error) if !error.lies_in_call() => return Err(error.into()),
+                Err(_) if part.len() > 1 => {
+                    let rest = part.split_off(part.len() / 2);
+                    parts.extend([rest, part]);
+                }
+                Err(error) => {
+                    let Some(mut end) = part.pop() else { continue };
+                    let (job, attempt) = (end.job, end.attempt);
+                    tracing::error!(%job, attempt, %error, "a lost attempt cannot be closed");
+                    let is_told = end.end == unstorable();
+                    end.end = unstorable();
+                    // What cannot even fail stays as it is, and is tried again by the next sweep.
+                    parts.extend((!is_told).then(|| vec![end]));
+                }
+            }
         }
         WORKERS_LOST.add(closed as u64);
-        committed.count();
-        let failed = committed.failed.len();
-        tracing::warn!(closed, failed, "closed attempts whose executor was lost");
-        self.context.queue.push(&committed.tickets).await?;
-        Ok(is_full)
+        if closed > 0 {
+            tracing::warn!(closed, "closed attempts whose executor was lost");
+        }
+        Ok(closed)
     }
 
     /// The end of an attempt whose executor was lost: tried again if one is left.
@@ -165,6 +191,12 @@ impl Sweeper {
             end: End::failed(failure, wait.map(|wait| now.plus(wait))),
         }
     }
+}
+
+/// The end of a lost attempt whose own end the store refuses.
+fn unstorable() -> End {
+    let message = "the end of the attempt could not be stored".to_owned();
+    End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false })
 }
 
 #[async_trait]

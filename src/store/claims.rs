@@ -20,15 +20,13 @@ use crate::telemetry::traces::{JobSpan, Subject};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExecutorId(pub u128);
 
-/// A wish to run jobs.
+/// A wish to run jobs. The claims end with the lease of the executor ([`ClaimStore::renew`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// Who claims.
     pub executor: ExecutorId,
     /// The present instant: when the attempts begin.
     pub now: Timestamp,
-    /// When the claim ends unless it is renewed.
-    pub until: Timestamp,
 }
 
 /// A job whose next attempt this executor may send, alone, until the claim ends.
@@ -106,16 +104,6 @@ pub struct Claims {
     pub taken: Vec<Claimed>,
     /// Those that cannot be.
     pub unreadable: Vec<Unreadable>,
-}
-
-/// What renewing has brought. Claims that are in neither list are lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Renewed {
-    /// The jobs whose claims last longer now.
-    pub held: Vec<JobId>,
-    /// Those whose rows somebody else holds just now: to be tried again soon. Nobody can take them
-    /// over meanwhile, even if their claims end.
-    pub busy: Vec<JobId>,
 }
 
 /// What executors are to abort, whoever runs it.
@@ -255,7 +243,7 @@ impl Committed {
     }
 }
 
-/// A claim that nobody renewed in time.
+/// A claim of an executor that did not renew its lease in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiredClaim {
     /// The job.
@@ -266,13 +254,17 @@ pub struct ExpiredClaim {
     pub max_attempts: u8,
     /// Who was lost.
     pub executor: ExecutorId,
-    /// When the claim ended.
+    /// When its lease ended.
     pub until: Timestamp,
 }
 
 /// How long after a call has failed it takes effect at the latest, if it does: a statement whose
 /// connection is cut may still be running at the server.
 pub const LATEST_EFFECT: Duration = Duration::from_secs(6);
+
+/// How long after its end a lease is removed, if no job runs under it: what an executor has asked for
+/// while it lasted has taken effect by then.
+pub(in crate::store) const LEASE_KEPT: Duration = Duration::from_mins(1);
 
 /// Before all late jobs.
 pub(in crate::store) const FIRST: (Timestamp, JobId) =
@@ -290,7 +282,7 @@ measured! {
         /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
         /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
         /// second mention of a job and one whose row somebody else holds just now: it stays among the
-        /// [`late`](Self::late) ones.
+        /// [`late`](Self::late) ones. Without a lease of the executor none is claimed.
         async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
         /// What this claim has brought of the jobs, or another of the same executor at the same instant,
@@ -300,8 +292,9 @@ measured! {
         /// effect may come as late as [`LATEST_EFFECT`] after the failure.
         async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-        /// Extends the claims of this executor on running jobs, without waiting for anybody.
-        async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed>;
+        /// Begins the lease of an executor, or extends it, and with it all its claims: until `until`, but
+        /// never less than before. Removes leases that have been over for long.
+        async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()>;
 
         /// What executors are to abort.
         async fn aborts(&self) -> Result<Aborts>;
@@ -319,8 +312,8 @@ measured! {
 
         /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
         /// id, beginning after those of `after`; at most `limit`. Rows that cannot be read are left out,
-        /// here and in [`expired`](Self::expired), there also those that are held by somebody: so a
-        /// page that is not full need not be the last, but an empty one is.
+        /// here and in [`expired`](Self::expired): so a page that is not full need not be the last, but
+        /// an empty one is.
         async fn late(
             &self,
             before: Timestamp,
@@ -337,7 +330,7 @@ measured! {
             after: Option<AccountId>,
         ) -> Result<(Vec<Ticket>, Option<AccountId>)>;
 
-        /// Claims that ended before `before`, oldest first, at most `limit`.
+        /// Claims whose executors' leases ended before `before`, the oldest lease first, at most `limit`.
         async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;
     }
 }

@@ -116,6 +116,8 @@ pub(super) const STATES: &[(&str, Form)] = &[
     ("fired_up_to", Plain),
 ];
 
+pub(super) const EXECUTORS: &[(&str, Form)] = &[("id", Id), ("alive_until", Plain)];
+
 pub(super) const RUNS: &[(&str, Form)] = &[
     ("id", Id),
     ("account_id", Id),

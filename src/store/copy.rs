@@ -40,6 +40,8 @@ pub enum Table {
     Versions,
     /// What firing and committing change.
     States,
+    /// Who runs jobs, and until when.
+    Executors,
     /// Jobs that have not finished.
     Runs,
     /// Those that have, with their last attempt.
@@ -86,13 +88,14 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Accounts,
         Self::AccountMonths,
         Self::ApiKeys,
         Self::Schedules,
         Self::Versions,
         Self::States,
+        Self::Executors,
         Self::Runs,
         Self::Jobs,
         Self::Attempts,
@@ -125,6 +128,7 @@ impl Table {
             Self::Schedules => "schedules",
             Self::Versions => "schedule_versions",
             Self::States => "schedule_state",
+            Self::Executors => "executors",
             Self::Runs => "runs",
             Self::Jobs => "jobs",
             Self::Attempts => "attempts",
@@ -180,6 +184,7 @@ impl Table {
             Self::Schedules => columns::SCHEDULES,
             Self::Versions => columns::VERSIONS,
             Self::States => columns::STATES,
+            Self::Executors => columns::EXECUTORS,
             Self::Runs => columns::RUNS,
             Self::Jobs => columns::JOBS,
             Self::Attempts => columns::ATTEMPTS,

@@ -96,6 +96,14 @@ impl StoreError {
         self.kind
     }
 
+    /// Whether the call failed for what it is about, as far as that can be told: another one would not.
+    pub fn lies_in_call(&self) -> bool {
+        matches!(
+            self.kind,
+            StoreErrorKind::Rejected | StoreErrorKind::Corrupt | StoreErrorKind::Internal
+        )
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(

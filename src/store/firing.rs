@@ -1,6 +1,6 @@
 //! Firing: what a shard's leader does. Batches over all accounts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Claim, Claims, Result, StoreError, StoreErrorKind, TickRange};
 use crate::domain::job::Trigger;
@@ -170,6 +170,14 @@ measured! {
             ids: &[(ShardId, ScheduleId)],
             late_before: Timestamp,
         ) -> Result<Vec<Candidate>>;
+
+        /// How many jobs of schedules have not begun, and have not been tried before: of each up to `most`.
+        /// Schedules without any may be absent.
+        async fn unstarted(
+            &self,
+            schedules: &[ScheduleId],
+            most: u32,
+        ) -> Result<HashMap<ScheduleId, u32>>;
 
         /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
         /// the version and the tick that were read, and whose tick is not after `now`: the next tick

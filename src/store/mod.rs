@@ -96,7 +96,7 @@ pub use channels::{
 };
 pub use claims::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId,
-    ExpiredClaim, Fate, LATE_OF_EACH, LATEST_EFFECT, Locked, Renewed, Run, Unreadable,
+    ExpiredClaim, Fate, LATE_OF_EACH, LATEST_EFFECT, Locked, Run, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};

@@ -114,6 +114,23 @@ async fn the_claim_of_an_outcome_is_renewed_until_it_is_committed() {
 }
 
 #[tokio::test]
+async fn nothing_is_claimed_while_the_lease_cannot_be_renewed() {
+    let mut world = world().await;
+    let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
+    gate.hold("renew");
+    clock.advance(CLAIM_TIME / 3);
+    gate.reached().await;
+    world.trigger().await;
+    pass(&clock, CLAIM_TIME * 2).await;
+    let running = world.process().executor.running();
+    assert_eq!((running, world.target.hits().len()), (0, 0));
+    gate.release();
+    pass(&clock, Duration::from_secs(5)).await;
+    assert!(!world.target.hits().is_empty());
+    holds(world).await;
+}
+
+#[tokio::test]
 async fn a_stop_waits_for_the_commits() {
     let mut world = world().await;
     let gate = world.process().gate.clone();

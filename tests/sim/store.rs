@@ -1,5 +1,6 @@
 //! The store behind the gate.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -21,14 +22,14 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
-    DueEntry, Erased, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, Grants,
+    DueEntry, Erased, ExecutorId, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, Grants,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
     KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey, NewSchedule,
-    NewSecret, QuotaStore, Renewed, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried,
-    Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore,
-    ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError,
-    StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage,
-    Waiting, Wanted, Write,
+    NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated,
+    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind,
+    StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
+    Write,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -121,6 +122,7 @@ gated! { FiringStore:
         ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp
     ) -> Vec<Candidate>;
+    fn unstarted(&self, schedules: &[ScheduleId], most: u32) -> HashMap<ScheduleId, u32>;
     fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired;
     fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims);
 }
@@ -128,7 +130,7 @@ gated! { FiringStore:
 gated! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
-    fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
+    fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> Aborts;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn late_of_each(

@@ -36,10 +36,6 @@ pub(super) const RUNNING: &str = "
         OFFSET 0
     ) AS j";
 
-/// The same, each locked as it is found.
-pub(super) static LOCKED: LazyLock<String> =
-    LazyLock::new(|| RUNNING.replace("OFFSET 0", "FOR NO KEY UPDATE"));
-
 /// The jobs whoever has them: [`Defect::NoClaimCheck`].
 static ANYBODYS: LazyLock<String> = LazyLock::new(|| {
     let others = RUNNING.replace("AND j.status::integer = 1", "AND c.executor IS NOT NULL");

@@ -10,21 +10,21 @@ use sqlx::{FromRow, PgConnection, Row};
 use super::commit;
 use super::definitions::Known;
 use super::ending::Manner;
-use super::error::{Outcome, Remedy};
+use super::error::{Fault, Outcome, Remedy};
 use super::late;
 use super::values::number;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::store::claims::{FIRST, next_page};
+use crate::store::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked,
-    Renewed, Result, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, ExpiredClaim,
+    Locked, Result, Unreadable,
 };
 
 impl FromRow<'_, PgRow> for ExpiredClaim {
@@ -34,7 +34,7 @@ impl FromRow<'_, PgRow> for ExpiredClaim {
             attempt: number::<i16, _>(row, "attempt_number")?,
             max_attempts: number::<i16, _>(row, "max_attempts")?,
             executor: row.try_get("claimed_by")?,
-            until: row.try_get("wake_at")?,
+            until: row.try_get("alive_until")?,
         })
     }
 }
@@ -123,11 +123,12 @@ const CLAIM: &str = concat!(
         SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM runs
         WHERE id = ANY ($3) AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
           AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+          AND EXISTS (SELECT FROM executors WHERE id = $1)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
         UPDATE runs
         SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1,
-            wake_at = $4, started_at = coalesce(started_at, $2), attempt_started_at = $2,
+            wake_at = NULL, started_at = coalesce(started_at, $2), attempt_started_at = $2,
             updated_at = $2
         WHERE id = ANY (ARRAY (SELECT id FROM free))
         RETURNING id, account_id, schedule_id, shard, version_id, trigger, attempt_number,
@@ -148,26 +149,17 @@ const RECALL: &str = concat!(
       AND t.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)"
 );
 
-/// Which claims are this executor's is asked twice: with a lock, and without one, to tell those
-/// that are locked from those that are lost.
+/// A lease that somebody else is just removing is left to them.
 const RENEW: &str = "
-    WITH own AS MATERIALIZED (
-        SELECT j.id FROM unnest($3::uuid[], $4::smallint[]) AS h (job, attempt)
-        CROSS JOIN LATERAL (
-            SELECT id FROM runs
-            WHERE id = h.job AND status::integer = 1
-              AND attempt_number = h.attempt AND claimed_by = $1
-            OFFSET 0) AS j
-    ), free AS MATERIALIZED (
-        SELECT id FROM runs
-        WHERE id = ANY (ARRAY (SELECT id FROM own))
-          AND status::integer = 1 AND claimed_by = $1
-        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    ), renewed AS (
-        UPDATE runs SET wake_at = $2
-        WHERE id = ANY (ARRAY (SELECT id FROM free))
-        RETURNING id)
-    SELECT id, id IN (SELECT id FROM renewed) FROM own";
+    WITH over AS (
+        DELETE FROM executors
+        WHERE id IN (
+            SELECT e.id FROM executors AS e
+            WHERE e.alive_until < $3 AND e.id <> $1
+              AND NOT EXISTS (SELECT FROM runs AS r WHERE r.claimed_by = e.id AND r.status = 1)
+            FOR UPDATE SKIP LOCKED))
+    INSERT INTO executors AS e (id, alive_until) VALUES ($1, $2)
+    ON CONFLICT (id) DO UPDATE SET alive_until = greatest(e.alive_until, excluded.alive_until)";
 
 /// Without a lock: who claims or ends one of them meanwhile has it, and a claim of it finds nothing.
 /// The index has no ids: jobs of one start, of which a round of firing makes some hundreds, are sorted.
@@ -178,11 +170,15 @@ const LATE: &str = "
       AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY j.wake_at, j.id LIMIT $2";
 
-/// Who is just renewing one of them is passed over. The lock ends with the statement.
+/// Of the executors that are lost, which are few, whatever else runs or has finished.
 const EXPIRED: &str = "
-    SELECT id, attempt_number, max_attempts, claimed_by, wake_at FROM runs
-    WHERE status = 1 AND wake_at < $1
-    ORDER BY wake_at LIMIT $2 FOR SHARE SKIP LOCKED";
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM executors AS e
+    CROSS JOIN LATERAL (
+        SELECT id, attempt_number, max_attempts FROM runs
+        WHERE status = 1 AND claimed_by = e.id LIMIT $2) AS r
+    WHERE e.alive_until < $1
+    ORDER BY e.alive_until LIMIT $2";
 
 #[async_trait]
 impl ClaimStore for PostgresStore {
@@ -194,14 +190,15 @@ impl ClaimStore for PostgresStore {
         self.claims("recall", RECALL, *claim, jobs).await
     }
 
-    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
-        if jobs.is_empty() {
-            return Ok(Renewed::default());
-        }
-        let (claim, jobs): (_, Arc<[(JobId, u8)]>) = (*claim, jobs.into());
+    async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
+        let over = now.minus(LEASE_KEPT);
         self.executor
             .run("renew", Within::Statement, move |connection| {
-                Box::pin(renew(connection, claim, jobs.clone()))
+                Box::pin(async move {
+                    let query = sqlx::query(RENEW).bind(executor).bind(until).bind(over);
+                    query.execute(connection).await?;
+                    Ok(())
+                })
             })
             .await
     }
@@ -232,7 +229,7 @@ impl ClaimStore for PostgresStore {
         let with = async |manner| {
             let completions = completions.clone();
             let within = match manner {
-                Manner::Trusting | Manner::Locking => Within::Impatience,
+                Manner::Trusting => Within::Impatience,
                 Manner::Passing => Within::Transaction,
             };
             self.run_with_days(&self.executor, within, move |connection| {
@@ -240,16 +237,13 @@ impl ClaimStore for PostgresStore {
             })
             .await
         };
-        if locked == Locked::PassedOver {
-            return with(Manner::Passing).await.map_err(failed_in("commit"));
-        }
-        let mut committed = with(Manner::Trusting).await;
-        for (remedy, manner) in
-            [(Remedy::Lock, Manner::Locking), (Remedy::PassOver, Manner::Passing)]
-        {
-            if committed.as_ref().is_err_and(|fault| fault.remedy == remedy) {
-                committed = with(manner).await;
-            }
+        let is_to_pass_over = |fault: &Fault| fault.remedy == Remedy::PassOver;
+        let mut committed = match locked {
+            Locked::Awaited => with(Manner::Trusting).await,
+            Locked::PassedOver => with(Manner::Passing).await,
+        };
+        if locked == Locked::Awaited && committed.as_ref().is_err_and(is_to_pass_over) {
+            committed = with(Manner::Passing).await;
         }
         committed.map_err(failed_in("commit"))
     }
@@ -317,7 +311,7 @@ impl PostgresStore {
     }
 }
 
-/// The claimed jobs, in the order in which they were asked for. [`RECALL`] does not read the end.
+/// The claimed jobs, in the order in which they were asked for.
 async fn claimed_by(
     connection: &mut PgConnection,
     query: &'static str,
@@ -329,7 +323,6 @@ async fn claimed_by(
         .bind(claim.executor)
         .bind(claim.now)
         .bind(&*jobs)
-        .bind(claim.until)
         .fetch_all(connection)
         .await?;
     let (mut claims, secrets) = sort(damage.leave_out("job", rows), &damage);
@@ -354,21 +347,4 @@ pub(super) fn sort(jobs: Vec<Taken>, damage: &Damage) -> (Claims, Secrets) {
         }
     }
     (claims, secrets)
-}
-
-async fn renew(
-    connection: &mut PgConnection,
-    claim: Claim,
-    jobs: Arc<[(JobId, u8)]>,
-) -> Outcome<Renewed> {
-    let own: Vec<(JobId, bool)> = sqlx::query_as(RENEW)
-        .bind(claim.executor)
-        .bind(claim.until)
-        .bind(jobs.iter().map(|(job, _)| *job).collect::<Vec<_>>())
-        .bind(jobs.iter().map(|(_, attempt)| i16::from(*attempt)).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    let (held, busy): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, renewed)| *renewed);
-    let jobs = |claims: Vec<(JobId, bool)>| claims.into_iter().map(|(job, _)| job).collect();
-    Ok(Renewed { held: jobs(held), busy: jobs(busy) })
 }

@@ -184,7 +184,7 @@ async fn write(
     }
     if written < round.len() as u64 && !is_damaged {
         let message = "a job was changed while the end of its attempt was written";
-        return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::Lock));
+        return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::PgConnection;
 
-use super::batch::{LOCKED, Rows, STATES, State, running, states, unlocked};
+use super::batch::{Rows, STATES, State, running, states, unlocked};
 use super::error::{Fault, Outcome};
 use super::passing::{Busy, lock_followers, lock_free};
 use super::runs::{Counted, count_runs};
@@ -20,11 +20,9 @@ pub(super) enum Manner {
     /// It waits for the states, and takes the jobs to be as their claims have told, or as it reads
     /// them without a lock, which would cost as much as writing them: what is decided holds only if
     /// that is how they still are when they are written. Otherwise it fails, with
-    /// [`Remedy::Lock`](super::error::Remedy::Lock).
+    /// [`Remedy::PassOver`](super::error::Remedy::PassOver).
     Trusting,
-    /// It waits for the states and the jobs.
-    Locking,
-    /// It locks what is free.
+    /// It locks what is free, and reads it.
     Passing,
 }
 
@@ -47,7 +45,6 @@ pub(super) async fn settle(
 ) -> Outcome<Settled> {
     match manner {
         Manner::Trusting => settle_unlocked(connection, completions).await,
-        Manner::Locking => settle_locked(connection, completions).await,
         Manner::Passing => settle_free(connection, completions).await,
     }
 }
@@ -75,17 +72,6 @@ async fn settle_unlocked(
     let Counted { mut states, alerts } = count_runs(connection, &endings).await?;
     known.append(&mut states);
     find_active(&mut endings, &known);
-    Ok(Settled { endings, alerts, ..Settled::default() })
-}
-
-async fn settle_locked(
-    connection: &mut PgConnection,
-    completions: &[Completion],
-) -> Outcome<Settled> {
-    let Rows { states, running } = Rows::read(connection, completions, STATES, &LOCKED).await?;
-    let mut endings = endings(completions, running)?;
-    find_active(&mut endings, &states);
-    let Counted { alerts, .. } = count_runs(connection, &endings).await?;
     Ok(Settled { endings, alerts, ..Settled::default() })
 }
 

@@ -25,9 +25,8 @@ pub(super) enum Remedy {
     Reconnect,
     /// It does the work again: it met another transaction.
     Repeat,
-    /// It does the work again, and locks what it had only read: somebody has changed that.
-    Lock,
-    /// It does the work again, if that can go past the rows that somebody else holds.
+    /// It does the work again, if that can go past the rows that somebody else holds, and takes the
+    /// others as they are by now.
     PassOver,
     /// It makes the partition for a row, and does the work again.
     MakePartition,

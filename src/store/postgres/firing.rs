@@ -1,5 +1,6 @@
 //! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -51,6 +52,16 @@ const NEXT_TICKS: &str = "
     SELECT schedule_id, account_id, next_tick FROM schedule_state
     WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
     ORDER BY schedule_id LIMIT $3";
+
+const UNSTARTED: &str = "
+    SELECT w.schedule, few.jobs
+    FROM unnest($1::uuid[]) AS w (schedule)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs
+        FROM (SELECT FROM runs AS r
+              WHERE r.schedule_id = w.schedule AND r.status = 0 AND r.attempt_number = 0
+              LIMIT $2) AS r) AS few
+    WHERE few.jobs > 0";
 
 /// A disabled schedule has no next tick.
 const CANDIDATES: &str = "
@@ -135,6 +146,24 @@ impl FiringStore for PostgresStore {
         });
         let rows: Vec<Kept<ScheduleId, _>> = rows.await?;
         Ok(self.damage.leave_out("schedule", rows))
+    }
+
+    async fn unstarted(
+        &self,
+        schedules: &[ScheduleId],
+        most: u32,
+    ) -> Result<HashMap<ScheduleId, u32>> {
+        let schedules: Arc<[ScheduleId]> = schedules.into();
+        let counted = self.scheduler.run("unstarted", Within::Statement, move |connection| {
+            let schedules = schedules.clone();
+            Box::pin(async move {
+                let query = sqlx::query_as(UNSTARTED).bind(&*schedules).bind(i64::from(most));
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let counted: Vec<(ScheduleId, i64)> = counted.await?;
+        let jobs = |jobs| u32::try_from(jobs).unwrap_or(most);
+        Ok(counted.into_iter().map(|(schedule, count)| (schedule, jobs(count))).collect())
     }
 
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {

@@ -88,6 +88,7 @@ mod jobs;
 mod key_changes;
 mod late;
 mod leadership;
+mod lock_table;
 mod notifications;
 #[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
 #[path = "../notifying/mod.rs"]
@@ -128,7 +129,7 @@ mod users;
 mod values;
 mod version;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
@@ -224,6 +225,8 @@ pub struct PostgresStore {
     executor: Connections,
     /// The last instant that `prepare` was told, in milliseconds: how old a day is.
     present: AtomicI64,
+    /// The days that are over and have a job that ended late, and when that was found.
+    late_days: tokio::sync::Mutex<BTreeMap<partitions::Day, i64>>,
     damage: Arc<Damage>,
     definitions: Definitions,
     vault: Vault,

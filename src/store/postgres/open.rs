@@ -80,6 +80,7 @@ impl PostgresStore {
                 STAGE,
             ),
             present: AtomicI64::new(0),
+            late_days: tokio::sync::Mutex::default(),
             fenced: Mutex::default(),
             vault: Vault::new(sealer.clone(), damage.clone()),
             damage,

@@ -13,18 +13,18 @@ use super::definition::DefinitionRow;
 use super::error::{Fault, Outcome};
 use super::halves::Halves;
 use super::late;
-use super::values::{Hex, hex, json_ids, json_rows, rows_of, trigger_of};
+use super::values::{Hex, json_ids, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::claims::{FIRST, next_page};
+use crate::store::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExpiredClaim, Locked,
-    Renewed, Result, StoreErrorKind, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, ExpiredClaim,
+    Locked, Result, StoreErrorKind, Unreadable,
 };
 
 impl FromRow<'_, SqliteRow> for ExpiredClaim {
@@ -34,7 +34,7 @@ impl FromRow<'_, SqliteRow> for ExpiredClaim {
             attempt: row.try_get("attempt_number")?,
             max_attempts: row.try_get("max_attempts")?,
             executor: row.try_get("claimed_by")?,
-            until: row.try_get("wake_at")?,
+            until: row.try_get("alive_until")?,
         })
     }
 }
@@ -70,25 +70,28 @@ macro_rules! jobs_where {
     };
 }
 
-pub(super) const CLAIMABLE: &str =
-    jobs_where!("j.status = 0 AND j.wake_at <= ?1 AND j.attempt_number < j.max_attempts");
+pub(super) const CLAIMABLE: &str = jobs_where!(
+    "j.status = 0 AND j.wake_at <= ?1 AND j.attempt_number < j.max_attempts
+      AND EXISTS (SELECT 1 FROM executors WHERE id = ?3)"
+);
 
 pub(super) const CLAIMED: &str =
     jobs_where!("j.status = 1 AND j.claimed_by = ?3 AND j.attempt_started_at = ?1");
 
 pub(super) const CLAIM: &str = "
     UPDATE runs
-    SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = ?3,
+    SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = NULL,
         started_at = coalesce(started_at, ?2), attempt_started_at = ?2, updated_at = ?2
-    WHERE id IN (SELECT unhex(value) FROM json_each(?4))";
+    WHERE id IN (SELECT unhex(value) FROM json_each(?3))";
 
-/// The plus keeps the planner from the index of what is due.
 pub(super) const RENEW: &str = "
-    UPDATE runs SET wake_at = ?2
-    FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS attempt FROM jsonb_each(?3)) AS held
-    WHERE runs.id = held.job AND +runs.status = 1 AND runs.attempt_number = held.attempt
-      AND runs.claimed_by = ?1
-    RETURNING id";
+    INSERT INTO executors (id, alive_until) VALUES (?1, ?2)
+    ON CONFLICT (id) DO UPDATE SET alive_until = max(alive_until, excluded.alive_until)";
+
+pub(super) const REMOVE_LEASES: &str = "
+    DELETE FROM executors
+    WHERE alive_until < ?2 AND id <> ?1
+      AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.claimed_by = executors.id AND r.status = 1)";
 
 pub(super) const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
@@ -99,9 +102,11 @@ pub(super) const LATE: &str = "
     ORDER BY j.wake_at, j.id LIMIT ?2";
 
 pub(super) const EXPIRED: &str = "
-    SELECT id, attempt_number, max_attempts, claimed_by, wake_at
-    FROM runs INDEXED BY runs_wake
-    WHERE status = 1 AND wake_at < ?1 ORDER BY wake_at LIMIT ?2";
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM (SELECT id, alive_until FROM executors WHERE alive_until < ?1 ORDER BY alive_until) AS e
+    CROSS JOIN runs AS r INDEXED BY runs_claimed
+    WHERE r.status = 1 AND r.claimed_by = e.id
+    ORDER BY e.alive_until LIMIT ?2";
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
@@ -133,22 +138,15 @@ impl ClaimStore for SqliteStore {
         Ok(self.vault.open_claims(claims, secrets))
     }
 
-    async fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Result<Renewed> {
-        if jobs.is_empty() {
-            return Ok(Renewed::default());
-        }
-        let rows: Vec<_> = jobs.iter().map(|(job, attempt)| (hex(job), attempt)).collect();
-        let (claim, rows) = (*claim, json_rows(&rows));
-        self.write_rows("renew", jobs.len(), move |connection| {
+    async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
+        let over = now.minus(LEASE_KEPT);
+        self.write("renew", move |connection| {
             Box::pin(async move {
-                let held = sqlx::query_scalar(RENEW)
-                    .bind(claim.executor)
-                    .bind(claim.until)
-                    .bind(rows)
-                    .fetch_all(connection)
-                    .await?;
-                // Writes take turns, so nobody else holds a row.
-                Ok(Renewed { held, busy: Vec::new() })
+                let query = sqlx::query(RENEW).bind(executor).bind(until);
+                query.execute(&mut *connection).await?;
+                let query = sqlx::query(REMOVE_LEASES).bind(executor).bind(over);
+                query.execute(connection).await?;
+                Ok(())
             })
         })
         .await
@@ -254,7 +252,6 @@ pub(super) async fn take(
         sqlx::query(CLAIM)
             .bind(claim.executor)
             .bind(claim.now)
-            .bind(claim.until)
             .bind(json_ids(all))
             .execute(&mut *connection)
             .await?;

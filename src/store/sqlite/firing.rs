@@ -1,5 +1,6 @@
 //! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use super::claims::{Secrets, take};
 use super::error::{Fault, Outcome};
 use super::fire::fire;
 use super::halves::Halves;
-use super::values::{Hex, hex, json_rows, rows_of};
+use super::values::{Hex, hex, json_ids, json_rows, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::HostKey;
@@ -28,6 +29,13 @@ pub(super) const NEXT_TICKS: &str = "
           WHERE st.shard = ?1 AND st.schedule_id > ?2 AND st.next_tick IS NOT NULL
             AND s.id = st.schedule_id
           ORDER BY st.schedule_id LIMIT ?3)";
+
+pub(super) const UNSTARTED: &str = "
+    SELECT unhex(e.value),
+           (SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_unstarted
+                                  WHERE status = 0 AND attempt_number = 0
+                                    AND schedule_id = unhex(e.value) LIMIT ?2))
+    FROM json_each(?1) AS e";
 
 /// The first number says which of the schedules asked for a row is about.
 pub(super) const CANDIDATES: &str = "
@@ -130,6 +138,17 @@ impl FiringStore for SqliteStore {
             })
         })
         .await
+    }
+
+    async fn unstarted(
+        &self,
+        schedules: &[ScheduleId],
+        most: u32,
+    ) -> Result<HashMap<ScheduleId, u32>> {
+        let query = sqlx::query_as(UNSTARTED).bind(json_ids(schedules)).bind(most);
+        let counted: Vec<(ScheduleId, u32)> =
+            self.readers.all(query).await.map_err(failed_in("unstarted"))?;
+        Ok(counted.into_iter().collect())
     }
 
     async fn next_ticks(

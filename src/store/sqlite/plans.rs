@@ -73,7 +73,6 @@ async fn batches_look_rows_up_by_their_key() {
         (claims::CLAIMABLE, 2),
         (claims::CLAIMED, 2),
         (claims::CLAIM, 1),
-        (claims::RENEW, 1),
         (ending::RUNNING, 2),
         (commit::END, 1),
         (commit::LEAVE, 1),
@@ -97,6 +96,18 @@ async fn batches_look_rows_up_by_their_key() {
     }
 }
 
+/// The leases are read and sorted, which are few; of the jobs those under the ones that are over.
+#[tokio::test]
+async fn what_lost_executors_had_is_found_by_them() {
+    let mut planner = Planner::new().await;
+    for sql in [claims::EXPIRED, claims::REMOVE_LEASES] {
+        let plan = planner.plan(sql).await;
+        assert!(plan.contains("SEARCH r USING") && plan.contains("(claimed_by=?)"), "{plan}");
+        assert!(plan.matches("SCAN executors").count() <= 1, "{plan}");
+        assert_eq!(plan.matches("SCAN ").count(), 1, "{plan}");
+    }
+}
+
 /// Sorted are the jobs of one page.
 #[tokio::test]
 async fn the_jobs_of_a_page_are_looked_up_by_their_key() {
@@ -115,7 +126,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
     let mut planner = Planner::new().await;
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
-        (claims::EXPIRED, "runs_wake (status=? AND wake_at<?)"),
+        (firing::UNSTARTED, "runs_unstarted (schedule_id=?)"),
         (late::LATE_OF, "runs_waiting (account_id=? AND wake_at<?)"),
         (late::WAITING, "runs_waiting (account_id>?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
@@ -155,7 +166,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
     assert!(plan.contains("jobs_account (account_id=? AND id>? AND id<?)"), "{plan}");
     // Sorted are only jobs of one start.
     let plan = planner.plan(claims::LATE).await;
-    assert!(plan.contains("runs_wake (status=? AND (wake_at,id)>(?,?) AND wake_at<?)"), "{plan}");
+    assert!(plan.contains("runs_wake ((wake_at,id)>(?,?) AND wake_at<?)"), "{plan}");
     let sorted = plan.replace("USE TEMP B-TREE FOR LAST TERM OF ORDER BY", "");
     assert!(!sorted.contains("TEMP B-TREE"), "{plan}");
 }

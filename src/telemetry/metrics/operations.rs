@@ -64,7 +64,8 @@ operations! {
         reserve_jobs await_jobs begin_months plans_of
         create_schedules schedule schedules change_schedule delete_schedule skips
         create_job retry_job cancel_job job jobs
-        set_up_shards installation raise_epoch next_ticks candidates fire fire_and_claim
+        set_up_shards installation raise_epoch next_ticks candidates unstarted fire
+        fire_and_claim
         renew_replica end_replica leadership replace_leader
         claim recall renew aborts commit late late_of_each expired
         ping time prepare prune prune_account prune_keys shard_records unfinished waiting

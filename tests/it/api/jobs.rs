@@ -18,7 +18,9 @@ const EXECUTOR: ExecutorId = ExecutorId(7);
 /// Begins the next attempt of a job.
 pub async fn begin(service: &Service, job: &str) {
     let now = service.clock.now();
-    let claim = Claim { executor: EXECUTOR, now, until: now.plus(Duration::from_secs(60)) };
+    let until = now.plus(Duration::from_secs(60));
+    service.store.renew(EXECUTOR, until, now).await.expect("begin a lease");
+    let claim = Claim { executor: EXECUTOR, now };
     let claimed = service.store.claim(&claim, &[job.parse().expect("an id")]).await;
     assert_eq!(claimed.expect("claimed").taken.len(), 1);
 }

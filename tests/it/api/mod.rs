@@ -2,6 +2,7 @@
 
 mod audit;
 pub mod away_queue;
+mod backlog;
 mod body_limits;
 mod bulk;
 mod channels;
@@ -23,6 +24,7 @@ mod preferences;
 mod rate_limits;
 mod reference;
 mod rotation;
+mod sweeping;
 mod tenants;
 mod unsubscribe;
 mod updates;

@@ -9,18 +9,22 @@ pub const LISTED: &[(&str, &str)] = &[
     ("firing", "SELECT json_group_array(json_array( e.key, hex(s.version_id)"),
     ("firing", "SELECT st.schedule_id, st.shard, st.version_id,"),
     ("firing", "SELECT json_group_array(json_array(hex(schedule_id), hex(account_id)"),
+    ("firing", "SELECT w.schedule, few.jobs"),
+    ("firing", "SELECT unhex(e.value), (SELECT count(*)"),
     // Executing: the jobs of a batch of tickets, each with the account that is told of it.
     ("claims", "SELECT json_group_array(json_array( e.key, hex(j.account_id)"),
     ("claims", "UPDATE runs SET status"),
     ("claims", "FROM runs AS t LEFT JOIN schedule_versions"),
-    ("claims", "UPDATE runs SET wake_at"),
     ("claims", "SELECT id FROM runs INDEXED BY runs_cancelled"),
     ("claims", "SELECT id FROM runs WHERE stop = 2"),
     ("claims", "SELECT attempt_number FROM runs WHERE id"),
     ("tickets", "SELECT j.id, j.shard, j.account_id,"),
     // Sweeping: what is overdue.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
-    ("claims", "SELECT id, attempt_number, max_attempts, claimed_by"),
+    ("claims", "SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by"),
+    // Which leases no job needs any more.
+    ("claims", "WITH over AS ( DELETE FROM executors"),
+    ("claims", "DELETE FROM executors WHERE alive_until"),
     ("late", "WITH RECURSIVE waiting"),
     ("late", "SELECT j.account_id, j.id, j.shard, v.host_key"),
     // The days of history that they need.
@@ -119,7 +123,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("prune", "DELETE FROM skips WHERE"),
     ("prune", "DELETE FROM schedule_versions WHERE"),
     ("prune", "SELECT id FROM jobs WHERE id <"),
-    ("prune", "OR EXISTS (SELECT FROM runs WHERE id BETWEEN"),
+    ("prune", "SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN"),
     ("prune", "DELETE FROM {table} WHERE id"),
     ("audit", "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE id <"),
     ("listing", "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2"),

@@ -141,7 +141,6 @@ fn query<'q>(
         let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
         return query
             .bind(claim.map(|claim| claim.executor))
-            .bind(claim.map(|claim| claim.until))
             .bind(asked.collect::<Vec<_>>())
             .bind(&batch.shards);
     }

@@ -160,7 +160,7 @@ const FIRE_PLAIN: &str = concat!(
     SELECT w.place, w.next_tick, w.asked, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts, st.fired_up_to, w.up_to
     FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $12::bigint[],
-                $13::bigint[], $17::uuid[], $18::integer[])
+                $13::bigint[], $16::uuid[], $17::integer[])
          AS w (place, schedule, version, tick, next_tick, suspensions, up_to, asked, shard)
     JOIN fence ON fence.shard = w.shard
     CROSS JOIN LATERAL (
@@ -172,12 +172,13 @@ const FIRE_PLAIN: &str = concat!(
     "
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
+    WHERE $15 IS NULL OR EXISTS (SELECT FROM executors WHERE id = $15)
 ), made AS (
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, trigger, max_attempts,
                       created_at, updated_at, status, attempt_number, claimed_by, wake_at,
                       started_at, attempt_started_at)
     SELECT w.id, d.account_id, d.schedule_id, d.version_id, d.shard, w.trigger, d.max_attempts, $3, $3,
-           c.claimed, c.claimed, $15, coalesce($16, $3), c.began, c.began
+           c.claimed, c.claimed, $15, CASE WHEN $15 IS NULL THEN $3 END, c.began, c.began
     FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $14::bigint[])
          AS w (place, id, trigger, tick)
     JOIN due AS d ON d.place = w.place

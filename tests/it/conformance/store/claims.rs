@@ -4,10 +4,10 @@ use std::time::Duration;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::store::{
-    Claim, End, ExecutorId, ExpiredClaim, LATE_OF_EACH, NewJob, Renewed, Waiting,
+    Claim, Claims, Completion, End, ExecutorId, ExpiredClaim, LATE_OF_EACH, NewJob, Waiting,
 };
 
-use super::world::{World, failure, minute, soon};
+use super::world::{World, failure, lease_end, minute, soon};
 
 pub async fn one_claimer_of_many_gets_a_job(w: &World) {
     let id = w.schedule().await;
@@ -15,8 +15,11 @@ pub async fn one_claimer_of_many_gets_a_job(w: &World) {
     for _ in 0..40 {
         jobs.push(w.manual_job(id, minute(1)).await);
     }
-    let claimers = (0..12).map(|number| {
-        let claim = Claim { executor: ExecutorId(number), ..w.claim_at(minute(1)) };
+    let mut claims = Vec::new();
+    for number in 0..12 {
+        claims.push(w.others_claim(number, minute(1)).await);
+    }
+    let claimers = claims.into_iter().map(|claim| {
         let jobs = jobs.clone();
         let store = w.store.clone();
         w.spawn(async move {
@@ -81,22 +84,64 @@ pub async fn attempts_are_numbered_and_limited(w: &World) {
     assert_eq!(attempts.iter().map(|attempt| attempt.number).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-pub async fn renewing_extends_own_claims_only(w: &World) {
+pub async fn renewing_extends_all_claims_of_one_executor(w: &World) {
     let id = w.schedule().await;
-    let [mine, others] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
-    let waiting = w.manual_job(id, minute(1)).await;
-    w.claim(minute(1), &[mine]).await;
-    let other = Claim { executor: ExecutorId(5), ..w.claim_at(minute(1)) };
+    let [a, b, others] = [1, 1, 1].map(|at| w.manual_job(id, minute(at)));
+    let [a, b, others] = [a.await, b.await, others.await];
+    w.claim(minute(1), &[a]).await;
+    w.claim(minute(1), &[b]).await;
+    let other = w.others_claim(5, minute(1)).await;
     w.store.claim(&other, &[others]).await.expect("claim");
-    let renewal = w.claim_at(minute(2));
-    let all = [(mine, 1), (others, 1), (waiting, 1), (waiting, 0)];
-    let renewed = async |jobs: &[(JobId, u8)]| w.store.renew(&renewal, jobs).await.expect("renew");
-    let held = |jobs: &[JobId]| Renewed { held: jobs.to_vec(), busy: Vec::new() };
-    assert_eq!(renewed(&all).await, held(&[mine]));
-    assert_eq!(renewed(&[(mine, 2)]).await, held(&[]), "lost");
-    assert_eq!(renewed(&[]).await, held(&[]));
-    let expired = w.store.expired(minute(2), 9).await.expect("read");
-    assert_eq!(expired.iter().map(|claim| claim.job).collect::<Vec<_>>(), [others]);
+    let renew = async |until| {
+        w.store.renew(w.executor, until, minute(2)).await.expect("renew");
+        let expired = w.store.expired(minute(2), 9).await.expect("read");
+        let mut jobs: Vec<_> = expired.into_iter().map(|claim| claim.job).collect();
+        jobs.sort_unstable();
+        jobs
+    };
+    assert_eq!(renew(minute(1)).await.len(), 3, "a renewal that comes late takes nothing back");
+    assert_eq!(renew(minute(2)).await, [others]);
+    assert_eq!(renew(minute(1)).await, [others]);
+}
+
+pub async fn without_a_lease_nothing_is_claimed(w: &World) {
+    let id = w.schedule().await;
+    let job = w.manual_job(id, minute(1)).await;
+    let claim = Claim { executor: ExecutorId(77), ..w.claim_at(minute(1)) };
+    assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
+    let firing = w.firing(id).await;
+    let now = soon(minute(1));
+    let started = w.store.fire_and_claim(&[w.fence], &Claim { now, ..claim }, &[firing]).await;
+    assert_eq!(started.expect("fire").1, Claims::default());
+    assert_eq!(w.claim(minute(1), &[job]).await.len(), 1, "it waits for another one");
+}
+
+/// What ended long ago is of no use, but for the claims under it.
+pub async fn leases_are_removed_when_no_claim_needs_them(w: &World) {
+    let id = w.schedule().await;
+    let [lost, late] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
+    let [with, without] = [w.others_claim(5, minute(1)).await, w.others_claim(6, minute(1)).await];
+    assert_eq!(w.store.claim(&with, &[lost]).await.expect("claim").taken.len(), 1);
+    let renew_at = async |now| w.store.renew(w.executor, minute(99), now).await.expect("renew");
+    renew_at(lease_end().plus(Duration::from_mins(1))).await;
+    assert_eq!(w.store.claim(&without, &[late]).await.expect("claim").taken.len(), 1, "not yet");
+    let claimed = w.store.expired(minute(98), 9).await.expect("read");
+    assert_eq!(claimed.len(), 2);
+    let end = |claim: &ExpiredClaim| Completion {
+        job: claim.job,
+        attempt: claim.attempt,
+        executor: claim.executor,
+        run: None,
+        completed_at: minute(3),
+        exchange: None,
+        end: End::Retry(failure(), minute(3)),
+    };
+    let of_six = claimed.iter().find(|claim| claim.executor == without.executor);
+    w.commit(minute(3), &[end(of_six.expect("claimed"))]).await;
+    renew_at(lease_end().plus(Duration::from_mins(1)).plus(Duration::from_millis(1))).await;
+    assert_eq!(w.store.claim(&without, &[late]).await.expect("claim"), Claims::default(), "gone");
+    let left = w.store.expired(minute(98), 9).await.expect("read");
+    assert_eq!(left.iter().map(|claim| claim.job).collect::<Vec<_>>(), [lost], "still lost");
 }
 
 pub async fn late_ones_are_found_oldest_first(w: &World) {
@@ -151,20 +196,23 @@ pub async fn late_ones_are_found_page_by_page(w: &World) {
 pub async fn lost_claims_are_found_oldest_first(w: &World) {
     let id = w.schedule().await;
     let [a, b] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
-    w.claim(minute(2), &[b]).await;
-    w.claim(minute(1), &[a]).await;
     let ends = |at: i64| minute(at).plus(Duration::from_secs(30));
-    let lost = |job, at| ExpiredClaim {
+    let other = w.others_claim(5, minute(1)).await;
+    w.store.renew(w.executor, ends(2), minute(1)).await.expect("renew");
+    w.claim(minute(1), &[b]).await;
+    w.store.claim(&other, &[a]).await.expect("claim");
+    let lost = |job, executor, at| ExpiredClaim {
         job,
         attempt: 1,
         max_attempts: 3,
-        executor: w.executor,
+        executor,
         until: ends(at),
     };
+    let (a, b) = (lost(a, other.executor, 1), lost(b, w.executor, 2));
     let expired = async |before, limit| w.store.expired(before, limit).await.expect("read");
-    assert_eq!(expired(minute(9), 9).await, [lost(a, 1), lost(b, 2)]);
-    assert_eq!(expired(minute(9), 1).await, [lost(a, 1)]);
-    assert_eq!(expired(ends(2), 9).await, [lost(a, 1)], "before, not at");
+    assert_eq!(expired(minute(9), 9).await, [a, b]);
+    assert_eq!(expired(minute(9), 1).await, [a]);
+    assert_eq!(expired(ends(2), 9).await, [a], "before, not at");
     assert!(expired(ends(1), 9).await.is_empty());
 }
 

@@ -85,7 +85,7 @@ pub async fn damaged_jobs_do_not_stop_the_sweep(w: &World, spoil: impl AsyncFn(&
     )
     .await;
     w.claim(minute(1), &[damaged_runs]).await;
-    spoil("UPDATE runs SET max_attempts = 700, wake_at = 1 WHERE status = 1").await;
+    spoil("UPDATE runs SET max_attempts = 700 WHERE status = 1").await;
     w.claim(minute(1), &[runs]).await;
     let late = w.store.late(minute(9), None, 9).await.expect("read");
     let late: Vec<JobId> = late.iter().map(|ticket| ticket.job).collect();

@@ -11,7 +11,7 @@ use punctual::store::{
     TickRange,
 };
 
-use super::world::{HOST, SHARD, World, every_job, fenced, minute, soon};
+use super::world::{HOST, SHARD, World, every_job, failure, fenced, minute, soon};
 
 pub async fn the_shards_are_fixed_once(w: &World) {
     assert_eq!(w.store.set_up_shards(4).await.expect("the same number"), 4);
@@ -237,6 +237,25 @@ pub async fn next_ticks_come_in_pages(w: &World) {
         }
     }
     assert_eq!(seen, expected);
+}
+
+pub async fn jobs_that_have_not_begun_are_counted_by_schedule(w: &World) {
+    let [many, one, none] = [w.schedule().await, w.schedule().await, w.schedule().await];
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(w.manual_job(many, minute(1)).await);
+    }
+    w.manual_job(one, minute(1)).await;
+    w.run(minute(1), jobs[0], End::Retry(failure(), minute(2))).await;
+    w.run(minute(1), jobs[1], End::Succeeded).await;
+    w.claim(minute(1), &[jobs[2]]).await;
+    let counted = async |most| {
+        let counted = w.store.unstarted(&[many, one, none], most).await.expect("counted");
+        [many, one, none].map(|id| counted.get(&id).copied().unwrap_or(0))
+    };
+    assert_eq!(counted(9).await, [2, 1, 0], "neither what runs nor what is tried again");
+    assert_eq!(counted(1).await, [1, 1, 0]);
+    assert!(w.store.unstarted(&[], 9).await.expect("counted").is_empty());
 }
 
 pub async fn candidates_are_what_can_fire(w: &World) {

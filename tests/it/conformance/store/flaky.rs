@@ -5,6 +5,7 @@
 //! longer so: then the caller knows, or reads, that the first call took place.
 
 use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -23,12 +24,12 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
-    ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, IdempotencyStore,
-    JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Locked,
-    NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Renewed, Resealed, Reservation, Reserved,
-    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
-    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery, StoreError,
-    StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
+    ExecutorId, ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants,
+    IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
+    KnownSecret, Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
+    Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
+    SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery,
+    StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
 };
 use punctual::store::{
     DeletedAccount, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
@@ -238,6 +239,7 @@ flaky! { FiringStore:
         ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp
     ) -> Vec<Candidate>;
+    fn unstarted(&self, schedules: &[ScheduleId], most: u32) -> HashMap<ScheduleId, u32>;
     fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired
         => |lost, again| both(lost, again, fired);
     fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims)
@@ -250,7 +252,7 @@ flaky! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims
         => |lost, again| both(lost, again, claimed);
     fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
-    fn renew(&self, claim: &Claim, jobs: &[(JobId, u8)]) -> Renewed;
+    fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> Aborts;
     fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed
         => |lost, again| both(lost, again, committed);
@@ -294,6 +296,7 @@ flaky! { UpkeepStore:
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep
         // The next round, as it would have come anyway.
         => |lost, again| both(lost, again, |lost, again: Upkeep| Upkeep {
+            days: lost.days + again.days,
             jobs: lost.jobs + again.jobs,
             skips: lost.skips + again.skips,
             versions: lost.versions + again.versions,

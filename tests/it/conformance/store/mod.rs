@@ -199,6 +199,7 @@ macro_rules! every_case {
                 catching_up_makes_jobs_and_skips,
                 next_ticks_come_in_pages,
                 candidates_are_what_can_fire,
+                jobs_that_have_not_begun_are_counted_by_schedule,
             }
             restored {
                 what_was_due_is_passed_over_and_recorded,
@@ -242,7 +243,9 @@ macro_rules! every_case {
                 a_claim_is_whole,
                 only_what_may_start_is_claimed,
                 attempts_are_numbered_and_limited,
-                renewing_extends_own_claims_only,
+                renewing_extends_all_claims_of_one_executor,
+                without_a_lease_nothing_is_claimed,
+                leases_are_removed_when_no_claim_needs_them,
                 late_ones_are_found_oldest_first,
                 late_ones_are_found_page_by_page,
                 lost_claims_are_found_oldest_first,

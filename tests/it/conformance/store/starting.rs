@@ -5,7 +5,7 @@ use punctual::domain::schedule::{Definition, OverlapPolicy, SkipReason};
 use punctual::domain::shard::Epoch;
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Change, Claim, Claims, End, ExecutorId, Fence, Fired, Firing, StoreErrorKind, TickRange,
+    Change, Claim, Claims, End, Fence, Fired, Firing, StoreErrorKind, TickRange,
 };
 
 use super::world::{SHARD, World, definition, every_job, fenced, minute, soon};
@@ -42,7 +42,7 @@ pub async fn what_is_fired_is_claimed(w: &World) {
     assert_eq!((attempts.len(), attempts[0].number), (1, 1));
     assert_eq!(attempts[0].started_at, claim.now);
     assert_eq!(w.store.late(minute(99), None, 9).await.expect("read"), []);
-    let expired = w.store.expired(claim.until.plus(Duration::from_millis(1)), 9).await;
+    let expired = w.store.expired(minute(9), 9).await;
     let expired = expired.expect("read");
     assert_eq!((expired.len(), expired[0].job, expired[0].executor), (1, job, w.executor));
     let completion = w.completion(&expected, None, End::Succeeded);
@@ -55,7 +55,7 @@ pub async fn nobody_else_gets_what_was_started(w: &World) {
     let claim = w.claim_at(soon(minute(1)));
     start(w, &claim, &[id]).await;
     let job = JobId::of_tick(id, minute(1));
-    let other = Claim { executor: ExecutorId(7), ..claim };
+    let other = w.others_claim(7, claim.now).await;
     let later = w.claim_at(soon(minute(2)));
     for claim in [other, later] {
         assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
@@ -75,7 +75,7 @@ pub async fn a_claim_is_recalled_and_takes_nothing_more(w: &World) {
     assert_eq!(w.store.recall(&claim, &[]).await.expect("recall"), Claims::default());
     assert_eq!(w.job(job).await.attempt_number, 1);
     assert_eq!(w.job(new).await.status, JobStatus::Pending, "what is new is left alone");
-    let other = Claim { executor: ExecutorId(7), ..claim };
+    let other = w.others_claim(7, claim.now).await;
     let later = Claim { now: claim.now.plus(Duration::from_millis(1)), ..claim };
     for claim in [other, later] {
         assert_eq!(recall(&claim).await, Claims::default(), "it is another one's");
@@ -104,7 +104,7 @@ pub async fn starting_again_changes_nothing(w: &World) {
     let firing = w.firing(id).await;
     let claim = w.claim_at(soon(minute(1)));
     start(w, &claim, &[id]).await;
-    let other = Claim { executor: ExecutorId(7), ..claim };
+    let other = w.others_claim(7, claim.now).await;
     let again = w.store.fire_and_claim(&[w.fence], &other, &[firing]).await.expect("fire");
     let stale = Fired { stale: vec![id], ..Fired::default() };
     assert_eq!(again, (stale, Claims::default()));

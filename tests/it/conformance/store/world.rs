@@ -33,6 +33,11 @@ pub const HOST: HostKey = HostKey(u64::MAX - 6);
 /// The shard of all schedules of a world.
 pub const SHARD: ShardId = ShardId(0);
 
+/// When the leases of executors end, unless a test renews them.
+pub fn lease_end() -> Timestamp {
+    minute(1).plus(Duration::from_secs(30))
+}
+
 pub struct World {
     pub store: SharedStore,
     /// The same without faults: for what depends on how often it is called.
@@ -160,6 +165,8 @@ impl World {
         let epoch = store.raise_epoch(SHARD, "replica", minute(0)).await.expect("raise the epoch");
         let fence = Fence { shard: SHARD, epoch };
         let executor = ExecutorId(random.bits());
+        let lease = steady.renew(executor, lease_end(), minute(0));
+        lease.await.expect("begin the lease");
         let tasks = Tasks::new();
         Self { store, steady, account, foreign, fence, random, executor, tasks, _home: home }
     }
@@ -300,7 +307,14 @@ impl World {
     }
 
     pub fn claim_at(&self, now: Timestamp) -> Claim {
-        Claim { executor: self.executor, now, until: now.plus(Duration::from_secs(30)) }
+        Claim { executor: self.executor, now }
+    }
+
+    /// A claim of another executor, whose lease ends when the world's does.
+    pub async fn others_claim(&self, number: u128, now: Timestamp) -> Claim {
+        let executor = ExecutorId(number);
+        self.steady.renew(executor, lease_end(), minute(0)).await.expect("begin a lease");
+        Claim { executor, now }
     }
 
     /// A tick's job of the usual schedule as its first claim, at `now`, brings it.

@@ -8,8 +8,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Grants, Locked, NewKey, Renewed, Reservation, Reserved,
-    SETTLED, TickRange, Wanted,
+    Claimed, End, Fate, Fired, Firing, Grants, Locked, NewKey, Reservation, Reserved, SETTLED,
+    TickRange, Wanted,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -58,23 +58,25 @@ async fn running(w: &World, count: usize) -> Vec<Claimed> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_are_renewed_and_the_held_one_is_not_lost() {
+async fn whoever_holds_jobs_or_old_leases_delays_no_renewal_and_no_look() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let [held, free, ended] = &running(&w, 3).await[..] else { panic!("three") };
-    w.commit(minute(1), &[w.completion(ended, None, End::Succeeded)]).await;
+    let [held, free] = &running(&w, 2).await[..] else { panic!("two") };
+    w.others_claim(5, minute(1)).await;
     let mut other = database.beside().await;
-    let hold = hold_job(&mut other, held.job).await;
-    let all = [(held.job, 1), (free.job, 1), (ended.job, 1)];
-    let renewal = w.claim_at(minute(2));
-    let renewed = timeout(AT_ONCE, w.store.renew(&renewal, &all)).await.expect("at once");
-    let expected = Renewed { held: vec![free.job], busy: vec![held.job] };
-    assert_eq!(renewed.expect("renew"), expected);
-    let expired = w.store.expired(minute(2), 9).await.expect("read");
-    assert_eq!(expired, [], "nobody takes it over");
+    let mut hold = hold_job(&mut other, held.job).await;
+    run(&mut hold, "SELECT FROM executors FOR UPDATE").await;
+    let looked = timeout(AT_ONCE, w.store.expired(minute(9), 9)).await.expect("at once");
+    let mut lost: Vec<_> = looked.expect("read").into_iter().map(|claim| claim.job).collect();
+    lost.sort_unstable();
+    let mut both = [held.job, free.job];
+    both.sort_unstable();
+    assert_eq!(lost, both);
+    let other_lease = w.store.renew(punctual::store::ExecutorId(8), minute(99), minute(98));
+    timeout(AT_ONCE, other_lease).await.expect("at once").expect("renew");
     hold.rollback().await.expect("roll back");
-    let renewed = w.store.renew(&renewal, &all).await.expect("renew");
-    assert_eq!((renewed.held.len(), renewed.busy.len()), (2, 0));
+    w.store.renew(w.executor, minute(99), minute(98)).await.expect("renew");
+    assert_eq!(w.store.expired(minute(98), 9).await.expect("read"), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,25 +171,26 @@ async fn a_held_range_of_skips_is_left_as_it_is() {
 async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let [ended, runs] = &running(&w, 2).await[..] else { panic!("two") };
+    let [ended] = &running(&w, 1).await[..] else { panic!("one") };
     let waits = w.manual_job(ended.schedule, minute(1)).await;
     let mut other = database.beside().await;
     let mut hold = other.begin().await.expect("begin");
-    run(&mut hold, "LOCK TABLE runs, ONLY jobs, ONLY attempts IN ACCESS EXCLUSIVE MODE").await;
+    run(&mut hold, "LOCK TABLE runs, executors, ONLY jobs, ONLY attempts IN ACCESS EXCLUSIVE MODE")
+        .await;
     let end = [w.completion(ended, None, End::Succeeded)];
-    let (claim, claimed, renewed) = (w.claim_at(minute(2)), [waits], [(runs.job, 1)]);
+    let (claim, claimed) = (w.claim_at(minute(2)), [waits]);
     let release = async {
         live_for(MOMENT).await;
         hold.rollback().await.expect("roll back");
     };
     let (claimed, renewed, committed, ()) = tokio::join!(
         w.store.claim(&claim, &claimed),
-        w.store.renew(&claim, &renewed),
+        w.store.renew(w.executor, minute(3), minute(2)),
         w.store.commit(minute(2), &end, Locked::Awaited),
         release,
     );
     assert_eq!(claimed.expect("claim").taken.len(), 1);
-    assert_eq!(renewed.expect("renew").held, [runs.job]);
+    renewed.expect("renew");
     let fates = committed.expect("commit").fates;
     assert_eq!(fates, [Fate::Applied(JobStatus::Success)]);
 }

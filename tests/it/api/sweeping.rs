@@ -1,0 +1,82 @@
+//! What a lost executor had is closed, and what cannot be closed keeps nothing else.
+
+use punctual::domain::retry::RetryPolicy;
+use punctual::runtime::{Random, Worker};
+use punctual::scheduler::Sweeper;
+use serde_json::{Value, json};
+
+use super::harness::{Service, id};
+use super::jobs::begin;
+use super::plans::context;
+
+/// Jobs that a lost executor was running.
+const JOBS: usize = 7;
+
+/// Jobs under way whose executor has died since; they have no other attempt.
+async fn lost(service: &Service) -> Vec<String> {
+    let schedule = id(&service.create(json!({ "maxRetries": 0 })).await);
+    let mut jobs = Vec::new();
+    for _ in 0..JOBS {
+        let path = format!("/v1/schedules/{schedule}/trigger");
+        let made = service.call("POST", &path).send().await;
+        let job = made.ok().as_str().expect("an id").to_owned();
+        begin(service, &job).await;
+        jobs.push(job);
+    }
+    service.advance(61);
+    jobs
+}
+
+/// A sweep at the start of a process that is alone with its store: the first one closes all.
+async fn sweep(service: &Service) {
+    let random = Random::seeded(3);
+    let mut sweeper = Sweeper::new(context(service), RetryPolicy::default(), random, true);
+    sweeper.run_once(service.clock.now()).await.expect("swept");
+}
+
+async fn execute(service: &Service, sql: String) {
+    let statement = sqlx::query(sqlx::AssertSqlSafe(sql));
+    statement.execute(&mut service.beside().await).await.expect("executed");
+}
+
+/// Lets no outcome of a job be stored under a condition.
+async fn refuse(service: &Service, job: &str, condition: &str) {
+    let id: punctual::domain::JobId = job.parse().expect("an id");
+    let bytes: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sql = format!(
+        "CREATE TRIGGER refuse BEFORE INSERT ON jobs WHEN NEW.id = x'{bytes}' AND {condition}
+         BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    );
+    execute(service, sql).await;
+}
+
+async fn read(service: &Service, job: &str) -> Value {
+    service.get(&format!("/v1/jobs/{job}")).await.ok().clone()
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_of_one_fails_that_one_alone() {
+    let service = Service::start().await;
+    let jobs = lost(&service).await;
+    refuse(&service, &jobs[3], "NEW.error_code = 'WORKER_LOST'").await;
+    sweep(&service).await;
+    for (place, job) in jobs.iter().enumerate() {
+        let expected = if place == 3 { "INTERNAL" } else { "WORKER_LOST" };
+        assert_eq!(read(&service, job).await["errorCode"], expected, "{place}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_even_fail_is_left_and_the_start_goes_on() {
+    let service = Service::start().await;
+    let jobs = lost(&service).await;
+    refuse(&service, &jobs[3], "true").await;
+    sweep(&service).await;
+    for (place, job) in jobs.iter().enumerate() {
+        let expected = if place == 3 { "RUNNING" } else { "FAILED" };
+        assert_eq!(read(&service, job).await["status"], expected, "{place}");
+    }
+    execute(&service, "DROP TRIGGER refuse".into()).await;
+    sweep(&service).await;
+    assert_eq!(read(&service, &jobs[3]).await["errorCode"], "WORKER_LOST");
+}
