@@ -18,3 +18,8 @@ CREATE INDEX runs_claimed ON runs (claimed_by) WHERE status = 1;
 
 -- The jobs that have not begun, by schedule: there is a bound of them.
 CREATE INDEX runs_unstarted ON runs (schedule_id) WHERE status = 0 AND attempt_number = 0;
+
+-- When the history of an account was last pruned that is shorter than others'; in milliseconds since
+-- 1970.
+ALTER TABLE accounts ADD COLUMN pruned_at INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX accounts_pruned ON accounts (plan, pruned_at, id);

@@ -140,7 +140,16 @@ mod tests {
             Ok(Upkeep::default())
         }
 
-        async fn prune_account(&self, _: AccountId, _: Timestamp, _: u32) -> Result<u64> {
+        async fn short_histories(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<AccountId>> {
+            Ok(Vec::new())
+        }
+        async fn prune_account(
+            &self,
+            _: AccountId,
+            _: Timestamp,
+            _: Timestamp,
+            _: u32,
+        ) -> Result<u64> {
             Ok(0)
         }
 

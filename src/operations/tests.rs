@@ -46,7 +46,21 @@ impl UpkeepStore for Pinged {
         Ok(Upkeep::default())
     }
 
-    async fn prune_account(&self, _: AccountId, _: Timestamp, _: u32) -> store::Result<u64> {
+    async fn short_histories(
+        &self,
+        _: &str,
+        _: Timestamp,
+        _: u32,
+    ) -> store::Result<Vec<AccountId>> {
+        Ok(Vec::new())
+    }
+    async fn prune_account(
+        &self,
+        _: AccountId,
+        _: Timestamp,
+        _: Timestamp,
+        _: u32,
+    ) -> store::Result<u64> {
         Ok(0)
     }
 

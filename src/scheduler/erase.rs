@@ -19,6 +19,8 @@ const EVERY: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(100);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
+/// The most accounts of which a batch is removed in a round.
+const ACCOUNTS: u32 = 20;
 /// How often it is told how far it is.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
@@ -71,9 +73,9 @@ impl Eraser {
 impl Worker for Eraser {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let began = self.context.clock.monotonic();
-        let deleted = self.context.store.deleted_accounts().await?;
+        let going = self.context.store.going_accounts(ACCOUNTS).await?;
         let (mut more, mut failed) = (false, None);
-        for account in deleted.iter().filter(|account| account.gone_at.is_none()) {
+        for account in &going {
             match self.erase(account, now).await {
                 Ok(removed) => more |= removed,
                 // Rows that somebody holds keep the other accounts' from nothing.

@@ -1,5 +1,6 @@
 //! Upkeep of history: room for the jobs to come, and the end of the old ones, in small batches.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 
 use super::Context;
 use super::pace::rest;
-use crate::domain::plan::{Plan, Plans};
+use crate::domain::plan::Plans;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, StoreError, Upkeep};
@@ -19,8 +20,10 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// The most rows of a kind removed at once.
 const BATCH: u32 = 500;
 
-/// How many accounts are looked at in a round whose histories are shorter than others.
-const ACCOUNTS: usize = 20;
+/// How many accounts of a plan are looked at in a round whose histories are shorter than others.
+const ACCOUNTS: u32 = 20;
+/// How often each of them is looked at: a plan counts days, and what is older than it keeps is not shown.
+const SHORT_EVERY: Duration = Duration::from_hours(24);
 /// How long a key is remembered that has expired or was revoked.
 const KEYS_KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -38,10 +41,11 @@ pub struct Pruner {
     context: Context,
     keep: PrunerSettings,
     plans: Arc<Plans>,
-    /// Accounts whose plans keep less than others, and how long that is: still to be looked at.
-    shorter: Vec<(AccountId, Duration)>,
-    /// When it looked for them last.
-    looked_at: Timestamp,
+    /// Accounts of shorter histories that could not be pruned since that of all was: they have their
+    /// turn again after it.
+    failed: HashSet<AccountId>,
+    /// When the history of all accounts is pruned next, on the monotonic clock.
+    next: Duration,
 }
 
 /// What a batch of each kind came to.
@@ -72,7 +76,7 @@ impl Pruner {
         let PrunerSettings { history, audit_log } = keep;
         let keep =
             PrunerSettings { history: history.max(longest), audit_log: audit_log.max(longest) };
-        Self { context, keep, plans, shorter: Vec::new(), looked_at: Timestamp::default() }
+        Self { context, keep, plans, failed: HashSet::new(), next: Duration::ZERO }
     }
 
     /// A batch of each kind, of all accounts. One that fails keeps no other waiting.
@@ -110,36 +114,47 @@ impl Pruner {
         round
     }
 
-    /// The accounts whose plans keep less than others.
-    async fn find_shorter(&self) -> store::Result<Vec<(AccountId, Duration)>> {
-        let is_shorter = |history: &Duration| *history < self.keep.history.max(self.keep.audit_log);
-        if !self.plans.all().filter_map(Plan::history).any(|history| is_shorter(&history)) {
-            return Ok(Vec::new());
-        }
-        let accounts = self.context.store.accounts().await?;
-        let shorter = accounts.into_iter().filter_map(|account| {
-            let history = self.plans.named(&account.plan)?.history().filter(is_shorter)?;
-            Some((account.id, history))
+    /// The plans that keep less than others, and how long that is.
+    fn shorter(&self) -> Vec<(String, Duration)> {
+        let longest = self.keep.history.max(self.keep.audit_log);
+        let shorter = self.plans.all().filter_map(|plan| {
+            let history = plan.history().filter(|history| *history < longest)?;
+            Some((plan.name.clone(), history))
         });
-        Ok(shorter.collect())
+        shorter.collect()
     }
 
-    /// A batch of some of them. One that fails keeps no other waiting: it has its turn again.
-    async fn prune_shorter(&mut self, now: Timestamp) {
-        for _ in 0..ACCOUNTS {
-            let Some((account, history)) = self.shorter.pop() else { break };
-            let before = now.minus(history);
-            let pruned = self.context.store.prune_account(account, before, BATCH).await;
-            let pruned = pruned.unwrap_or_else(|error| {
-                tracing::warn!(%account, %error, "the history of an account was not pruned");
-                0
-            });
-            if pruned > 0 {
-                tracing::debug!(%account, rows = pruned, "pruned the history of an account");
+    /// A batch of each of some accounts whose histories are shorter; says whether there may be more. One
+    /// that fails keeps no other waiting.
+    async fn prune_shorter(&mut self, now: Timestamp) -> Result<bool, RunError> {
+        let mut more = false;
+        for (plan, history) in self.shorter() {
+            let limit = ACCOUNTS + u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
+            let before = now.minus(SHORT_EVERY);
+            let found = self.context.store.short_histories(&plan, before, limit).await?;
+            more |= found.len() == limit as usize;
+            for account in found {
+                if !self.failed.contains(&account) {
+                    more |= self.prune_one(account, now.minus(history), now).await;
+                }
             }
-            if pruned >= u64::from(BATCH) {
-                self.shorter.push((account, history));
-                break;
+        }
+        Ok(more)
+    }
+
+    /// A batch of an account; says whether there may be more of it.
+    async fn prune_one(&mut self, account: AccountId, before: Timestamp, now: Timestamp) -> bool {
+        match self.context.store.prune_account(account, before, now, BATCH).await {
+            Ok(rows) => {
+                if rows > 0 {
+                    tracing::debug!(%account, rows, "pruned the history of an account");
+                }
+                rows >= u64::from(BATCH)
+            }
+            Err(error) => {
+                tracing::warn!(%account, %error, "the history of an account was not pruned");
+                self.failed.insert(account);
+                false
             }
         }
     }
@@ -147,28 +162,28 @@ impl Pruner {
 
 #[async_trait]
 impl Worker for Pruner {
+    /// In turn: a batch of the history of all when its time has come, and then one of some accounts whose
+    /// histories are shorter, so that neither keeps the other waiting.
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let clock = self.context.clock.clone();
         let began = clock.monotonic();
-        let rested = || Pause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN));
         let mut failed = None;
-        if self.shorter.is_empty() {
+        if began >= self.next {
             let round = self.prune(now).await;
             failed = round.failed;
-            if round.most >= u64::from(BATCH) {
-                return failed.map_or(Ok(rested()), |error| Err(error.into()));
-            }
-            // What fails is tried again soon; looking through the accounts has its own time.
-            if now.since(self.looked_at) >= EVERY {
-                self.shorter = self.find_shorter().await?;
-                self.looked_at = now;
+            self.failed.clear();
+            // What fails is tried again soon.
+            if round.most < u64::from(BATCH) && failed.is_none() {
+                self.next = began + EVERY;
             }
         }
-        self.prune_shorter(now).await;
+        let more = self.prune_shorter(now).await?;
         match failed {
             Some(error) => Err(error.into()),
-            None if self.shorter.is_empty() => Ok(Pause::For(EVERY)),
-            None => Ok(rested()),
+            None if more || self.next <= began => {
+                Ok(Pause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN)))
+            }
+            None => Ok(Pause::For(self.next.saturating_sub(clock.monotonic()))),
         }
     }
 }

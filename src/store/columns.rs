@@ -9,6 +9,7 @@ pub(super) const ACCOUNTS: &[(&str, Form)] = &[
     ("plan", Plain),
     ("suspended_at", Plain),
     ("resumed_at", Plain),
+    ("pruned_at", Plain),
 ];
 
 pub(super) const ACCOUNT_MONTHS: &[(&str, Form)] =

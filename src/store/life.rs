@@ -169,6 +169,9 @@ measured! {
         /// The accounts that were deleted, oldest deletion first.
         async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>>;
 
+        /// Those of them that are not gone yet, oldest deletion first, at most `limit`.
+        async fn going_accounts(&self, limit: u32) -> Result<Vec<DeletedAccount>>;
+
         /// How many rows a deleted account still has, counted to a million in each table.
         async fn rows_left(&self, account: AccountId) -> Result<u64>;
 
@@ -250,6 +253,9 @@ pub(in crate::store) const FIRST_VERSION: VersionId = VersionId::from_bytes([0; 
 /// Account, present instant.
 pub(in crate::store) const GONE: &str =
     "UPDATE deleted_accounts SET gone_at = $2 WHERE id = $1 AND gone_at IS NULL";
+/// The accounts that are not gone yet; number of rows.
+pub(in crate::store) const GOING_ACCOUNTS: &str =
+    "SELECT * FROM deleted_accounts WHERE gone_at IS NULL ORDER BY deleted_at, id LIMIT $1";
 /// The accounts that are not gone yet.
 pub(in crate::store) const GOING: &str = "SELECT id FROM deleted_accounts WHERE gone_at IS NULL";
 /// Account.

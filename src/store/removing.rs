@@ -13,7 +13,7 @@ use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::life::{
     self, CLEARED, DELETE, DELETED_AT, GONE, NOTE, ROWS_COUNTED, SETTLED, clear, count_rows,
 };
-use crate::store::upkeep::{prune_account_log, prune_account_skips};
+use crate::store::upkeep::{PRUNED, prune_account_log, prune_account_skips};
 use crate::store::{Erased, INSTALLATION, Write};
 
 /// Deletes an account and notes that it was.
@@ -100,8 +100,12 @@ pub(super) async fn prune_account(
     connection: &mut Connection,
     account: AccountId,
     before: Timestamp,
+    now: Timestamp,
     limit: u32,
 ) -> Outcome<u64> {
+    if !is_alone(connection, "prune").await? {
+        return Ok(0);
+    }
     let limit = i64::from(limit);
     let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS_OF)
         .bind(account)
@@ -121,6 +125,10 @@ pub(super) async fn prune_account(
         .bind(account)
         .bind(oldest_kept)
         .bind(limit);
-    let log = log.execute(connection).await?.rows_affected();
-    Ok(skips.max(log).max(jobs.len() as u64))
+    let log = log.execute(&mut *connection).await?.rows_affected();
+    let pruned = skips.max(log).max(jobs.len() as u64);
+    if pruned < limit.unsigned_abs() {
+        sqlx::query(PRUNED).bind(account).bind(now).execute(connection).await?;
+    }
+    Ok(pruned)
 }

@@ -8,6 +8,12 @@ use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
 
+/// Plan, instant, number of rows.
+pub(in crate::store) const SHORT_HISTORIES: &str =
+    "SELECT id FROM accounts WHERE plan = $1 AND pruned_at < $2 ORDER BY pruned_at, id LIMIT $3";
+/// Account, instant.
+pub(in crate::store) const PRUNED: &str = "UPDATE accounts SET pruned_at = $2 WHERE id = $1";
+
 /// What a round of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
@@ -96,11 +102,26 @@ measured! {
         /// more than `limit` jobs.
         async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
 
-        /// The same for one account, whose history is shorter than that of others, row by row: jobs and
-        /// skips that ended before `before`, entries of the audit log made before. Returns how many there
-        /// were of those of which there were most.
-        async fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32)
-        -> Result<u64>;
+        /// Accounts of a plan whose history was last pruned by itself before `before`; the longest ago
+        /// first, at most `limit`.
+        async fn short_histories(
+            &self,
+            plan: &str,
+            before: Timestamp,
+            limit: u32,
+        ) -> Result<Vec<AccountId>>;
+
+        /// The same as [`prune`](Self::prune) for one account, whose history is shorter than that of others,
+        /// row by row: jobs and skips that ended before `before`, entries of the audit log made before.
+        /// Returns how many there were of those of which there were most; if fewer than `limit`, it is
+        /// noted that this was done at `now`. Of several callers at once one removes.
+        async fn prune_account(
+            &self,
+            account: AccountId,
+            before: Timestamp,
+            now: Timestamp,
+            limit: u32,
+        ) -> Result<u64>;
 
         /// Removes keys that have expired or were revoked before `before`, at most `limit`. Returns how
         /// many.

@@ -171,7 +171,14 @@ gated! { UpkeepStore:
     fn time(&self) -> Option<Timestamp>;
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
-    fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32) -> u64;
+    fn short_histories(&self, plan: &str, before: Timestamp, limit: u32) -> Vec<AccountId>;
+    fn prune_account(
+        &self,
+        account: AccountId,
+        before: Timestamp,
+        now: Timestamp,
+        limit: u32
+    ) -> u64;
     fn prune_keys(&self, before: Timestamp, limit: u32) -> u64;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
@@ -244,6 +251,7 @@ gated! { LifeStore:
     fn months(&self, account: AccountId) -> Vec<StoredMonth>;
     fn delete_account(&self, write: &Write) -> bool;
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
+    fn going_accounts(&self, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased;
 }

@@ -10,7 +10,9 @@ use super::removing::{delete_account, erase, rows_left};
 use super::{PostgresStore, Within};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::life::{DELETED, FIRST_SKIP, FIRST_VERSION, MONTHS, SKIPS, VERSIONS};
+use crate::store::life::{
+    DELETED, FIRST_SKIP, FIRST_VERSION, GOING_ACCOUNTS, MONTHS, SKIPS, VERSIONS,
+};
 use crate::store::{
     DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
     Write,
@@ -85,6 +87,17 @@ impl LifeStore for PostgresStore {
         self.scheduler
             .run("deleted_accounts", Within::Statement, |connection| {
                 Box::pin(async move { Ok(sqlx::query_as(DELETED).fetch_all(connection).await?) })
+            })
+            .await
+    }
+
+    async fn going_accounts(&self, limit: u32) -> Result<Vec<DeletedAccount>> {
+        self.scheduler
+            .run("going_accounts", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(GOING_ACCOUNTS).bind(i64::from(limit));
+                    Ok(query.fetch_all(connection).await?)
+                })
             })
             .await
     }

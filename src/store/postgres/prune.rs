@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
+use super::erase::is_alone;
 use super::error::Outcome;
 use super::partitions::{Day, existing, lock};
 use super::values::{bounds, key_from};
@@ -157,6 +158,9 @@ async fn prune(
     bound: Timestamp,
     limit: u32,
 ) -> Outcome<Upkeep> {
+    if !is_alone(connection, "prune history").await? {
+        return Ok(Upkeep::default());
+    }
     let jobs = prune_jobs(connection, before, bound, limit).await?;
     let skips = sqlx::query(
         "DELETE FROM skips WHERE id IN

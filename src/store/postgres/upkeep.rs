@@ -1,5 +1,6 @@
 //! Health, time, and the days to come.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use super::removing::prune_account;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::upkeep::prune_keys;
+use crate::store::upkeep::{SHORT_HISTORIES, prune_keys};
 use crate::store::{Result, ShardRecord, StoreErrorKind, Upkeep, UpkeepStore, Waiting};
 use crate::telemetry::metrics::PARTITIONS_AHEAD_SECONDS;
 
@@ -77,15 +78,34 @@ impl UpkeepStore for PostgresStore {
         self.prune_history(before, limit).await.map_err(failed_in("prune"))
     }
 
+    async fn short_histories(
+        &self,
+        plan: &str,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<AccountId>> {
+        let plan: Arc<str> = plan.into();
+        self.scheduler
+            .run("short_histories", Within::Statement, move |connection| {
+                let plan = plan.clone();
+                Box::pin(async move {
+                    let query = sqlx::query_scalar(SHORT_HISTORIES).bind(&*plan).bind(before);
+                    Ok(query.bind(i64::from(limit)).fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
     async fn prune_account(
         &self,
         account: AccountId,
         before: Timestamp,
+        now: Timestamp,
         limit: u32,
     ) -> Result<u64> {
         self.scheduler
             .run("prune_account", Within::Transaction, move |connection| {
-                Box::pin(prune_account(connection, account, before, limit))
+                Box::pin(prune_account(connection, account, before, now, limit))
             })
             .await
     }

@@ -12,7 +12,9 @@ use super::values::json_ids;
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::life::{DELETED, FIRST_SKIP, FIRST_VERSION, MONTHS, SKIPS, VERSIONS};
+use crate::store::life::{
+    DELETED, FIRST_SKIP, FIRST_VERSION, GOING_ACCOUNTS, MONTHS, SKIPS, VERSIONS,
+};
 use crate::store::{
     DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
     Write,
@@ -58,6 +60,11 @@ impl LifeStore for SqliteStore {
 
     async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>> {
         self.readers.all(sqlx::query_as(DELETED)).await.map_err(failed_in("deleted_accounts"))
+    }
+
+    async fn going_accounts(&self, limit: u32) -> Result<Vec<DeletedAccount>> {
+        let query = sqlx::query_as(GOING_ACCOUNTS).bind(limit);
+        self.readers.all(query).await.map_err(failed_in("going_accounts"))
     }
 
     async fn rows_left(&self, account: AccountId) -> Result<u64> {

@@ -131,6 +131,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (late::WAITING, "runs_waiting (account_id>?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
+        (crate::store::upkeep::SHORT_HISTORIES, "accounts_pruned (plan=? AND pruned_at<?)"),
         (prune::OLD_JOBS, "_1 (id<?)"),
         (prune::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
         (

@@ -8,7 +8,7 @@ use super::prune::prune;
 use super::removing::prune_account;
 use super::{SqliteStore, failed_in};
 use crate::domain::{AccountId, Timestamp};
-use crate::store::upkeep::prune_keys;
+use crate::store::upkeep::{SHORT_HISTORIES, prune_keys};
 use crate::store::{Result, ShardRecord, Upkeep, UpkeepStore, Waiting};
 
 const SHARD_RECORDS: &str = "
@@ -54,14 +54,27 @@ impl UpkeepStore for SqliteStore {
         .await
     }
 
+    async fn short_histories(
+        &self,
+        plan: &str,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<AccountId>> {
+        let query = sqlx::query_as(SHORT_HISTORIES).bind(plan.to_owned()).bind(before).bind(limit);
+        let rows: Vec<(AccountId,)> =
+            self.readers.all(query).await.map_err(failed_in("short_histories"))?;
+        Ok(rows.into_iter().map(|(account,)| account).collect())
+    }
+
     async fn prune_account(
         &self,
         account: AccountId,
         before: Timestamp,
+        now: Timestamp,
         limit: u32,
     ) -> Result<u64> {
         self.write_rows("prune_account", limit as usize, move |connection| {
-            Box::pin(prune_account(connection, account, before, limit))
+            Box::pin(prune_account(connection, account, before, now, limit))
         })
         .await
     }

@@ -68,7 +68,7 @@ operations! {
         fire_and_claim
         renew_replica end_replica leadership replace_leader
         claim recall renew aborts commit late late_of_each expired
-        ping time prepare prune prune_account prune_keys shard_records unfinished waiting
+        ping time prepare prune short_histories prune_account prune_keys shard_records unfinished waiting
         create_user user user_named users set_password rehash_password disable_user members
         memberships role change_member create_invitation invitations delete_invitation
         accept_invitation create_session session sessions extend_session end_sessions create_reset
@@ -77,7 +77,8 @@ operations! {
         enter_rotation enter_restoration enter_reading audit_log prune_audit_log
         reserve keep_answer release prune_answers
         make_first_secrets signing_secrets rotate_signing_secret prune_signing_secrets
-        versions skips_of months delete_account deleted_accounts rows_left erase
+        versions skips_of months delete_account deleted_accounts
+        going_accounts rows_left erase
         create_channel channels channel change_channel delete_channel count_test verify_channel
         unverify_channel
         preference set_preference

@@ -301,7 +301,14 @@ flaky! { UpkeepStore:
             skips: lost.skips + again.skips,
             versions: lost.versions + again.versions,
         });
-    fn prune_account(&self, account: AccountId, before: Timestamp, limit: u32) -> u64
+    fn short_histories(&self, plan: &str, before: Timestamp, limit: u32) -> Vec<AccountId>;
+    fn prune_account(
+        &self,
+        account: AccountId,
+        before: Timestamp,
+        now: Timestamp,
+        limit: u32
+    ) -> u64
         => |lost, again| both(lost, again, |lost, again| lost + again);
     fn prune_keys(&self, before: Timestamp, limit: u32) -> u64
         => |lost, again| both(lost, again, |lost, again| lost + again);
@@ -401,6 +408,7 @@ flaky! { LifeStore:
     fn delete_account(&self, write: &Write) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
+    fn going_accounts(&self, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased
         // The next round, as it would have come anyway.

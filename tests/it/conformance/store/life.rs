@@ -175,6 +175,8 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((deleted.id, deleted.name.as_str()), (w.account, "own"));
     assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
     assert_eq!(deleted.gone_at, None, "a call may still be under way");
+    let going = async |limit| w.steady.going_accounts(limit).await.expect("list").len();
+    assert_eq!((going(9).await, going(0).await), (1, 0));
     // Such as this one.
     w.store.enter_reading(&w.write(minute(5)), Action::AccountExported).await.expect("enter");
     let settled = minute(4).plus(SETTLED);
@@ -185,6 +187,7 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert!(w.store.erase(w.account, settled, 9).await.expect("erase").gone);
     let deleted = w.store.deleted_accounts().await.expect("list");
     assert_eq!(deleted[0].gone_at, Some(settled));
+    assert_eq!(going(9).await, 0);
     let again = w.store.erase(w.account, minute(60), 9).await.expect("erase");
     assert_eq!(again, Erased::default());
     let again = w.store.create_account(&w.write(minute(60)), "own", "unlimited").await;

@@ -96,17 +96,24 @@ pub async fn a_shorter_history_goes_row_by_row(w: &World) {
     w.store.create_job(&w.write_for(w.foreign, minute(2)), &job, None).await.expect("create");
     w.run(minute(2), theirs, End::Succeeded).await;
 
+    let due =
+        async |before| w.store.short_histories("unlimited", minute(before), 9).await.expect("read");
+    assert_eq!(due(9).await, [w.account, w.foreign], "neither has ever been pruned by itself");
+    assert!(w.store.short_histories("other", minute(9), 9).await.expect("read").is_empty());
     let mut rounds = Vec::new();
     for _ in 0..3 {
         // A call that is repeated is another round.
-        rounds.push(w.steady.prune_account(w.account, minute(5), 3).await.expect("prune"));
+        rounds
+            .push(w.steady.prune_account(w.account, minute(5), minute(9), 3).await.expect("prune"));
     }
+    assert_eq!(due(9).await, [w.foreign]);
+    assert_eq!(due(10).await, [w.foreign, w.account], "the longest ago first");
     // Three jobs; of the log the account, the schedule, and those of four jobs.
     assert_eq!(rounds, [3, 3, 0]);
     assert_eq!(w.listed(&every_job()).await, [jobs[3], waiting]);
     assert!(w.skips(id).await.is_empty());
     assert!(w.store.job(w.foreign, theirs).await.expect("read").is_some());
-    assert_eq!(w.store.prune_account(w.account, minute(5), 3).await.expect("prune"), 0);
+    assert_eq!(w.store.prune_account(w.account, minute(5), minute(9), 3).await.expect("prune"), 0);
 }
 
 pub async fn keys_that_are_over_go(w: &World) {
