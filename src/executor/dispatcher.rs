@@ -17,7 +17,7 @@ use crate::store::StoreError;
 
 /// How long freed slots are gathered while there are more tickets than slots, so that claims stay
 /// batches.
-const GATHER: Duration = Duration::from_millis(10);
+const GATHER: Duration = Duration::from_millis(5);
 /// How long it rests when none of the tickets that it took could start: there may be more accounts
 /// with such tickets than the queue is told of.
 const FRUITLESS: Duration = Duration::from_millis(50);

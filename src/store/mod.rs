@@ -61,6 +61,7 @@ mod leadership;
 mod life;
 mod months;
 mod paging;
+mod placing;
 pub mod postgres;
 mod preferences;
 mod quotas;

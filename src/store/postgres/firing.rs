@@ -8,7 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::error::{Fault, Outcome};
-use super::fire::{Order, fire, statements};
+use super::fire::{Order, fire, is_one_statement};
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
@@ -189,7 +189,10 @@ impl PostgresStore {
     async fn fire_order(&self, operation: &'static str, order: Order) -> Result<(Fired, Claims)> {
         let firings = &order.firings;
         check(&order.fences, order.now, firings)?;
-        let within = if statements(firings) > 1 { Within::Transaction } else { Within::Statement };
+        let within = match is_one_statement(firings) {
+            true => Within::Statement,
+            false => Within::Transaction,
+        };
         let (damage, known) = (self.damage.clone(), order.known.clone());
         let fired = self.scheduler.run(operation, within, move |connection| {
             Box::pin(fire(connection, order.clone(), damage.clone()))

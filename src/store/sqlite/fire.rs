@@ -14,24 +14,20 @@ use super::halves::Halves;
 use super::skips::{self, NewSkip};
 use super::values::{Hex, hex, json_rows, rows_of, trigger_code};
 use crate::domain::job::Trigger;
-use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
-use crate::store::{Fence, Fired, Firing, StoreErrorKind, TickRange};
+use crate::store::placing::{Placed, Standing};
+use crate::store::{Fence, Fired, Firing, StoreErrorKind};
 
 /// A schedule as the store has it when it is fired.
 struct Stored {
     id: ScheduleId,
     account: AccountId,
     version: VersionId,
-    overlap_policy: OverlapPolicy,
     next_tick: Option<Timestamp>,
-    active: Option<JobId>,
-    held: Option<JobId>,
-    /// The last tick that was fired.
-    fired_up_to: Option<Timestamp>,
+    standing: Standing,
     host: HostKey,
     max_attempts: u8,
 }
@@ -59,11 +55,13 @@ impl StoredRow {
             id,
             account: AccountId::from_bytes(account.0),
             version: VersionId::from_bytes(version.0),
-            overlap_policy: policy.parse().ok()?,
             next_tick: next_tick.map(Timestamp::from_millis),
-            active: active.map(|job| JobId::from_bytes(job.0)),
-            held: held.map(|job| JobId::from_bytes(job.0)),
-            fired_up_to: fired.map(Timestamp::from_millis),
+            standing: Standing {
+                overlap_policy: policy.parse().ok()?,
+                active: active.map(|job| JobId::from_bytes(job.0)),
+                held: held.map(|job| JobId::from_bytes(job.0)),
+                fired_up_to: fired.map(Timestamp::from_millis),
+            },
             host: HostKey(host.cast_unsigned()),
             max_attempts,
         })
@@ -148,7 +146,7 @@ pub(super) async fn fire(
             Some(schedule) if !changes.spare(schedule.account, firing.suspensions) => {
                 plan.busy.push(firing.schedule);
             }
-            Some(schedule) => plan.advance(now, schedule, firing),
+            Some(schedule) => plan.advance(now, schedule, &firing),
             None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),
         }
@@ -241,53 +239,33 @@ struct Plan {
     fenced: Vec<ShardId>,
 }
 
-/// What a tick's job becomes.
-enum Place {
-    Start,
-    Hold,
-    Skip,
-}
-
 impl Plan {
     /// Moves a schedule's next tick and finds a place for each of the jobs, oldest first.
-    fn advance(&mut self, now: Timestamp, mut schedule: Stored, firing: Firing) {
+    fn advance(&mut self, now: Timestamp, mut schedule: Stored, firing: &Firing) {
         let (account, shard) = (schedule.account, firing.shard);
-        let fired_up_to = schedule.fired_up_to;
-        // None is before none.
-        let last_tick = firing.last_tick().max(fired_up_to);
-        let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
-        let mut skips: Vec<NewSkip> = firing.skips.into_iter().map(skip).collect();
-        for job in firing.jobs.into_iter().filter(|job| Some(job.id.timestamp()) > fired_up_to) {
-            let start = match schedule.place(job.id) {
-                Place::Start => Some(now),
-                Place::Hold => {
-                    self.held.push(job.id);
-                    None
-                }
-                Place::Skip => {
-                    let tick = job.id.timestamp();
-                    let range = TickRange { first: tick, last: tick, count: 1 };
-                    let reason = SkipReason::Overlap;
-                    self.overlapped += 1;
-                    skips.push(NewSkip { account, schedule: schedule.id, range, reason });
-                    continue;
-                }
-            };
+        let Placed { jobs, skips, overlapped } = schedule.standing.fire(firing);
+        for (job, starts) in jobs {
+            let start = starts.then_some(now);
             self.jobs.push(schedule.job_row(job.id, job.trigger, start, shard));
-            if let Some(start) = start {
-                let host = schedule.host;
-                self.tickets.push(Ticket { job: job.id, shard, account, host, start });
+            match start {
+                Some(start) => {
+                    let host = schedule.host;
+                    self.tickets.push(Ticket { job: job.id, shard, account, host, start });
+                }
+                None => self.held.push(job.id),
             }
         }
-        skips.sort_by_key(|skip| skip.range.first);
-        self.skips.append(&mut skips);
+        self.overlapped += overlapped;
+        let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
+        self.skips.extend(skips.into_iter().map(skip));
+        let Standing { active, held, fired_up_to, .. } = &schedule.standing;
         self.states.push(StateRow(
             shard.0,
             hex(&schedule.id),
             firing.next_tick.map(Timestamp::as_millis),
-            schedule.active.as_ref().map(hex),
-            schedule.held.as_ref().map(hex),
-            last_tick.map(Timestamp::as_millis),
+            active.as_ref().map(hex),
+            held.as_ref().map(hex),
+            fired_up_to.map(Timestamp::as_millis),
         ));
         self.advanced.push((schedule.id, firing.next_tick));
     }
@@ -310,22 +288,6 @@ impl Plan {
 }
 
 impl Stored {
-    /// Finds a place for the next job of a tick and takes it.
-    fn place(&mut self, job: JobId) -> Place {
-        let queues = self.overlap_policy == OverlapPolicy::QueueOne;
-        if self.overlap_policy == OverlapPolicy::Allow {
-            Place::Start
-        } else if self.active.is_none() {
-            self.active = Some(job);
-            Place::Start
-        } else if queues && self.held.is_none() {
-            self.held = Some(job);
-            Place::Hold
-        } else {
-            Place::Skip
-        }
-    }
-
     fn job_row(
         &self,
         id: JobId,

@@ -81,7 +81,7 @@ async fn without_a_quorum_of_etcd_ticks_go_on() {
 async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.fires_on(REPLACED);
-    for _ in 0..5 {
+    for _ in 0..10 {
         world.etcd().kill(0);
         live_for(Duration::from_secs(5)).await;
         world.etcd().restart(0);

@@ -4,7 +4,8 @@
 pub const LISTED: &[(&str, &str)] = &[
     // Firing: the ticks that are due, whoever's they are. Each job gets the account of its schedule.
     ("fire", "SELECT json_group_array(json_array( e.key, hex(s.account_id)"),
-    ("statements", "st.max_attempts, st.overlap_policy"),
+    ("statements", "d.place, d.schedule_id, d.account_id"),
+    ("ranges", "WITH open AS MATERIALIZED ( SELECT id FROM skips"),
     ("statements", "st.host_key, st.max_attempts, st.fired_up_to"),
     ("firing", "SELECT json_group_array(json_array( e.key, hex(s.version_id)"),
     ("firing", "SELECT st.schedule_id, st.shard, st.version_id,"),

@@ -1,16 +1,14 @@
 //! A batch of firings as columns.
 //!
-//! Columns are paired by position. The jobs and the skips of all firings are in columns of their
-//! own, and say by its place which firing they belong to.
+//! Columns are paired by position. The jobs of all firings are in columns of their own, and say by its
+//! place which firing they belong to.
 
 use std::collections::HashSet;
 
 use crate::domain::job::Trigger;
-use crate::domain::schedule::SkipReason;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::postgres::skips::counted;
-use crate::store::{Firing, TickRange};
+use crate::store::Firing;
 
 /// A batch as columns.
 #[derive(Default)]
@@ -28,11 +26,6 @@ pub(super) struct Batch {
     pub(super) jobs: Vec<JobId>,
     pub(super) triggers: Vec<Trigger>,
     pub(super) job_ticks: Vec<Timestamp>,
-    pub(super) skip_places: Vec<i64>,
-    pub(super) skips_from: Vec<Timestamp>,
-    pub(super) skips_to: Vec<Timestamp>,
-    pub(super) skip_counts: Vec<i32>,
-    pub(super) reasons: Vec<SkipReason>,
 }
 
 impl Batch {
@@ -60,35 +53,7 @@ impl Batch {
                 batch.triggers.push(job.trigger);
                 batch.job_ticks.push(job.id.timestamp());
             }
-            for (range, reason) in merged(firing) {
-                batch.skip_places.push(place);
-                batch.skips_from.push(range.first);
-                batch.skips_to.push(range.last);
-                batch.skip_counts.push(counted(range.count));
-                batch.reasons.push(reason);
-            }
         }
         batch
     }
-}
-
-/// The skips of a firing, oldest first; consecutive ones of one reason are one range.
-fn merged(firing: &Firing) -> Vec<(TickRange, SkipReason)> {
-    let mut skips = firing.skips.clone();
-    skips.sort_by_key(|(range, _)| range.first);
-    let mut merged: Vec<(TickRange, SkipReason)> = Vec::with_capacity(skips.len());
-    for (range, reason) in skips {
-        let between = |last: Timestamp, job: Timestamp| last < job && job < range.first;
-        match merged.last_mut() {
-            Some((open, same))
-                if *same == reason
-                    && !firing.jobs.iter().any(|job| between(open.last, job.id.timestamp())) =>
-            {
-                open.last = range.last;
-                open.count = open.count.saturating_add(range.count);
-            }
-            _ => merged.push((range, reason)),
-        }
-    }
-    merged
 }

@@ -1,38 +1,39 @@
 //! Firing a batch, in one statement for each kind of firing.
 //!
 //! The fences' rows are shared-locked and each state's row locked before anything is written. Rows
-//! that somebody else holds are passed over, so that the others fire on time; a second statement
-//! tells them from those that have changed, and of shards from those that have a newer leader. A row that was written after the statement
-//! began is taken as it is now, if it still fits; all else is seen as it was at the beginning. So
-//! what decides is in the locked rows: epoch, suspensions, tick, version, switch (a disabled schedule has no
-//! tick), the last tick that was fired, policy, active and held job, the range of skips that may be
-//! extended. Only the open range of skips is asked elsewhere: one that was begun in that time is not
-//! seen, one that somebody holds is passed over, and a new one begins.
+//! that somebody else holds are passed over, so that the others fire on time; another statement
+//! tells them from those that have changed, and of shards from those that have a newer leader. A row
+//! that was written after the statement began is taken as it is now, if it still fits; all else is
+//! seen as it was at the beginning. So what decides is in the locked rows: epoch, suspensions, tick,
+//! version, switch (a disabled schedule has no tick), the last tick that was fired, policy, active and
+//! held job, the range of skips that may go on. Only what is in that range is asked elsewhere: one that
+//! was begun in that time is not seen, and a new one begins.
 //!
-//! Most firings need less: [`statements::PLAIN`]. A batch of both kinds is one transaction.
+//! Nearly all firings take one statement: [`statements::PLAIN`]. The others are locked, decided here,
+//! and written (`placed`). A batch of both kinds is one transaction.
 
 mod batch;
+mod placed;
+mod ranges;
 mod statements;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{FromRow, PgConnection, Postgres};
+use sqlx::{FromRow, PgConnection, Postgres, Row as _};
 
 use super::claims::{Secrets, Taken, sort};
 use super::definitions::Known;
 use super::error::Outcome;
-use super::skips::counted;
-use crate::domain::schedule::SKIP_COUNT_CAP;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::Batch;
-use statements::{ANY, PLAIN, Statement};
+use statements::PLAIN;
 
 /// What is fired, and for whom its jobs are claimed.
 #[derive(Clone)]
@@ -46,27 +47,35 @@ pub(super) struct Order {
 }
 
 /// A row of the answer: a firing that took place, and one of its jobs; or a shard in which none did.
-#[derive(FromRow)]
 struct Row {
     shard: ShardId,
     place: Option<i64>,
-    #[sqlx(rename = "id")]
     job: Option<JobId>,
     /// Whether it may start.
     starts: bool,
-    account_id: Option<AccountId>,
-    host_key: Option<HostKey>,
-    /// How many jobs of the whole batch became skips: the same in each row.
-    overlapped: i64,
+    /// What its ticket says.
+    ticket: Option<(AccountId, HostKey)>,
 }
 
-/// How many statements fire these: if more than one, they need a transaction.
-pub(super) fn statements(firings: &[Firing]) -> usize {
-    let plain = firings.iter().filter(|firing| firing.is_plain()).count();
-    usize::from(plain > 0) + usize::from(plain < firings.len())
+impl FromRow<'_, PgRow> for Row {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let account: Option<AccountId> = row.try_get("account_id")?;
+        Ok(Self {
+            shard: row.try_get("shard")?,
+            place: row.try_get("place")?,
+            job: row.try_get("id")?,
+            starts: row.try_get("starts")?,
+            ticket: account.zip(row.try_get("host_key")?),
+        })
+    }
 }
 
-/// Fires a batch. Claimed are the jobs of the shorter statement, of the others there are tickets.
+/// Whether one statement fires these; more of them need a transaction.
+pub(super) fn is_one_statement(firings: &[Firing]) -> bool {
+    firings.iter().all(Firing::is_plain)
+}
+
+/// Fires a batch. Claimed are the jobs of plain firings, of the others there are tickets.
 pub(super) async fn fire(
     connection: &mut PgConnection,
     order: Order,
@@ -77,31 +86,27 @@ pub(super) async fn fire(
         (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
     let (mut overlapped, mut missing) = (0, Vec::new());
-    for (firings, statement, claim) in [(plain, &PLAIN, claim), (others, &ANY, None)] {
-        if firings.is_empty() {
-            continue;
-        }
-        let batch = Batch::new(&firings);
-        let asked: HashSet<ShardId> = batch.shards.iter().copied().collect();
-        let fences = fences.iter().filter(|fence| asked.contains(&fence.shard));
-        let fences: Vec<Fence> = fences.copied().collect();
-        let order = Order { claim, ..order.clone() };
-        let fired = query(statement, &order, &fences, &batch).fetch_all(&mut *connection).await?;
-        let first = rows.len();
-        for row in fired {
+    if !plain.is_empty() {
+        let fences = of_shards(fences, &plain);
+        let batch = Batch::new(&plain);
+        for row in query(&order, &fences, &batch).fetch_all(&mut *connection).await? {
             let row_of = Row::from_row(&row)?;
-            overlapped = row_of.overlapped.unsigned_abs().max(overlapped);
             if claim.is_some() && row_of.job.is_some() {
                 claimed.push(Taken::read(&row, known)?);
             }
             rows.push(row_of);
         }
-        // A shard without a row is held by somebody, or has a newer leader.
-        let found: HashSet<ShardId> = rows[first..].iter().map(|row| row.shard).collect();
-        missing.extend(fences.into_iter().filter(|fence| !found.contains(&fence.shard)));
-        missing.sort_unstable_by_key(|fence: &Fence| fence.shard);
-        missing.dedup();
+        missing.extend(without_a_row(&fences, &rows));
     }
+    if !others.is_empty() {
+        let fences = of_shards(fences, &others);
+        let (mut placed, skipped) = placed::fire(connection, &order, &fences, &others).await?;
+        missing.extend(without_a_row(&fences, &placed));
+        rows.append(&mut placed);
+        overlapped = skipped;
+    }
+    missing.sort_unstable_by_key(|fence: &Fence| fence.shard);
+    missing.dedup();
     rows.sort_unstable_by_key(|row| (row.place, row.job));
     let fenced = fenced(connection, &missing).await?;
     let Done { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
@@ -114,14 +119,27 @@ pub(super) async fn fire(
     Ok((fired, claims, secrets))
 }
 
+/// The fences of the firings' shards.
+fn of_shards(fences: &[Fence], firings: &[(i64, &Firing)]) -> Vec<Fence> {
+    let asked: HashSet<ShardId> = firings.iter().map(|(_, firing)| firing.shard).collect();
+    fences.iter().filter(|fence| asked.contains(&fence.shard)).copied().collect()
+}
+
+/// The fences of shards that are not in the answer: somebody holds them, or they have newer leaders.
+fn without_a_row(fences: &[Fence], rows: &[Row]) -> Vec<Fence> {
+    let found: HashSet<ShardId> = rows.iter().map(|row| row.shard).collect();
+    fences.iter().filter(|fence| !found.contains(&fence.shard)).copied().collect()
+}
+
 fn query<'q>(
-    statement: &'static Statement,
     order: &Order,
     fences: &[Fence],
     batch: &'q Batch,
 ) -> Query<'q, Postgres, PgArguments> {
     let Order { now, claim, known, .. } = order;
-    let query = sqlx::query(statement.text())
+    let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
+    let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
+    sqlx::query(PLAIN.text())
         .bind(fences.iter().map(|fence| fence.shard).collect::<Vec<_>>())
         .bind(fences.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>())
         .bind(*now)
@@ -135,22 +153,9 @@ fn query<'q>(
         .bind(&batch.triggers)
         .bind(&batch.suspensions)
         .bind(&batch.up_to)
-        .bind(&batch.job_ticks);
-    if !statement.places {
-        let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
-        let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
-        return query
-            .bind(claim.map(|claim| claim.executor))
-            .bind(asked.collect::<Vec<_>>())
-            .bind(&batch.shards);
-    }
-    query
-        .bind(&batch.skip_places)
-        .bind(&batch.skips_from)
-        .bind(&batch.skips_to)
-        .bind(&batch.skip_counts)
-        .bind(&batch.reasons)
-        .bind(counted(SKIP_COUNT_CAP))
+        .bind(&batch.job_ticks)
+        .bind(claim.map(|claim| claim.executor))
+        .bind(asked.collect::<Vec<_>>())
         .bind(&batch.shards)
 }
 
@@ -214,8 +219,8 @@ fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) ->
         if let Some(took_place) = place.and_then(|place| took_place.get_mut(place)) {
             *took_place = true;
         }
-        match (row.job, row.account_id, row.host_key) {
-            (Some(job), Some(account), Some(host)) if row.starts => {
+        match (row.job, row.ticket) {
+            (Some(job), Some((account, host))) if row.starts => {
                 tickets.push(Ticket { job, shard: row.shard, account, host, start: now });
             }
             (job, ..) => held.extend(job),
