@@ -13,6 +13,7 @@ mod history;
 pub mod lapse;
 mod load;
 mod oracles;
+mod partitions;
 mod postgres;
 mod processes;
 mod read;

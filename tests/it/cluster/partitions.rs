@@ -1,0 +1,98 @@
+//! One leader is cut off from servers that the others reach, or sleeps while a server is away.
+
+use std::time::Duration;
+
+use super::stores::{LEASE, To};
+use super::world::{A_MINUTE, Plan, REPLACED, USUAL, World};
+use crate::harness::link::Mood;
+use crate::harness::wait::{live_for, within};
+
+/// How late ticks may be fired by a leader that cannot reach the queue.
+const GOES_ON: Duration = Duration::from_secs(2);
+/// How late they may be where a leader is replaced by the store's word: its lease there ends with the
+/// time of a claim.
+const REPLACED_BY_THE_STORE: Duration = Duration::from_secs(5 + 15);
+
+impl World {
+    /// Cuts a replica off from servers for half a minute, in each way that there is.
+    async fn cut_off(&mut self, place: usize, servers: &[To]) {
+        for mood in [Mood::Cut, Mood::Silent] {
+            for server in servers {
+                self.replicas[place].links.set(*server, mood);
+            }
+            live_for(A_MINUTE / 2).await;
+            for server in servers {
+                self.replicas[place].links.set(*server, Mood::Open);
+            }
+            self.minutes(1.0).await;
+        }
+    }
+
+    /// Lets a leader sleep until others lead its shards, for `within` at most, and wakes it.
+    async fn sleeps_until_replaced(&mut self, place: usize, within_time: Duration) {
+        self.trouble();
+        self.replicas[place].close_door();
+        self.replicas[place].pause();
+        within(within_time, "others lead its shards", async || {
+            self.leaders().await.iter().all(|(_, leader)| *leader != place).then_some(())
+        })
+        .await;
+        live_for(LEASE).await;
+        self.replicas[place].resume();
+        self.replicas[place].ready().await;
+        self.healed();
+        self.minutes(1.0).await;
+    }
+}
+
+/// It fires on from its own memory, and users' changes are heard of by the comparison with the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_from_the_queue_alone_fires_on() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.fires_on(GOES_ON);
+    let leader = world.leader_of(0).await;
+    world.cut_off(leader, &[To::Redis]).await;
+    world.holds().await;
+}
+
+/// The others take its shards by etcd's word, and it fires nothing twice meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_from_queue_and_etcd_is_replaced() {
+    let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
+    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    world.fires_on(REPLACED);
+    let leader = world.leader_of(0).await;
+    world.cut_off(leader, &[To::Redis, To::Etcd]).await;
+    world.holds().await;
+}
+
+/// The others take its shards by the store's word, and what it wakes with is fenced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_sleeps_while_etcd_is_away_changes_nothing_when_it_wakes() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.fires_on(REPLACED_BY_THE_STORE);
+    let leader = world.leader_of(0).await;
+    let etcd = world.stores.etcd.as_mut().expect("the test's own");
+    etcd.kill(0);
+    live_for(LEASE * 2).await;
+    world.sleeps_until_replaced(leader, REPLACED_BY_THE_STORE).await;
+    let etcd = world.stores.etcd.as_mut().expect("the test's own");
+    etcd.restart(0);
+    etcd.ready().await;
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_sleeps_while_the_queue_is_away_changes_nothing_when_it_wakes() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(REPLACED + GOES_ON);
+    let leader = world.leader_of(0).await;
+    world.stores.redis.kill();
+    live_for(Duration::from_secs(5)).await;
+    world.sleeps_until_replaced(leader, LEASE * 4).await;
+    world.stores.redis.restart().await;
+    world.minutes(2.0).await;
+    world.holds().await;
+}
