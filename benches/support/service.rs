@@ -146,12 +146,12 @@ impl Service {
         (ids, times)
     }
 
-    /// Makes another account, with `count` schedules that are due in some years.
-    pub fn fill_account(&mut self, name: &str, count: usize, endpoint: &str) {
+    /// Makes another account, with `count` schedules.
+    pub fn fill_account(&mut self, name: &str, count: usize, cron: &str, endpoint: &str) {
         self.run(&["account", "create", name]);
         let key = self.run(&["key", "create", "--account", name]).trim().to_owned();
         let own = std::mem::replace(&mut self.key, key);
-        self.create(count, "0 0 29 2 *", endpoint);
+        self.create(count, cron, endpoint);
         self.key = own;
     }
 

@@ -1,4 +1,8 @@
 //! The line of leaders that wait for slots: one gets a batch of them, then the next.
+//!
+//! What finds no slot at once costs an insert, a ticket and a claim instead of the insert alone. With
+//! everything embedded and 20,000 schedules due at once, four rounds without this wait made 8,100 to
+//! 9,100 jobs a second, with it 12,200 to 15,600 (`cargo bench --bench throughput`, 2026-11-25).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

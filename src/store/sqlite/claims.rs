@@ -129,10 +129,7 @@ impl ClaimStore for SqliteStore {
         }
         let (claim, jobs, damage) = (*claim, each_once(jobs), self.damage.clone());
         let claims = self.write_rows("recall", jobs.len(), move |connection| {
-            Box::pin(async move {
-                let read = Found::read(connection, CLAIMED, claim, &jobs, &damage).await?;
-                read.claims(connection).await
-            })
+            Box::pin(async move { claimed(connection, claim, &jobs, damage).await })
         });
         let (claims, secrets) = claims.await?;
         Ok(self.vault.open_claims(claims, secrets))
@@ -238,8 +235,19 @@ struct Claimable {
 /// What is to sign the requests of jobs, of those that sign.
 pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
+/// What is claimed of jobs by a claim.
+pub(super) async fn claimed(
+    connection: &mut SqliteConnection,
+    claim: Claim,
+    jobs: &[JobId],
+    damage: Arc<Damage>,
+) -> Outcome<(Claims, Secrets)> {
+    let found = Found::read(connection, CLAIMED, claim, jobs, &damage).await?;
+    found.claims(connection).await
+}
+
 /// Claims jobs.
-pub(super) async fn take(
+async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: Vec<JobId>,
@@ -319,7 +327,7 @@ async fn rows(
         .bind(claim.executor)
         .fetch_one(connection)
         .await?;
-    rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed(row, jobs, claim)).collect()
+    rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed_row(row, jobs, claim)).collect()
 }
 
 /// The attempt that is recorded of a job which cannot be read; none if even that cannot be.
@@ -332,7 +340,7 @@ async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Op
     Ok(attempt.map(|attempt| Unreadable { job, attempt, failure: unreadable() }))
 }
 
-fn claimed(
+fn claimed_row(
     row: Claimable,
     jobs: &[JobId],
     claim: Claim,

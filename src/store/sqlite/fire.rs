@@ -19,7 +19,7 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::placing::{Placed, Standing};
-use crate::store::{Fence, Fired, Firing, StoreErrorKind};
+use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind};
 
 /// A schedule as the store has it when it is fired.
 struct Stored {
@@ -91,12 +91,18 @@ pub(super) const ADVANCE: &str = "
           FROM jsonb_each(?1)) AS a
     WHERE schedule_state.shard = a.shard AND schedule_state.schedule_id = a.schedule";
 
+/// With an executor the jobs that may start are its own from the beginning, so that they are written
+/// once, and into no index of what waits.
 pub(super) const INSERT: &str = "
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
-                      max_attempts, wake_at, created_at, updated_at)
+                      attempt_number, max_attempts, wake_at, claimed_by, created_at, updated_at,
+                      started_at, attempt_started_at)
     SELECT unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3),
-           value ->> 7, 0, value ->> 4, value ->> 5, value ->> 6, ?1, ?1
-    FROM jsonb_each(?2)";
+           value ->> 7, claimed, value ->> 4, claimed, value ->> 5,
+           iif(claimed, NULL, value ->> 6), iif(claimed, ?3, NULL), ?1, ?1,
+           iif(claimed, ?1, NULL), iif(claimed, ?1, NULL)
+    FROM (SELECT value, ?3 IS NOT NULL AND value ->> 6 IS NOT NULL AS claimed
+          FROM jsonb_each(?2))";
 
 /// The fences of the shards that the caller leads, and what was changed in each: how often, and whose
 /// accounts last.
@@ -121,12 +127,13 @@ impl Changes {
     }
 }
 
-/// Fires a batch.
+/// Fires a batch; jobs that may start are `executor`'s, if there is one.
 pub(super) async fn fire(
     connection: &mut SqliteConnection,
     fences: Vec<Fence>,
     now: Timestamp,
     firings: Vec<Firing>,
+    executor: Option<ExecutorId>,
     damage: Arc<Damage>,
 ) -> Outcome<Fired> {
     let held = held(connection, &fences).await?;
@@ -151,7 +158,7 @@ pub(super) async fn fire(
             None => plan.stale.push(firing.schedule),
         }
     }
-    plan.write(connection, now).await
+    plan.write(connection, now, executor).await
 }
 
 /// Of the shards, those whose fence holds.
@@ -270,14 +277,19 @@ impl Plan {
         self.advanced.push((schedule.id, firing.next_tick));
     }
 
-    async fn write(self, connection: &mut SqliteConnection, now: Timestamp) -> Outcome<Fired> {
+    async fn write(
+        self,
+        connection: &mut SqliteConnection,
+        now: Timestamp,
+        executor: Option<ExecutorId>,
+    ) -> Outcome<Fired> {
         let Self { states, jobs, skips, tickets, held, overlapped, advanced, stale, busy, fenced } =
             self;
         if !states.is_empty() {
             sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
         }
         if !jobs.is_empty() {
-            let insert = sqlx::query(INSERT).bind(now).bind(json_rows(&jobs));
+            let insert = sqlx::query(INSERT).bind(now).bind(json_rows(&jobs)).bind(executor);
             insert.execute(&mut *connection).await?;
         }
         for skip in skips {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use super::claims::{Secrets, take};
+use super::claims::{Secrets, claimed};
 use super::error::{Fault, Outcome};
 use super::fire::fire;
 use super::halves::Halves;
@@ -15,7 +15,7 @@ use super::values::{Hex, hex, json_ids, json_rows, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::HostKey;
-use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::firing::check;
 use crate::store::{
@@ -202,7 +202,7 @@ impl FiringStore for SqliteStore {
         let fences = fences.to_vec();
         let (firings, damage) = (firings.to_vec(), self.damage.clone());
         self.write_rows("fire", firings.len(), move |connection| {
-            Box::pin(fire(connection, fences, now, firings, damage))
+            Box::pin(fire(connection, fences, now, firings, None, damage))
         })
         .await
     }
@@ -246,9 +246,16 @@ async fn fire_and_claim(
     firings: Vec<Firing>,
     damage: Arc<Damage>,
 ) -> Outcome<(Fired, Claims, Secrets)> {
-    let mut fired = fire(connection, fences, claim.now, firings, damage.clone()).await?;
-    let jobs = std::mem::take(&mut fired.tickets).into_iter().map(|ticket| ticket.job).collect();
-    let (claims, secrets) = take(connection, claim, jobs, damage).await?;
+    let leased = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
+    if !leased.bind(claim.executor).fetch_one(&mut *connection).await? {
+        let fired = fire(connection, fences, claim.now, firings, None, damage).await?;
+        return Ok((fired, Claims::default(), Secrets::new()));
+    }
+    let executor = Some(claim.executor);
+    let mut fired = fire(connection, fences, claim.now, firings, executor, damage.clone()).await?;
+    let tickets = std::mem::take(&mut fired.tickets);
+    let jobs: Vec<JobId> = tickets.into_iter().map(|ticket| ticket.job).collect();
+    let (claims, secrets) = claimed(connection, claim, &jobs, damage).await?;
     Ok((fired, claims, secrets))
 }
 
