@@ -5,11 +5,13 @@
 
 import json
 import pathlib
+import re
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "charts/punctual/values.schema.json"
 DEFAULTS = ROOT / "src/config/default.toml"
+PLANS = ROOT / "src/config/plans.rs"
 
 # What the chart sets, from other values.
 OWN = {
@@ -75,10 +77,19 @@ def expected():
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
+def limits():
+    """What a plan can limit, as the service knows it."""
+    listed = re.search(r"const LIMITS: .*?\[\n(.*?)\];", PLANS.read_text(), re.DOTALL)
+    return set(re.findall(r'"(\w+)"', listed.group(1)))
+
+
 def check():
     """What is wrong, as sentences."""
-    given = json.loads(SCHEMA.read_text())["properties"]["settings"]
-    if given != expected():
+    properties = json.loads(SCHEMA.read_text())["properties"]
+    in_schema = set(properties["plans"]["additionalProperties"]["properties"])
+    for limit in sorted(limits() ^ in_schema):
+        yield f"values.schema.json: plans.*.{limit} is in one of the schema and {PLANS.name} alone"
+    if properties["settings"] != expected():
         yield (
             "values.schema.json: settings are not those of src/config/default.toml: "
             "run python3 tests/chart/settings.py"
