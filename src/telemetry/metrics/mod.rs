@@ -110,7 +110,7 @@ table! {
     CLUSTER_CALL_ERRORS: Counter<ClusterOperation> = "punctual_cluster_call_errors_total", "Requests to etcd that failed or were not answered in time, by operation.";
     LOOP_RUNS_FAILED: Counter<Loop> = "punctual_loop_runs_failed_total", "Runs of a background loop that failed and are tried again.";
     LOOP_IDLE_SECONDS: Gauge<Loop> = "punctual_loop_idle_seconds", "Seconds since the last pass of a loop, less the pause that the loop asked for; of several loops of a kind the longest.";
-    HISTORY_DAYS_HELD: Gauge = "punctual_history_days_held", "Days of jobs that are over and are still there at this replica's last look: one of their jobs has not finished or ended late, or somebody reads them.";
+    HISTORY_DAYS_HELD: Gauge = "punctual_history_partitions_held", "Days of jobs that are over and are still there at this replica's last look: one of their jobs has not finished or ended late, or somebody reads them.";
     PARTITIONS_AHEAD_SECONDS: Countdown = "punctual_partitions_ahead_seconds", "For how long from now there are partitions for jobs; NaN without PostgreSQL.";
     DISK_FREE_BYTES: Gauge = "punctual_disk_free_bytes", "Free space on the disk of the embedded store's file; NaN with PostgreSQL.";
     CERTIFICATE_EXPIRY_SECONDS: Countdown<CertificateUse> = "punctual_certificate_expiry_seconds", "Time left until the first certificate of a configured file expires, by what it is for; NaN where there is none.";

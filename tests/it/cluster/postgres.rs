@@ -21,9 +21,8 @@ use crate::harness::wait::{live_for, until, within};
 const API_CONNECTIONS: i64 = 8;
 /// Of each replica: two commit what comes, one what has been set aside.
 const EXECUTORS_COMMITS: i64 = 3;
-/// What only the statements contain that fire and claim in one, that fire, and that claim.
-const FIRES_AND_CLAIMS: &str = "CROSS JOIN (SELECT ($15::uuid IS NOT NULL)";
-const FIRES: &str = "FROM placed AS p";
+/// What only the statements contain that fire, and claim where there is room, and that claim.
+const FIRES: &str = "CROSS JOIN (SELECT ($15::uuid IS NOT NULL)";
 const CLAIMS: &str = "attempt_number = attempt_number + 1";
 const OWN: Plan = Plan { own_store: true, ..USUAL };
 
@@ -100,7 +99,7 @@ async fn firings_and_claims_whose_answers_are_lost_cost_no_attempt() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.trouble();
-    for text in [FIRES_AND_CLAIMS, FIRES, CLAIMS] {
+    for text in [FIRES, CLAIMS] {
         world.lose_answers_to(text, 2).await;
     }
     world.healed();
