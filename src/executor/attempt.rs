@@ -144,7 +144,8 @@ fn cancelled() -> Failure {
     Failure { code: ErrorCode::Cancelled, message, retryable: false }
 }
 
-fn lost() -> Failure {
+/// Why an attempt failed that its executor did not bring to its end.
+pub(super) fn lost() -> Failure {
     let message = "the executor stopped while the attempt ran".to_owned();
     Failure { code: ErrorCode::WorkerLost, message, retryable: true }
 }

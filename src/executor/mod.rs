@@ -8,7 +8,7 @@
 //!
 //! Invariants: JOB-1 and JOB-2 by the store's conditional writes; JOB-3 with the sweep's help:
 //! claims end with the executor's lease (`lease`) if that is not renewed, and the sweep closes the
-//! attempts. STOP-1 by [`Executor::stop`].
+//! attempts; those that a living executor has lost it closes itself (`orphans`). STOP-1 by [`Executor::stop`].
 //!
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
@@ -25,6 +25,7 @@ mod ended;
 mod handover;
 mod lease;
 mod line;
+mod orphans;
 mod renewer;
 mod request;
 mod running;
@@ -184,13 +185,13 @@ impl Executor {
             alerts,
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
+        let renewer = Renewer::new(shared.clone(), outcomes.downgrade());
         let (handed, waiting_jobs) = mpsc::channel(BATCH);
         let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone(), handed);
         let handover = Handover::new(starter.clone(), waiting_jobs);
         let drained = start_taking(&shared, handover, outcomes, tasks);
         let committer = Committer::new(shared.clone(), waiting, tasks.clone());
         tasks.spawn(TaskKind::Committer, committer.run());
-        let renewer = Renewer::new(shared.clone());
         tasks.spawn(TaskKind::Renewer, renewer.run(tasks.stopping().clone()));
         Self { shared, starter, drained }
     }

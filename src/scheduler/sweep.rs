@@ -16,7 +16,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{Pause, Random, RunError, Worker};
-use crate::store::{Completion, End, ExecutorId, ExpiredClaim, Fate, Locked};
+use crate::store::{Completion, End, ExecutorId, Fate, HeldClaim, Locked};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
@@ -109,10 +109,10 @@ impl Sweeper {
     }
 
     /// Notes which leases were found long after their end.
-    fn note_overdue(&mut self, found: &[ExpiredClaim], now: Timestamp) {
+    fn note_overdue(&mut self, found: &[HeldClaim], now: Timestamp) {
         let (clock, known) = (&self.context.clock, std::mem::take(&mut self.overdue));
         let late = found.iter().filter(|claim| now > clock.after(claim.until, OVERDUE));
-        let since = |claim: &ExpiredClaim| {
+        let since = |claim: &HeldClaim| {
             let since = known.get(&claim.executor).copied();
             (claim.executor, since.unwrap_or_else(|| clock.monotonic()))
         };
@@ -120,7 +120,7 @@ impl Sweeper {
     }
 
     /// Whether an ended claim is to be closed now.
-    fn is_lost(&self, claim: &ExpiredClaim) -> bool {
+    fn is_lost(&self, claim: &HeldClaim) -> bool {
         let long_ago =
             |since: &Duration| self.context.clock.monotonic().saturating_sub(*since) >= OVERDUE;
         self.alone || self.overdue.get(&claim.executor).is_none_or(long_ago)
@@ -176,10 +176,10 @@ impl Sweeper {
     }
 
     /// The end of an attempt whose executor was lost: tried again if one is left.
-    fn close(&self, claim: &ExpiredClaim, now: Timestamp) -> Completion {
+    fn close(&self, claim: &HeldClaim, now: Timestamp) -> Completion {
         let message = "the executor was lost while the attempt ran".to_owned();
         let failure = Failure { code: ErrorCode::WorkerLost, message, retryable: true };
-        let ExpiredClaim { attempt, max_attempts, .. } = *claim;
+        let HeldClaim { attempt, max_attempts, .. } = *claim;
         let wait = self.retry.next(attempt, max_attempts, self.random.unit(), None);
         Completion {
             job: claim.job,

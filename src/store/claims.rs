@@ -243,18 +243,18 @@ impl Committed {
     }
 }
 
-/// A claim of an executor that did not renew its lease in time.
+/// An attempt that is recorded as running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExpiredClaim {
+pub struct HeldClaim {
     /// The job.
     pub job: JobId,
     /// The attempt that was under way.
     pub attempt: u8,
     /// How many there can be.
     pub max_attempts: u8,
-    /// Who was lost.
+    /// The executor that claimed it.
     pub executor: ExecutorId,
-    /// When its lease ended.
+    /// When the executor's lease ends, or ended.
     pub until: Timestamp,
 }
 
@@ -312,7 +312,7 @@ measured! {
 
         /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
         /// id, beginning after those of `after`; at most `limit`. Rows that cannot be read are left out,
-        /// here and in [`expired`](Self::expired): so a page that is not full need not be the last, but
+        /// here, in [`expired`](Self::expired) and in [`claims_of`](Self::claims_of): so a page that is not full need not be the last, but
         /// an empty one is.
         async fn late(
             &self,
@@ -331,7 +331,10 @@ measured! {
         ) -> Result<(Vec<Ticket>, Option<AccountId>)>;
 
         /// Claims whose executors' leases ended before `before`, the oldest lease first, at most `limit`.
-        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>>;
+        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>>;
+
+        /// Claims of an executor whose attempts began before `before`.
+        async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>>;
     }
 }
 

@@ -96,8 +96,8 @@ pub use channels::{
     TESTS_PER_HOUR, TryAllowed,
 };
 pub use claims::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId,
-    ExpiredClaim, Fate, LATE_OF_EACH, LATEST_EFFECT, Locked, Run, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, Fate,
+    HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Locked, Run, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};

@@ -22,7 +22,7 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
-    DueEntry, Erased, ExecutorId, ExpiredClaim, Fence, Fired, Firing, FiringStore, Granted, Grants,
+    DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
     KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey, NewSchedule,
     NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated,
@@ -138,7 +138,8 @@ gated! { ClaimStore:
         before: Timestamp,
         after: Option<AccountId>
     ) -> (Vec<Ticket>, Option<AccountId>);
-    fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
+    fn expired(&self, before: Timestamp, limit: u32) -> Vec<HeldClaim>;
+    fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<HeldClaim>;
     {
         async fn commit(
             &self,

@@ -23,11 +23,11 @@ use crate::store::life::GOING;
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, ExpiredClaim,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Locked, Result, Unreadable,
 };
 
-impl FromRow<'_, PgRow> for ExpiredClaim {
+impl FromRow<'_, PgRow> for HeldClaim {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self {
             job: row.try_get("id")?,
@@ -180,6 +180,11 @@ const EXPIRED: &str = "
     WHERE e.alive_until < $1
     ORDER BY e.alive_until LIMIT $2";
 
+const CLAIMS_OF: &str = "
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM executors AS e JOIN runs AS r ON r.claimed_by = e.id AND r.status = 1
+    WHERE e.id = $1 AND r.attempt_started_at < $2";
+
 #[async_trait]
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
@@ -278,10 +283,21 @@ impl ClaimStore for PostgresStore {
         Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
     }
 
-    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
         let rows = self.executor.run("expired", Within::Statement, move |connection| {
             Box::pin(async move {
                 let query = sqlx::query_as(EXPIRED).bind(before).bind(i64::from(limit));
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let rows: Vec<Kept<JobId, _>> = rows.await?;
+        Ok(self.damage.leave_out("job", rows))
+    }
+
+    async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
+        let rows = self.executor.run("claims_of", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
                 Ok(query.fetch_all(connection).await?)
             })
         });

@@ -23,11 +23,11 @@ use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, ExpiredClaim,
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Locked, Result, StoreErrorKind, Unreadable,
 };
 
-impl FromRow<'_, SqliteRow> for ExpiredClaim {
+impl FromRow<'_, SqliteRow> for HeldClaim {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         Ok(Self {
             job: row.try_get("id")?,
@@ -107,6 +107,11 @@ pub(super) const EXPIRED: &str = "
     CROSS JOIN runs AS r INDEXED BY runs_claimed
     WHERE r.status = 1 AND r.claimed_by = e.id
     ORDER BY e.alive_until LIMIT ?2";
+
+pub(super) const CLAIMS_OF: &str = "
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM executors AS e CROSS JOIN runs AS r INDEXED BY runs_claimed
+    WHERE e.id = ?1 AND r.status = 1 AND r.claimed_by = e.id AND r.attempt_started_at < ?2";
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
@@ -201,10 +206,17 @@ impl ClaimStore for SqliteStore {
         Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
     }
 
-    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<ExpiredClaim>> {
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
         let rows: Vec<Kept<JobId, _>> =
             self.readers.all(query).await.map_err(failed_in("expired"))?;
+        Ok(self.damage.leave_out("job", rows))
+    }
+
+    async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
+        let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
+        let rows: Vec<Kept<JobId, _>> =
+            self.readers.all(query).await.map_err(failed_in("claims_of"))?;
         Ok(self.damage.leave_out("job", rows))
     }
 }

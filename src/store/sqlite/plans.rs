@@ -106,6 +106,9 @@ async fn what_lost_executors_had_is_found_by_them() {
         assert!(plan.matches("SCAN executors").count() <= 1, "{plan}");
         assert_eq!(plan.matches("SCAN ").count(), 1, "{plan}");
     }
+    let plan = planner.plan(claims::CLAIMS_OF).await;
+    assert!(plan.contains("SEARCH r USING INDEX runs_claimed (claimed_by=?)"), "{plan}");
+    assert!(!plan.contains("SCAN "), "{plan}");
 }
 
 /// Sorted are the jobs of one page.

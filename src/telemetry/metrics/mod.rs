@@ -85,7 +85,7 @@ table! {
     JOBS_FINISHED: Counter<FinalStatus> = "punctual_jobs_finished_total", "Jobs that ended, by status.";
     JOBS_FAILED: Counter<ErrorCode> = "punctual_jobs_failed_total", "Jobs that failed for good, by error code.";
     CLAIMS_LOST: Counter = "punctual_claims_lost_total", "Outcomes that could not be committed because the claim had passed to another.";
-    WORKERS_LOST: Counter = "punctual_workers_lost_total", "Attempts closed because their claim expired.";
+    WORKERS_LOST: Counter = "punctual_workers_lost_total", "Attempts closed because their claim expired, or was orphaned by its executor.";
     COMMIT_BATCH_SIZE: Histogram[COUNTS] = "punctual_commit_batch_size", "Outcomes committed by one transaction.";
     COMMIT_BATCH_SECONDS: Histogram[SECONDS] = "punctual_commit_batch_seconds", "Time one commit of outcomes took.";
 

@@ -67,7 +67,7 @@ operations! {
         set_up_shards installation raise_epoch next_ticks candidates unstarted fire
         fire_and_claim
         renew_replica end_replica leadership replace_leader
-        claim recall renew aborts commit late late_of_each expired
+        claim recall renew aborts commit late late_of_each expired claims_of
         ping time prepare prune short_histories prune_account prune_keys shard_records unfinished waiting
         create_user user user_named users set_password rehash_password disable_user members
         memberships role change_member create_invitation invitations delete_invitation

@@ -1,10 +1,10 @@
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::store::{
-    Claim, Claims, Completion, End, ExecutorId, ExpiredClaim, LATE_OF_EACH, NewJob, Waiting,
+    Claim, Claims, Completion, End, ExecutorId, HeldClaim, LATE_OF_EACH, NewJob, Waiting,
 };
 
 use super::world::{World, failure, lease_end, minute, soon};
@@ -127,7 +127,7 @@ pub async fn leases_are_removed_when_no_claim_needs_them(w: &World) {
     assert_eq!(w.store.claim(&without, &[late]).await.expect("claim").taken.len(), 1, "not yet");
     let claimed = w.store.expired(minute(98), 9).await.expect("read");
     assert_eq!(claimed.len(), 2);
-    let end = |claim: &ExpiredClaim| Completion {
+    let end = |claim: &HeldClaim| Completion {
         job: claim.job,
         attempt: claim.attempt,
         executor: claim.executor,
@@ -201,7 +201,7 @@ pub async fn lost_claims_are_found_oldest_first(w: &World) {
     w.store.renew(w.executor, ends(2), minute(1)).await.expect("renew");
     w.claim(minute(1), &[b]).await;
     w.store.claim(&other, &[a]).await.expect("claim");
-    let lost = |job, executor, at| ExpiredClaim {
+    let lost = |job, executor, at| HeldClaim {
         job,
         attempt: 1,
         max_attempts: 3,
@@ -214,6 +214,31 @@ pub async fn lost_claims_are_found_oldest_first(w: &World) {
     assert_eq!(expired(minute(9), 1).await, [a]);
     assert_eq!(expired(ends(2), 9).await, [a], "before, not at");
     assert!(expired(ends(1), 9).await.is_empty());
+}
+
+pub async fn the_claims_of_an_executor_are_found_by_their_beginning(w: &World) {
+    let id = w.schedule().await;
+    let [early, late, others] =
+        [w.manual_job(id, minute(1)), w.manual_job(id, minute(1)), w.manual_job(id, minute(1))];
+    let [early, late, others] = [early.await, late.await, others.await];
+    w.store.renew(w.executor, minute(5), minute(1)).await.expect("renew");
+    let first = w.claim(minute(1), &[early]).await.remove(0);
+    w.claim(minute(2), &[late]).await;
+    let other = w.others_claim(5, minute(1)).await;
+    w.store.claim(&other, &[others]).await.expect("claim");
+    let before = async |before| {
+        let claims = w.store.claims_of(w.executor, before).await.expect("read");
+        let mut jobs: Vec<_> = claims.iter().map(|claim| claim.job).collect();
+        assert!(claims.iter().all(|claim| claim.executor == w.executor && claim.attempt == 1));
+        jobs.sort_unstable();
+        jobs
+    };
+    assert!(before(minute(1)).await.is_empty(), "before, not at");
+    assert_eq!(before(minute(2)).await, [early]);
+    let both = BTreeSet::from([early, late]);
+    assert_eq!(before(minute(9)).await, both.into_iter().collect::<Vec<_>>());
+    w.commit(minute(3), &[w.completion(&first, None, End::Retry(failure(), minute(3)))]).await;
+    assert_eq!(before(minute(9)).await, [late], "what has ended is no claim");
 }
 
 pub async fn waiting_jobs_are_counted_to_a_cap(w: &World) {

@@ -24,7 +24,7 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
-    ExecutorId, ExpiredClaim, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants,
+    ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
     KnownSecret, Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
     Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
@@ -262,7 +262,8 @@ flaky! { ClaimStore:
         before: Timestamp,
         after: Option<AccountId>
     ) -> (Vec<Ticket>, Option<AccountId>);
-    fn expired(&self, before: Timestamp, limit: u32) -> Vec<ExpiredClaim>;
+    fn expired(&self, before: Timestamp, limit: u32) -> Vec<HeldClaim>;
+    fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<HeldClaim>;
 }
 
 flaky! { SecretStore:

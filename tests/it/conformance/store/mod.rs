@@ -249,6 +249,7 @@ macro_rules! every_case {
                 late_ones_are_found_oldest_first,
                 late_ones_are_found_page_by_page,
                 lost_claims_are_found_oldest_first,
+                the_claims_of_an_executor_are_found_by_their_beginning,
                 unfinished_jobs_are_counted_to_a_cap,
                 waiting_jobs_are_counted_to_a_cap,
             }
