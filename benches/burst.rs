@@ -22,21 +22,19 @@ use punctual::runtime::Clock;
 use support::load;
 use support::minute::{since_minute, wait_for_second};
 use support::numbers::summary;
+use support::rounds::lifted_caps;
 use support::service::Service;
 use support::target::Target;
 
 const MANY: usize = 100_000;
 const FEW: usize = 20;
-const IN_FLIGHT: &str = "1024";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a read is sent.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
 fn main() {
     let (noisy, quiet) = (Target::start(), Target::start());
-    let caps = ["SLOTS", "PER_ACCOUNT", "PER_HOST"].map(|cap| format!("PUNCTUAL_EXECUTOR_{cap}"));
-    let caps: Vec<(&str, &str)> = caps.iter().map(|name| (name.as_str(), IN_FLIGHT)).collect();
-    let mut service = Service::start(&caps);
+    let mut service = Service::start(&lifted_caps("1024"));
     wait_for_second(1..10);
     let (due, cron) = instant_in(3);
     let (ids, bulk) = service.create(MANY, &cron, &noisy.url());

@@ -17,23 +17,17 @@
 
 mod support;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use punctual::runtime::Clock;
 use support::cluster;
 use support::load;
-use support::minute::{since_minute, wait_for_second};
+use support::minute::wait_for_second;
 use support::numbers::{median, summary};
 use support::peers::Peers;
+use support::rounds::{Rounds, lifted_caps};
 use support::service::Service;
 use support::target::Target;
 
 const ROUNDS: usize = 5;
 const ROUNDS_OF_OTHERS: usize = 3;
-const IN_FLIGHT: &str = "1024";
-const PATIENCE: Duration = Duration::from_secs(55);
-const MINUTE: Duration = Duration::from_secs(60);
 /// An account with as many schedules, which are not due.
 const LEAVING: &str = "leaving";
 /// Due in some years.
@@ -47,69 +41,23 @@ fn main() {
     let fastest = bare.into_iter().max_by(|one, other| one.0.total_cmp(&other.0));
     let in_flight = fastest.expect("three of them").1;
 
-    let caps = ["SLOTS", "PER_ACCOUNT", "PER_HOST"].map(|cap| format!("PUNCTUAL_EXECUTOR_{cap}"));
-    let caps: Vec<(&str, &str)> = caps.iter().map(|name| (name.as_str(), IN_FLIGHT)).collect();
-    let service = Service::start(&caps);
+    let service = Service::start(&lifted_caps("1024"));
     // All must be there before the minute they are first due in.
     wait_for_second(1..25);
     let (_, bulk) = service.create(schedules, "* * * * *", &target.url());
     println!("bulk create of 1000: {}", summary(bulk));
 
-    let mut bench = Bench { target, service, schedules, in_flight };
-    let ratios: Vec<f64> = (1..=ROUNDS).map(|round| bench.run(round, || ())).collect();
+    let mut rounds = Rounds { target, service, due: schedules, in_flight };
+    let ratios = (0..ROUNDS).map(|_| rounds.run(|| ()).ratio).collect();
     println!("median of the ratios: {:.3}", median(ratios));
     // What removes an account takes rows and locks as what removes history does, and more of them.
-    bench.service.fill_account(LEAVING, schedules, NOT_DUE, &bench.target.url());
-    let beside = bench.run(ROUNDS + 1, || bench.service.delete_account(LEAVING));
-    println!("while an account is removed: {beside:.3}");
-    let Bench { mut service, target, .. } = bench;
+    rounds.service.fill_account(LEAVING, schedules, NOT_DUE, &rounds.target.url());
+    let beside = rounds.run(|| rounds.service.delete_account(LEAVING));
+    println!("while an account is removed: {:.3}", beside.ratio);
+    let Rounds { mut service, target, .. } = rounds;
     if cluster::is_there() {
         service.stop();
         compare(&target, schedules, in_flight);
-    }
-}
-
-/// What is measured, and how.
-struct Bench {
-    target: Target,
-    service: Service,
-    schedules: usize,
-    in_flight: usize,
-}
-
-impl Bench {
-    /// The ratio of the jobs a second of all schedules' next tick to the requests a second of the
-    /// bare loop, as it is right before and right after. What shall go on beside the jobs begins
-    /// in between.
-    fn run(&self, round: usize, begin: impl FnOnce()) -> f64 {
-        wait_for_second(48..52);
-        let before = load::bare_loop_of(&self.target, self.in_flight);
-        begin();
-        let rate = self.rate(round);
-        let after = load::bare_loop_of(&self.target, self.in_flight);
-        let ratio = rate / f64::midpoint(before, after);
-        println!("         / {before:.0} and {after:.0} bare requests a second = {ratio:.3}");
-        ratio
-    }
-
-    /// Finished jobs a second of all schedules' next tick.
-    fn rate(&self, round: usize) -> f64 {
-        let Self { target, service, schedules, .. } = self;
-        let clock = Clock::system();
-        target.take_lags();
-        thread::sleep(MINUTE - since_minute(&clock));
-        let due = Instant::now();
-        target.wait_for(*schedules, PATIENCE);
-        let sent = due.elapsed();
-        let expected = (round * schedules) as f64;
-        while service.metric("punctual_jobs_finished_total", "SUCCESS") < expected {
-            assert!(due.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
-            thread::sleep(Duration::from_millis(2));
-        }
-        let rate = *schedules as f64 / due.elapsed().as_secs_f64();
-        let lags = summary(target.take_lags());
-        println!("round {round}: {rate:.0} jobs a second; sent after {sent:.2?}; lag {lags}");
-        rate
     }
 }
 

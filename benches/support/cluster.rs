@@ -51,6 +51,55 @@ pub fn postgres_bytes() -> u64 {
     u64::try_from(size).expect("a size")
 }
 
+/// What a finished job takes in the database of [`settings`], its indexes included.
+pub fn bytes_per_job() -> f64 {
+    load::runtime().block_on(async {
+        let mut connection = connect().await;
+        let query = "SELECT (SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('jobs'))::float8
+                     / (SELECT count(*) FROM jobs)";
+        sqlx::query_scalar(query).fetch_one(&mut connection).await.expect("some jobs")
+    })
+}
+
+/// A transaction that sees the database of [`settings`] as it was when it began, until it is dropped.
+pub struct Snapshot {
+    runtime: tokio::runtime::Runtime,
+    connection: Option<PgConnection>,
+}
+
+impl Snapshot {
+    /// Begins one, as a backup does.
+    pub fn open() -> Self {
+        let runtime = load::runtime();
+        let connection = runtime.block_on(async {
+            let mut connection = connect().await;
+            for statement in
+                ["BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM schedules"]
+            {
+                connection.execute(statement).await.expect("a snapshot");
+            }
+            connection
+        });
+        Self { runtime, connection: Some(connection) }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let _closed = self.runtime.block_on(connection.close());
+        }
+    }
+}
+
+/// A connection to the database of [`settings`].
+async fn connect() -> PgConnection {
+    let mut url: Url =
+        env::var("PUNCTUAL_TEST_POSTGRES").expect("tests/servers sets it").parse().expect("a URL");
+    url.set_path(&format!("bench_{}", std::process::id()));
+    PgConnection::connect(url.as_str()).await.expect("a connection")
+}
+
 /// Whether the bench runs beside servers.
 pub fn is_there() -> bool {
     env::var_os("PUNCTUAL_TEST_POSTGRES").is_some()

@@ -9,5 +9,6 @@ pub mod minute;
 pub mod numbers;
 pub mod peers;
 pub mod receiver;
+pub mod rounds;
 pub mod service;
 pub mod target;

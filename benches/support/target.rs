@@ -1,10 +1,10 @@
 //! The target: answers every request at once, on a thread of its own, and notes when it came. It answers
-//! `/fail` with 500, and notes which job that has failed.
+//! `/fail` with 500, and notes which job that has failed; and `/long` with a body of [`LONG`] bytes.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,20 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-l
 
 const FAILURE: &[u8] =
     b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno";
+
+/// The length of a body that is as long as those of usual answers.
+pub const LONG: usize = 300;
+
+fn long_answer() -> &'static [u8] {
+    static ANSWER: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let body = "a".repeat(LONG);
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {LONG}\r\n\r\n{body}"
+        )
+        .into_bytes()
+    });
+    &ANSWER
+}
 
 /// A running target.
 #[derive(Clone)]
@@ -121,6 +135,9 @@ fn note(seen: &Seen, head: &[u8]) -> &'static [u8] {
         seen.lags.lock().unwrap_or_else(PoisonError::into_inner).push(now.since(scheduled));
     }
     seen.count.fetch_add(1, Ordering::Release);
+    if head.starts_with("GET /long ") {
+        return long_answer();
+    }
     if !head.starts_with("GET /fail ") {
         return ANSWER;
     }

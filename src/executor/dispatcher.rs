@@ -12,7 +12,7 @@ use super::ended::Ended;
 use super::start::Start;
 use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
-use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker};
+use crate::runtime::{Moment, Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
 
 /// How long freed slots are gathered while there are more tickets than slots, so that claims stay
@@ -59,7 +59,7 @@ impl Dispatcher {
     }
 
     /// Starts what the tickets are for. Their slots are held from here on.
-    fn start(&self, tickets: Vec<Ticket>) -> JoinHandle<Option<Claiming>> {
+    fn start(&self, tickets: Vec<Ticket>, leased: Moment) -> JoinHandle<Option<Claiming>> {
         let now = self.shared.clock.monotonic();
         let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket, now)));
         let start = Start {
@@ -67,6 +67,7 @@ impl Dispatcher {
             shared: self.shared.clone(),
             outcomes: self.outcomes.clone(),
             tasks: self.tasks.clone(),
+            leased,
         };
         self.tasks.spawn(TaskKind::Claim, async move { start.claim_and_begin(&tickets).await })
     }
@@ -95,7 +96,7 @@ impl Worker for Dispatcher {
             return Ok(Pause::For(LONGEST_REST));
         }
         let shared = self.shared.clone();
-        shared.lease.ensure(&shared).await?;
+        let leased = shared.lease.ensure(&shared).await?;
         let turn = shared.slots.turn().await;
         // Before the room is looked at: a slot freed in between is then not missed.
         self.shared.slots.want_more();
@@ -126,7 +127,7 @@ impl Worker for Dispatcher {
         }
         let is_crowded = tickets.len() < most && tickets.len() == room.total;
         self.rest = is_crowded.then_some(GATHER);
-        let next = self.start(tickets);
+        let next = self.start(tickets, leased);
         drop(turn);
         let earlier = self.settle().await;
         self.claiming = Some(next);

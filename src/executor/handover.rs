@@ -107,9 +107,9 @@ impl Handover {
 async fn find_room(starter: &Starter, tickets: &[Ticket]) -> Option<Start> {
     let is_believed = starter.shared().clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;
-    starter.shared().lease.ensure(starter.shared()).await.ok()?;
+    let leased = starter.shared().lease.ensure(starter.shared()).await.ok()?;
     let slots = starter.reserve(tickets, Duration::ZERO).await;
-    Some(starter.start(outcomes, slots))
+    Some(starter.start(outcomes, slots, leased))
 }
 
 async fn claim(start: Option<Start>, tickets: &[Ticket]) {

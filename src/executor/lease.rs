@@ -29,17 +29,21 @@ struct State {
 }
 
 impl Lease {
-    /// Sees to it that what is claimed now can be sent in time.
-    pub(super) async fn ensure(&self, shared: &Shared) -> Result<(), StoreError> {
-        if self.is_younger(shared, shared.settings.claim_time / 3) {
-            return Ok(());
-        }
-        self.renew(shared, shared.settings.claim_time / 3).await
+    /// Ensures that a renewal is young enough for a claim. Returns the moment at which it was: the time
+    /// in which a claim may be sent counts from there, whatever the claim waits for first.
+    pub(super) async fn ensure(&self, shared: &Shared) -> Result<Moment, StoreError> {
+        let at = shared.clock.moment();
+        self.renew(shared, shared.settings.claim_time / 3).await?;
+        Ok(at)
     }
 
     /// Renews it, unless that was done less than `age` ago.
     pub(super) async fn renew(&self, shared: &Shared, age: Duration) -> Result<(), StoreError> {
+        if self.is_younger(shared, age) {
+            return Ok(());
+        }
         let _turn = self.renewing.lock().await;
+        // Another task may have renewed it meanwhile.
         if self.is_younger(shared, age) {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use super::running::Abort;
 use crate::store::Aborts;
 use crate::telemetry::metrics::{Beat, Loop};
 
-/// How often cancellations are looked for; the contract gives 5 s for an abort.
+/// The time between two looks for cancellations; the contract gives 5 s for an abort.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Renews the lease, whether attempts are under way or not: the next one is not to wait for that.
@@ -30,57 +30,64 @@ impl Renewer {
 
     /// Runs until the stop has begun and no attempt is under way.
     pub(super) async fn run(self, stopping: CancellationToken) {
-        let Shared { clock, settings, running, .. } = &*self.shared;
+        let over = async {
+            stopping.cancelled().await;
+            self.shared.running.idle().await;
+        };
+        // Side by side: a store that is slow to say what to abort must not let the lease end, and with
+        // it all claims.
+        tokio::select! {
+            () = over => {}
+            () = async { tokio::join!(self.keep_lease(), self.keep_aborting(), self.keep_closing()); } => {}
+        }
+    }
+
+    /// A claim that could not be renewed runs on: its outcome takes effect unless another executor has
+    /// the job by then.
+    async fn keep_lease(&self) {
+        let Shared { clock, settings, lease, .. } = &*self.shared;
         let beat = Beat::start(Loop::Renewer, clock.monotonic());
         let half_fresh = settings.claim_time / 6;
-        let (mut looked, mut closed) = (clock.monotonic(), clock.monotonic());
-        let every = half_fresh.min(EVERY);
         loop {
-            self.renew(half_fresh).await;
-            if running.len() > 0 && clock.monotonic().saturating_sub(looked) >= EVERY {
-                looked = clock.monotonic();
-                self.abort().await;
+            // The store has its time from the clock, too: a lease by a wrong one could last for ever.
+            if clock.is_believed()
+                && let Err(error) = lease.renew(&self.shared, half_fresh).await
+            {
+                tracing::warn!(%error, "could not renew the lease of this executor, trying again");
             }
-            if clock.monotonic().saturating_sub(closed) >= half_fresh {
-                closed = clock.monotonic();
-                self.close_orphans().await;
+            let rest = half_fresh.min(EVERY);
+            beat.due(clock.monotonic() + rest);
+            clock.sleep(rest).await;
+        }
+    }
+
+    async fn keep_aborting(&self) {
+        let Shared { clock, running, store, .. } = &*self.shared;
+        loop {
+            clock.sleep(EVERY).await;
+            if running.len() == 0 {
+                continue;
             }
-            beat.due(clock.monotonic() + every);
-            tokio::select! {
-                () = clock.sleep(every) => {}
-                () = async { stopping.cancelled().await; running.idle().await } => return,
+            match store.aborts().await {
+                Ok(Aborts { jobs, accounts }) => {
+                    running.abort(&jobs, Abort::Cancelled);
+                    running.abort_of(&accounts, Abort::Cancelled);
+                }
+                Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
             }
         }
     }
 
-    async fn abort(&self) {
-        match self.shared.store.aborts().await {
-            Ok(Aborts { jobs, accounts }) => {
-                self.shared.running.abort(&jobs, Abort::Cancelled);
-                self.shared.running.abort_of(&accounts, Abort::Cancelled);
+    async fn keep_closing(&self) {
+        let Shared { clock, settings, .. } = &*self.shared;
+        loop {
+            clock.sleep(settings.claim_time / 6).await;
+            let Some(outcomes) = self.outcomes.upgrade().filter(|_| clock.is_believed()) else {
+                continue;
+            };
+            if let Err(error) = close_orphans(&self.shared, &outcomes).await {
+                tracing::warn!(%error, "could not look for claims of attempts that are not under way");
             }
-            Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
-        }
-    }
-
-    async fn close_orphans(&self) {
-        let Some(outcomes) = self.outcomes.upgrade() else { return };
-        if self.shared.clock.is_believed()
-            && let Err(error) = close_orphans(&self.shared, &outcomes).await
-        {
-            tracing::warn!(%error, "could not look for claims of attempts that are not under way");
-        }
-    }
-
-    /// A claim that could not be renewed runs on: its outcome takes effect unless somebody else has the
-    /// job by then.
-    async fn renew(&self, age: Duration) {
-        let shared = &self.shared;
-        // The store has its time from the clock, too: a lease by a wrong one could last for ever.
-        if shared.clock.is_believed()
-            && let Err(error) = shared.lease.renew(shared, age).await
-        {
-            tracing::warn!(%error, "could not renew the lease of this executor, trying again");
         }
     }
 }

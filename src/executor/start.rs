@@ -25,7 +25,7 @@ use crate::telemetry::traces::trace_id;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A claim, and when it was asked for.
+/// A claim, and the moment from which the time to send counts: no later than that of the request.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) claim: Claim,
@@ -38,6 +38,8 @@ pub(super) struct Start {
     pub(super) outcomes: mpsc::Sender<Ended>,
     pub(super) tasks: Tasks,
     pub(super) slots: HashMap<JobId, Slot>,
+    /// The moment at which the executor's lease was known to be young enough.
+    pub(super) leased: Moment,
 }
 
 impl Start {
@@ -65,8 +67,7 @@ impl Start {
     /// A claim that begins now.
     pub(super) fn claim(&self) -> Asked {
         let Shared { id, clock, .. } = &*self.shared;
-        let at = clock.moment();
-        Asked { claim: Claim { executor: *id, now: clock.now() }, at }
+        Asked { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
     }
 
     /// Starts what was claimed. What runs already does not run twice: a claim that is recalled

@@ -20,7 +20,7 @@ use super::start::Start;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::runtime::faults::Point;
-use crate::runtime::{TaskKind, Tasks};
+use crate::runtime::{Moment, TaskKind, Tasks};
 use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
 /// How long the dispatcher is waited for that is just taking slots: the queue's server may hang.
@@ -80,9 +80,7 @@ impl Starter {
         // Before it is looked whether this executor stops: who waits for that sees these coming.
         let coming = self.shared.running.announce();
         let Some(outcomes) = self.outcomes() else { return Err(wanted) };
-        if self.shared.lease.ensure(&self.shared).await.is_err() {
-            return Err(wanted);
-        }
+        let Ok(leased) = self.shared.lease.ensure(&self.shared).await else { return Err(wanted) };
         let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
         let slots = self.reserve(&tickets, patience).await;
         if slots.is_empty() {
@@ -91,7 +89,7 @@ impl Starter {
         let (fired, left): (Vec<_>, Vec<_>) =
             wanted.into_iter().partition(|(_, ticket)| slots.contains_key(&ticket.job));
         let fired: Vec<Firing> = fired.into_iter().map(|(firing, _)| firing).collect();
-        let start = self.start(outcomes, slots);
+        let start = self.start(outcomes, slots, leased);
         // A task of its own: a leader that is stopped must not take claimed jobs with it.
         let work = run(start, fences.to_vec(), fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
@@ -117,8 +115,9 @@ impl Starter {
         &self,
         outcomes: mpsc::Sender<Ended>,
         slots: HashMap<JobId, Slot>,
+        leased: Moment,
     ) -> Start {
-        Start { shared: self.shared.clone(), outcomes, tasks: self.tasks.clone(), slots }
+        Start { shared: self.shared.clone(), outcomes, tasks: self.tasks.clone(), slots, leased }
     }
 
     /// Slots for those of the tickets that may start past the queue; for none after a stop has begun.
@@ -181,9 +180,9 @@ impl Done {
 /// Fires a batch, claims its jobs and starts them. What a lost answer has brought is asked for by
 /// itself: the leader goes on.
 async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming: Coming) -> Done {
-    let asked = start.claim();
+    let (asked, began) = (start.claim(), start.shared.clock.monotonic());
     let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
-    let took = start.shared.clock.since(asked.at);
+    let took = start.shared.clock.monotonic().saturating_sub(began);
     match fired {
         Ok((fired, claims)) => {
             Point::AfterStart.reach();

@@ -11,7 +11,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::{Changes, Member};
 use crate::runtime::{Pause, RunError, Worker};
-use crate::store::DeletedAccount;
+use crate::store::{DeletedAccount, DeletedPlace};
 
 /// How often it looks for deleted accounts.
 const EVERY: Duration = Duration::from_secs(5);
@@ -29,12 +29,15 @@ pub struct Eraser {
     context: Context,
     /// What this replica has removed of accounts that are not gone yet, and when it last said so.
     removed: HashMap<AccountId, (u64, Timestamp)>,
+    /// The last account of the round before: accounts that are empty and not settled yet, or whose
+    /// rows are locked, must not keep those behind them waiting.
+    after: Option<DeletedPlace>,
 }
 
 impl Eraser {
     /// An eraser of the accounts of a store.
     pub fn new(context: Context) -> Self {
-        Self { context, removed: HashMap::new() }
+        Self { context, removed: HashMap::new(), after: None }
     }
 
     /// A batch of an account; says whether there was something.
@@ -73,8 +76,10 @@ impl Eraser {
 impl Worker for Eraser {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let began = self.context.clock.monotonic();
-        let going = self.context.store.going_accounts(ACCOUNTS).await?;
-        let (mut more, mut failed) = (false, None);
+        let going = self.context.store.going_accounts(self.after, ACCOUNTS).await?;
+        let has_next_page = going.len() == ACCOUNTS as usize;
+        self.after = going.last().filter(|_| has_next_page).map(DeletedAccount::place);
+        let (mut more, mut failed) = (has_next_page, None);
         for account in &going {
             match self.erase(account, now).await {
                 Ok(removed) => more |= removed,

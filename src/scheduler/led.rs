@@ -22,8 +22,16 @@ use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
 const LONGEST_REST: Duration = Duration::from_secs(5);
 /// How soon it is noticed that a term is renewed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// The most of what is due that is brought at once, so that memory is bounded.
-const MOST_DUE: usize = 20_000;
+/// The most due entries that all shards of a leader bring together, about 100 MB. Rotation over accounts
+/// sees only what was brought, so this is far more than one account usually has due at one instant.
+const MOST_DUE: usize = 1_000_000;
+/// The most that one shard brings at once: the queue's server is busy with the answer for so long.
+const MOST_DUE_OF_SHARD: usize = 200_000;
+/// The least: a leader of many shards has little memory for each.
+const LEAST_DUE_OF_SHARD: usize = 20_000;
+/// How long a shard rests whose entries that are due did not all come at once: the same instant's are
+/// read again.
+const MORE_DUE: Duration = Duration::from_secs(1);
 /// How long a shard rests that could not be served, at most, the first time; each time it is twice
 /// as long.
 const FASTEST_RETRY: Duration = Duration::from_millis(200);
@@ -76,6 +84,13 @@ pub(super) struct Turn {
     pub(super) is_long: bool,
     /// Whether all that was brought has been fired.
     pub(super) is_through: bool,
+    /// The most due entries that it may bring.
+    pub(super) most: usize,
+}
+
+/// The most due entries that one of so many shards may bring.
+pub(super) fn most_due(shards: usize) -> usize {
+    (MOST_DUE / shards.max(1)).clamp(LEAST_DUE_OF_SHARD, MOST_DUE_OF_SHARD)
 }
 
 impl Parts<'_> {
@@ -267,7 +282,7 @@ impl Led {
         parts: Parts<'_>,
         fence: Fence,
         now: Timestamp,
-        Turn { is_long, is_through }: Turn,
+        Turn { is_long, is_through, most }: Turn,
     ) -> Result<Due, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if apply_hints(context, fence).await? {
@@ -277,18 +292,18 @@ impl Led {
             self.comparison.go_on(context, fence, now).await?;
         }
         let after = self.brought_up_to.filter(|_| !is_through);
-        let due = context.queue.due(shard, fence.epoch, (after, now), MOST_DUE).await?;
+        let due = context.queue.due(shard, fence.epoch, (after, now), most).await?;
         let Index::Own(mut due) = due else {
             tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
             self.rebuild(context, fence, now).await?;
             return Ok(Due { schedules: Vec::new(), next: Some(now) });
         };
         self.brought_up_to = Some(now);
-        if due.schedules.len() == MOST_DUE
+        if due.schedules.len() == most
             && let Some((_, last)) = due.schedules.last()
         {
             self.brought_up_to = Some(last.minus(Duration::from_millis(1)));
-            due.next = Some(now.plus(LOOK_AGAIN));
+            due.next = Some(now.plus(MORE_DUE));
         }
         Ok(due)
     }

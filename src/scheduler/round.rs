@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::flights::{Flights, LONG};
 use super::isolate::{Fired, fire};
-use super::led::{Led, Parts, Turn};
+use super::led::{Led, Parts, Turn, most_due};
 use super::pending::{DueTick, Pending};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -60,6 +60,7 @@ pub(super) struct Round<'a> {
 struct Served {
     flight: u64,
     led: Led,
+    turn: Turn,
     due: Result<Vec<(Member, Timestamp)>, RunError>,
 }
 
@@ -183,7 +184,8 @@ impl<'a> Round<'a> {
         if let Some(led) = self.led.remove(&shard) {
             self.away.insert(shard);
             let is_through = self.pending.is_through(shard);
-            self.waiting.push_back((led, now, Turn { is_long, is_through }));
+            let most = most_due(self.led.len() + self.away.len());
+            self.waiting.push_back((led, now, Turn { is_long, is_through, most }));
         }
     }
 
@@ -195,7 +197,7 @@ impl<'a> Round<'a> {
             let (parts, flight) = (self.parts, self.take_off(Vec::new()));
             let served = async move {
                 let due = led.serve(parts, now, turn).await;
-                Served { flight, led, due }
+                Served { flight, led, turn, due }
             };
             self.serving.push(served.boxed());
         }
@@ -251,13 +253,18 @@ impl<'a> Round<'a> {
         self.flights.take_off(self.parts.context.clock.monotonic(), due)
     }
 
-    fn put_back(&mut self, Served { flight, mut led, due }: Served) {
+    fn put_back(&mut self, Served { flight, mut led, turn, due }: Served) {
         self.flights.land(flight);
         let shard = led.shard;
         match due {
             Ok(due) => {
                 self.report.served += 1;
                 self.pending.add(shard, due);
+                // What was in flight when the shard was served has landed or was given up since. The
+                // index was read only from what had been brought on, so it is read again as a whole.
+                if !turn.is_through && self.pending.is_through(shard) {
+                    led.look_again(self.parts.context.clock.now());
+                }
             }
             Err(error) => {
                 self.report.unserved += 1;

@@ -15,7 +15,7 @@ use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
-use crate::runtime::{Pause, Random, RunError, Worker};
+use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
 use crate::store::{Completion, End, ExecutorId, Fate, HeldClaim, Locked};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
@@ -46,6 +46,8 @@ pub struct Sweeper {
     sweeping: Option<Sweeping>,
     /// When the oldest late jobs of each account were pushed last, on the monotonic clock.
     each_at: Option<Duration>,
+    /// The number of lost claims closed at once: a batch that takes too long is not tried unchanged.
+    closing: BatchSize,
 }
 
 /// A round through the late jobs: those that become late meanwhile are of the next one, so that it
@@ -64,7 +66,8 @@ impl Sweeper {
     /// then have run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
         let (overdue, sweeping, each_at) = (HashMap::new(), None, None);
-        Self { context, retry, random, overdue, alone, sweeping, each_at }
+        let closing = BatchSize::new(BATCH as usize);
+        Self { context, retry, random, overdue, alone, sweeping, each_at, closing }
     }
 
     /// Pushes the next page of late jobs; says whether there may be more. Many of them may not be
@@ -142,17 +145,22 @@ impl Sweeper {
     /// Closes attempts, splitting the batch as long as it fails for a reason that lies in it: what
     /// cannot be stored of one keeps no other from being closed. Returns how many were.
     async fn commit(&mut self, now: Timestamp, ends: Vec<Completion>) -> Result<usize, RunError> {
-        let (mut parts, mut closed) = (vec![ends], 0);
+        let most = self.closing.get();
+        let (mut parts, mut closed) = (ends.chunks(most).map(<[_]>::to_vec).collect::<Vec<_>>(), 0);
         while let Some(mut part) = parts.pop() {
             match self.context.store.commit(now, &part, Locked::Awaited).await {
                 Ok(committed) => {
+                    self.closing.follow(true);
                     let fates = committed.fates.iter();
                     closed += fates.filter(|fate| matches!(fate, Fate::Applied(_))).count();
                     committed.trace(&part);
                     committed.count();
                     self.context.queue.push(&committed.tickets).await?;
                 }
-                Err(error) if !error.lies_in_call() => return Err(error.into()),
+                Err(error) if !error.lies_in_call() => {
+                    self.closing.follow(false);
+                    return Err(error.into());
+                }
                 Err(_) if part.len() > 1 => {
                     let rest = part.split_off(part.len() / 2);
                     parts.extend([rest, part]);

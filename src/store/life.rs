@@ -40,6 +40,16 @@ pub struct DeletedAccount {
     pub gone_at: Option<Timestamp>,
 }
 
+/// The place of a deleted account among them: the time of its deletion, and its id.
+pub type DeletedPlace = (Timestamp, AccountId);
+
+impl DeletedAccount {
+    /// Its place among the deleted accounts.
+    pub fn place(&self) -> DeletedPlace {
+        (self.deleted_at, self.id)
+    }
+}
+
 /// What a round has removed of a deleted account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Erased {
@@ -169,8 +179,13 @@ measured! {
         /// The accounts that were deleted, oldest deletion first.
         async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>>;
 
-        /// Those of them that are not gone yet, oldest deletion first, at most `limit`.
-        async fn going_accounts(&self, limit: u32) -> Result<Vec<DeletedAccount>>;
+        /// Those of them that are not gone yet, oldest deletion first, beginning after the place
+        /// `after`; at most `limit`.
+        async fn going_accounts(
+            &self,
+            after: Option<DeletedPlace>,
+            limit: u32,
+        ) -> Result<Vec<DeletedAccount>>;
 
         /// How many rows a deleted account still has, counted to a million in each table.
         async fn rows_left(&self, account: AccountId) -> Result<u64>;
@@ -253,9 +268,13 @@ pub(in crate::store) const FIRST_VERSION: VersionId = VersionId::from_bytes([0; 
 /// Account, present instant.
 pub(in crate::store) const GONE: &str =
     "UPDATE deleted_accounts SET gone_at = $2 WHERE id = $1 AND gone_at IS NULL";
-/// The accounts that are not gone yet; number of rows.
-pub(in crate::store) const GOING_ACCOUNTS: &str =
-    "SELECT * FROM deleted_accounts WHERE gone_at IS NULL ORDER BY deleted_at, id LIMIT $1";
+/// After which account, number of rows.
+pub(in crate::store) const GOING_ACCOUNTS: &str = "
+    SELECT * FROM deleted_accounts WHERE gone_at IS NULL AND (deleted_at, id) > ($1, $2)
+    ORDER BY deleted_at, id LIMIT $3";
+/// Before all deleted accounts.
+pub(in crate::store) const FIRST_DELETED: DeletedPlace =
+    (Timestamp::from_millis(i64::MIN), AccountId::from_bytes([0; 16]));
 /// The accounts that are not gone yet.
 pub(in crate::store) const GOING: &str = "SELECT id FROM deleted_accounts WHERE gone_at IS NULL";
 /// Account.

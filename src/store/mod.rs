@@ -106,7 +106,8 @@ pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Rese
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
 pub use life::{
-    DeletedAccount, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+    DeletedAccount, DeletedPlace, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip,
+    StoredVersion,
 };
 pub use preferences::{
     AttachedChannel, NewPreference, PreferenceSet, PreferenceStore, StoredPreference,

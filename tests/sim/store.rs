@@ -22,14 +22,14 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
-    DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
-    IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
-    KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey, NewSchedule,
-    NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated,
-    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
-    SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind,
-    StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
-    Write,
+    DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants,
+    HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
+    KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey,
+    NewSchedule, NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result,
+    Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
+    StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep,
+    UpkeepStore, Usage, Waiting, Wanted, Write,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -252,7 +252,7 @@ gated! { LifeStore:
     fn months(&self, account: AccountId) -> Vec<StoredMonth>;
     fn delete_account(&self, write: &Write) -> bool;
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
-    fn going_accounts(&self, limit: u32) -> Vec<DeletedAccount>;
+    fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased;
 }

@@ -182,3 +182,32 @@ async fn what_removes_rests_nine_times_as_long_as_it_took() {
         assert_eq!(pause, Pause::For(ms(rest)), "{took} ms");
     }
 }
+
+/// Accounts that are empty and wait to be found gone keep no other account's rows from being removed.
+#[tokio::test]
+async fn accounts_that_are_empty_keep_none_behind_them_waiting() {
+    let mut world = World::new(16).await;
+    let now = world.clock.now();
+    let (sqlite, context) = {
+        let process = world.process();
+        (process.sqlite.clone(), process.context.clone())
+    };
+    let empty: Vec<_> = (100..150).map(|n| AccountId::new(now, n)).collect();
+    for account in &empty {
+        let write = Write { account: *account, ..world.write() };
+        assert!(
+            sqlite.create_account(&write, &account.to_string(), UNLIMITED).await.expect("made")
+        );
+        assert!(sqlite.delete_account(&write).await.expect("deleted"));
+    }
+    world.clock.advance(Duration::from_secs(1));
+    let last = accounts(&mut world, UNLIMITED).await[0];
+    let write = Write { account: last, ..world.write() };
+    assert!(sqlite.delete_account(&write).await.expect("deleted"));
+    assert!(sqlite.rows_left(last).await.expect("counted") > 0);
+    let mut eraser = Eraser::new(context);
+    for _ in 0..20 {
+        eraser.run_once(world.clock.now()).await.expect("a round");
+    }
+    assert_eq!(sqlite.rows_left(last).await.expect("counted"), 0);
+}

@@ -11,11 +11,11 @@ use super::{PostgresStore, Within};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
-    DELETED, FIRST_SKIP, FIRST_VERSION, GOING_ACCOUNTS, MONTHS, SKIPS, VERSIONS,
+    DELETED, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION, GOING_ACCOUNTS, MONTHS, SKIPS, VERSIONS,
 };
 use crate::store::{
-    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
-    Write,
+    DeletedAccount, DeletedPlace, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip,
+    StoredVersion, Write,
 };
 
 #[async_trait]
@@ -91,11 +91,17 @@ impl LifeStore for PostgresStore {
             .await
     }
 
-    async fn going_accounts(&self, limit: u32) -> Result<Vec<DeletedAccount>> {
+    async fn going_accounts(
+        &self,
+        after: Option<DeletedPlace>,
+        limit: u32,
+    ) -> Result<Vec<DeletedAccount>> {
+        let (deleted_at, id) = after.unwrap_or(FIRST_DELETED);
         self.scheduler
             .run("going_accounts", Within::Statement, move |connection| {
                 Box::pin(async move {
-                    let query = sqlx::query_as(GOING_ACCOUNTS).bind(i64::from(limit));
+                    let query = sqlx::query_as(GOING_ACCOUNTS).bind(deleted_at).bind(id);
+                    let query = query.bind(i64::from(limit));
                     Ok(query.fetch_all(connection).await?)
                 })
             })

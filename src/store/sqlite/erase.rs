@@ -13,11 +13,11 @@ use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::life::{
-    DELETED, FIRST_SKIP, FIRST_VERSION, GOING_ACCOUNTS, MONTHS, SKIPS, VERSIONS,
+    DELETED, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION, GOING_ACCOUNTS, MONTHS, SKIPS, VERSIONS,
 };
 use crate::store::{
-    DeletedAccount, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
-    Write,
+    DeletedAccount, DeletedPlace, Erased, LifeStore, Result, SkipPlace, StoredMonth, StoredSkip,
+    StoredVersion, Write,
 };
 
 #[async_trait]
@@ -62,8 +62,13 @@ impl LifeStore for SqliteStore {
         self.readers.all(sqlx::query_as(DELETED)).await.map_err(failed_in("deleted_accounts"))
     }
 
-    async fn going_accounts(&self, limit: u32) -> Result<Vec<DeletedAccount>> {
-        let query = sqlx::query_as(GOING_ACCOUNTS).bind(limit);
+    async fn going_accounts(
+        &self,
+        after: Option<DeletedPlace>,
+        limit: u32,
+    ) -> Result<Vec<DeletedAccount>> {
+        let (deleted_at, id) = after.unwrap_or(FIRST_DELETED);
+        let query = sqlx::query_as(GOING_ACCOUNTS).bind(deleted_at).bind(id).bind(limit);
         self.readers.all(query).await.map_err(failed_in("going_accounts"))
     }
 

@@ -32,7 +32,8 @@ use punctual::store::{
     StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
 };
 use punctual::store::{
-    DeletedAccount, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip, StoredVersion,
+    DeletedAccount, DeletedPlace, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip,
+    StoredVersion,
 };
 use punctual::store::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -409,7 +410,7 @@ flaky! { LifeStore:
     fn delete_account(&self, write: &Write) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
-    fn going_accounts(&self, limit: u32) -> Vec<DeletedAccount>;
+    fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased
         // The next round, as it would have come anyway.

@@ -175,8 +175,10 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((deleted.id, deleted.name.as_str()), (w.account, "own"));
     assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
     assert_eq!(deleted.gone_at, None, "a call may still be under way");
-    let going = async |limit| w.steady.going_accounts(limit).await.expect("list").len();
+    let going = async |limit| w.steady.going_accounts(None, limit).await.expect("list").len();
     assert_eq!((going(9).await, going(0).await), (1, 0));
+    let after = w.steady.going_accounts(Some(deleted.place()), 9).await.expect("list");
+    assert_eq!(after, [], "the next page");
     // Such as this one.
     w.store.enter_reading(&w.write(minute(5)), Action::AccountExported).await.expect("enter");
     let settled = minute(4).plus(SETTLED);

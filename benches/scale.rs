@@ -1,0 +1,40 @@
+//! Throughput with 10,000, 100,000 and 1,000,000 schedules present, of which 10,000 are due each
+//! minute: the median ratio to a bare reqwest loop, and what the larger numbers make of it.
+//!
+//! `tests/servers cargo bench --bench scale` takes fourteen minutes; without servers, everything is
+//! embedded.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a benchmark measures real time and prints it"
+)]
+
+mod support;
+
+use support::minute::wait_for_second;
+use support::numbers::median;
+use support::rounds::{Rounds, lifted_caps};
+use support::service::Service;
+use support::target::Target;
+
+const ROUNDS: usize = 3;
+const DUE: usize = 10_000;
+const PRESENT: [usize; 3] = [10_000, 100_000, 1_000_000];
+/// Due in some years.
+const NOT_DUE: &str = "0 0 29 2 *";
+
+fn main() {
+    let (target, service) = (Target::start(), Service::start(&lifted_caps("1024")));
+    // All must be there before the minute they are first due in.
+    wait_for_second(1..25);
+    service.create(DUE, "* * * * *", &target.url());
+    let rounds = Rounds { target, service, due: DUE, in_flight: 128 };
+    let (mut present, mut first) = (DUE, None);
+    for wanted in PRESENT {
+        rounds.service.create(wanted - present, NOT_DUE, &rounds.target.url());
+        present = wanted;
+        let ratio = median((0..ROUNDS).map(|_| rounds.run(|| ()).ratio).collect());
+        let first = *first.get_or_insert(ratio);
+        println!("{present} schedules: median {ratio:.3}, {:.2} of the first", ratio / first);
+    }
+}
