@@ -321,6 +321,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_leader_of_few_shards_brings_more_of_each() {
+        assert_eq!([0, 1, 5, 10, 64].map(most_due), [200_000, 200_000, 200_000, 100_000, 20_000]);
+    }
+
+    #[test]
     fn rests_grow_up_to_a_bound_and_differ() {
         let ms = |failures, chance| rest(failures, chance).as_millis();
         assert_eq!([ms(0, 0.0), ms(0, 1.0)], [100, 200]);

@@ -16,7 +16,7 @@ use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 
 /// How old a day has to be to be dropped: older than any tick that may still be fired.
 const DROPPED_DAYS: i64 = 35;
-/// How long looking through a day and dropping it may take.
+/// The longest time that looking through a day may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// After how long, in milliseconds, a day is looked through again in which a job was found that is
 /// kept: finding none takes a look at each of them.
@@ -70,12 +70,22 @@ impl PostgresStore {
         if looked.contains_key(&day) {
             return Ok(Drop::Held);
         }
+        let found = self.scheduler.patiently(PATIENCE, Within::Transaction, move |connection| {
+            Box::pin(look_through(connection, day, before))
+        });
+        match found.await? {
+            Found::Over => {}
+            Found::Unfinished => return Ok(Drop::Held),
+            Found::Late => {
+                tracing::info!(%day, "a day of jobs is kept longer: one of them ended late");
+                looked.insert(day, present);
+                return Ok(Drop::Held);
+            }
+        }
         for _ in 0..TRIES {
             let dropped = self
                 .scheduler
-                .patiently(PATIENCE, Within::Transaction, move |connection| {
-                    Box::pin(drop_if_over(connection, day, before))
-                })
+                .try_run(Within::Transaction, move |connection| Box::pin(drop_it(connection, day)))
                 .await;
             match dropped {
                 Err(fault)
@@ -86,13 +96,7 @@ impl PostgresStore {
                 {
                     tracing::debug!(%day, error = %fault, "history is in use");
                 }
-                Ok(Found::Late) => {
-                    tracing::info!(%day, "a day of jobs is kept longer: one of them ended late");
-                    looked.insert(day, present);
-                    return Ok(Drop::Held);
-                }
-                Ok(Found::Unfinished) => return Ok(Drop::Held),
-                Ok(Found::Over) => return Ok(Drop::Dropped),
+                Ok(()) => return Ok(Drop::Dropped),
                 Err(fault) => return Err(fault),
             }
         }
@@ -116,21 +120,21 @@ enum Found {
     Late,
 }
 
-/// That no job is made of so old a day makes it safe to look before the lock is taken.
-async fn drop_if_over(
+/// Says whether a day can be dropped. No job is made of so old a day, so what was found stays true:
+/// the locks are taken afterwards, and this takes none that another one waits for.
+async fn look_through(
     connection: &mut PgConnection,
     day: Day,
     before: Timestamp,
 ) -> Outcome<Found> {
     connection.execute("SET LOCAL statement_timeout = '5min'").await?;
-    lock(connection).await?;
-    if !existing(connection).await?.contains(&day) {
-        return Ok(Found::Over);
-    }
     let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN $1 AND $2)");
     let query = query.bind(day.first_id()).bind(day.plus(1).first_id());
     if query.fetch_one(&mut *connection).await? {
         return Ok(Found::Unfinished);
+    }
+    if !existing(connection).await?.contains(&day) {
+        return Ok(Found::Over);
     }
     // Any one will do: it is not counted how many there are.
     let sql = format!("SELECT EXISTS (SELECT FROM jobs_{day} WHERE completed_at >= $1 LIMIT 1)");
@@ -138,7 +142,16 @@ async fn drop_if_over(
     if query.fetch_one(&mut *connection).await? {
         return Ok(Found::Late);
     }
-    // All of them before anything is done: who waits behind waits no longer than for these.
+    Ok(Found::Over)
+}
+
+/// Drops a day, unless another replica has.
+async fn drop_it(connection: &mut PgConnection, day: Day) -> Outcome<()> {
+    lock(connection).await?;
+    if !existing(connection).await?.contains(&day) {
+        return Ok(());
+    }
+    // All locks before anything is done: others that wait behind wait no longer than for these.
     let sql = format!(
         "SET LOCAL lock_timeout = '100ms';
          LOCK TABLE ONLY jobs, ONLY attempts, jobs_{day}, attempts_{day} IN ACCESS EXCLUSIVE MODE"
@@ -149,7 +162,7 @@ async fn drop_if_over(
             format!("ALTER TABLE {table} DETACH PARTITION {table}_{day}; DROP TABLE {table}_{day}");
         connection.execute(AssertSqlSafe(sql)).await?;
     }
-    Ok(Found::Over)
+    Ok(())
 }
 
 async fn prune(

@@ -146,18 +146,53 @@ async fn start_lag(api: &ApiClient, schedule: &str, target: &Recorder) -> Durati
     lags[lags.len() / 2]
 }
 
+/// Makes so many schedules of one account, whose requests are not answered.
+async fn make_noise(service: &Service, count: usize) {
+    let url = service.target.url("/hang");
+    for part in 0..count / 1_000 {
+        let one = |place: usize| schedule(&url, json!({ "name": format!("noise {part}.{place}") }));
+        let batch = Value::Array((0..1_000).map(one).collect());
+        service.api.post("/v1/schedules/bulk", &batch).await.data();
+    }
+}
+
+/// The newest schedules of another account are due at the same instant, in the same shard: they are
+/// fired in turn, and not behind all others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_due_ticks_of_one_account_hide_none_of_another() {
+    const FEW: usize = 20;
+    let mut service = Service::start().await;
+    let quiet_target = Recorder::start().await;
+    make_noise(&service, 25_000).await;
+    let quiet = service.stranger("quiet").await;
+    let one = |_| schedule(&quiet_target.url("/ok"), json!({}));
+    quiet.post("/v1/schedules/bulk", &Value::Array((0..FEW).map(one).collect())).await.data();
+    let quiet_key = quiet.key().to_owned();
+    service
+        .restart(async |store| {
+            let set_back = "UPDATE schedule_state SET next_tick = unixepoch() / 60 * 60000";
+            sqlx::query(set_back).execute(store).await.expect("set back");
+        })
+        .await;
+    let quiet = service.api.with_key(&quiet_key);
+    within(Duration::from_secs(30), "the few end", async || {
+        (quiet.jobs("status=SUCCESS").await.len() >= FEW).then_some(())
+    })
+    .await;
+    let fired_before = "SELECT count(*) FROM runs
+                        WHERE created_at < (SELECT max(created_at) FROM jobs WHERE status = 2)";
+    let query = sqlx::query_scalar(fired_before);
+    let before: i64 = query.fetch_one(&mut service.store().await).await.expect("counted");
+    assert!(before < 2_000, "{before} of the many were fired before the last of the few");
+}
+
 /// Architecture, "Cost": with 5,000 due long jobs of one account, another account's start lag
 /// stays within twice its idle value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_one_account_does_not_hold_up_another() {
     let mut service = Service::start().await;
     let quiet_target = Recorder::start().await;
-    let url = service.target.url("/hang");
-    for part in 0..NOISE / 1_000 {
-        let one = |place: usize| schedule(&url, json!({ "name": format!("noise {part}.{place}") }));
-        let batch = Value::Array((0..1_000).map(one).collect());
-        service.api.post("/v1/schedules/bulk", &batch).await.data();
-    }
+    make_noise(&service, NOISE).await;
     let quiet = service.stranger("quiet").await;
     let schedule = quiet.create(&quiet_target.url("/ok"), json!({})).await;
     let idle = start_lag(&quiet, &schedule, &quiet_target).await;

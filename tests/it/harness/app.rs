@@ -119,13 +119,17 @@ impl Service {
         rotated.expect("rotated");
     }
 
+    /// A connection to its store.
+    pub async fn store(&self) -> SqliteConnection {
+        let path = self.folder.path().join("punctual.db");
+        SqliteConnectOptions::new().filename(path).connect().await.expect("opened")
+    }
+
     /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
     pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
         let app = self.app.take().expect("it runs");
         assert_eq!(app.stop().await, Ended::AsAsked, "a clean stop");
-        let path = self.folder.path().join("punctual.db");
-        let options = SqliteConnectOptions::new().filename(path);
-        let mut connection = options.connect().await.expect("opened");
+        let mut connection = self.store().await;
         meanwhile(&mut connection).await;
         connection.close().await.expect("closed");
         let app = App::start(&self.config).await.expect("it starts");
