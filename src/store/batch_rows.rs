@@ -1,26 +1,9 @@
-//! Batches of rows as one parameter: a JSON text that the statement takes apart. How it does so differs
-//! between the databases; see `batch_rows` of each adapter.
+//! Batches of rows as one parameter: a JSON text that the statement takes apart with
+//! [`Dialect::rows`](super::sql::connection::Dialect::rows).
 
 use serde::Serialize;
 
 use super::hex::Hex;
-
-/// The type of a column of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Of {
-    /// An id.
-    Id,
-    /// A small number.
-    Small,
-    /// A number.
-    Number,
-    /// An instant, or another large number.
-    Large,
-    /// A text.
-    Text,
-    /// Yes or no.
-    Flag,
-}
 
 /// The rows of a batch as the parameter of their statement.
 pub(in crate::store) fn json<T: Serialize>(rows: &[T]) -> String {

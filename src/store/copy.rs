@@ -16,7 +16,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures_util::{Stream, TryStreamExt};
 
 pub(in crate::store) use super::form::Form;
-use super::{alerts, channels, columns, idempotency, preferences, signing, user_rows};
+use super::sql::users::statements as user_rows;
+use super::{alerts, channels, columns, idempotency, preferences, signing};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 

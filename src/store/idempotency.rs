@@ -81,16 +81,9 @@ measured! {
 }
 
 /// Reads a key ($1) of an account ($2).
-macro_rules! read_key {
-    () => {
-        "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-         WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
-    };
-}
-pub(in crate::store) use read_key;
-
-/// The same.
-pub(in crate::store) const READ: &str = read_key!();
+pub(in crate::store) const READ: &str =
+    "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
+     WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)";
 
 /// A key as it is stored.
 pub(in crate::store) struct StoredKey {

@@ -64,16 +64,6 @@ pub(in crate::store) const SECRETS: &str = "
     SELECT id, secret, created_at, expires_at FROM signing_secrets
     WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
 
-/// Removes secrets that expired before; `passing` says what to do with rows that somebody holds.
-/// Instant, number of rows.
-pub(in crate::store) fn prune(passing: &str) -> String {
-    format!(
-        "DELETE FROM signing_secrets WHERE id IN
-             (SELECT id FROM signing_secrets WHERE expires_at < $1
-              ORDER BY expires_at LIMIT $2 {passing})"
-    )
-}
-
 /// The columns, as they are copied.
 pub(in crate::store) const COPIED: &[(&str, Form)] = &[
     ("id", Form::Id),

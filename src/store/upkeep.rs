@@ -157,12 +157,3 @@ pub(in crate::store) fn prune_account_log(passing: &str) -> String {
               {passing})"
     )
 }
-
-/// Removes keys that ended before. Instant, number of rows.
-pub(in crate::store) fn prune_keys(passing: &str) -> String {
-    format!(
-        "DELETE FROM api_keys WHERE id IN
-             (SELECT id FROM api_keys WHERE coalesce(revoked_at, expires_at) < $1
-              ORDER BY coalesce(revoked_at, expires_at) LIMIT $2 {passing})"
-    )
-}

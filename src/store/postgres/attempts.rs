@@ -2,11 +2,11 @@
 
 use sqlx::PgConnection;
 
-use super::error::Outcome;
 use super::values::{bounds, column};
 use crate::domain::outcome::{Exchange, Response};
 use crate::store::ending::Ending;
 use crate::store::response::{body_text, headers_text, without_nul};
+use crate::store::sql::fault::Outcome;
 use crate::store::stored::timings_text;
 use crate::store::{Completion, End};
 

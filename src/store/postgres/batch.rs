@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
-use super::error::Outcome;
 use super::values::{column, number};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults::Defect;
 use crate::store::Completion;
 use crate::store::ending::Running;
+use crate::store::sql::fault::Outcome;
 
 /// Locked before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
 /// read without a lock.

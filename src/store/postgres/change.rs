@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use sqlx::{FromRow, PgConnection};
 
-use super::account_changes::admit;
-use super::account_lock::BESIDE;
-use super::audit;
 use super::definition::{insert_versions, retire_version};
-use super::error::Outcome;
 use super::overlap;
 use super::skips;
 use crate::domain::schedule::{OverlapPolicy, SkipReason};
@@ -16,6 +12,10 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::schedules::next_tick;
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
 use crate::store::{Change, Changed, Expected, Write};
 
 /// What a change has to know of the schedule's row.
@@ -34,7 +34,7 @@ pub(super) async fn change(
     id: ScheduleId,
     change: Arc<Change>,
 ) -> Outcome<Changed> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "FOR KEY SHARE").await?;
     let stored: Option<Stored> = sqlx::query_as(
         "SELECT shard, version_id, overlap_policy, revision FROM schedules
          WHERE id = $1 AND account_id = $2 FOR NO KEY UPDATE",
@@ -66,7 +66,7 @@ pub(super) async fn change(
         let key = (stored.shard, id);
         skips::record(connection, write.account, key, range, SkipReason::Superseded).await?;
     }
-    audit::record(connection, write, change.action, [id]).await?;
+    audit::record(&mut Connection::from(&mut *connection), write, change.action, [id]).await?;
     Ok(Changed::Done(follow_policy(connection, write, id, &change, &stored, held).await?))
 }
 

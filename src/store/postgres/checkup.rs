@@ -6,11 +6,11 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::time::timeout;
 
 use super::Settings;
-use super::error::{Fault, Outcome};
 use super::options::options;
 use super::version::{OLDEST_SERVER, standing};
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
+use crate::store::sql::fault::{Fault, Outcome};
 
 /// How long connecting may take, and then all questions together.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,7 +10,6 @@ use sqlx::{FromRow, PgConnection, Row};
 use super::commit;
 use super::definitions::Known;
 use super::ending::Manner;
-use super::error::{Fault, Outcome, Remedy};
 use super::late;
 use super::values::number;
 use super::{PostgresStore, Within, failed_in};
@@ -22,6 +21,7 @@ use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
+use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Locked, Result, Unreadable,

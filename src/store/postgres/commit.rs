@@ -10,8 +10,6 @@ use sqlx::PgConnection;
 
 use super::attempts;
 use super::ending::{Manner, Settled, settle};
-use super::error::{Fault, Outcome, Remedy};
-use super::notifying::raise;
 use super::overlap;
 use super::tickets::tickets;
 use super::values::column;
@@ -20,6 +18,9 @@ use crate::runtime::faults::Defect;
 use crate::store::ending::{Ended, Ending};
 use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::notifications::raise;
 use crate::store::stored::timings_text;
 use crate::store::{Committed, Completion, Fate, StoreErrorKind};
 
@@ -51,7 +52,8 @@ pub(super) async fn commit(
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
     let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
     committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
-    committed.events = raise(connection, now, 0, &endings, &alerts).await?;
+    committed.events =
+        raise(&mut Connection::from(&mut *connection), now, 0, &endings, &alerts).await?;
     Ok(committed)
 }
 

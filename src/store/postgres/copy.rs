@@ -9,13 +9,13 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::error::{Fault, Outcome};
 use super::firing::set_up;
 use super::others::nobody_else;
 use super::partitions::days_of;
 use super::values::count;
 use super::{PostgresStore, Within, failed_in};
 use crate::store::copy::{NextTicks, Page, RowKey, Table};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
 /// How long writing a page may take.

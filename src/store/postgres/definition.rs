@@ -2,9 +2,9 @@
 
 use sqlx::PgConnection;
 
-use super::error::Outcome;
 use crate::domain::schedule::Definition;
 use crate::domain::{ScheduleId, VersionId};
+use crate::store::sql::fault::Outcome;
 use crate::store::{NewVersion, Write};
 
 /// Stores versions of schedules of one account.

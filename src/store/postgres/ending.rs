@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use sqlx::PgConnection;
 
 use super::batch::{Rows, STATES, State, running, states, unlocked};
-use super::error::{Fault, Outcome};
 use super::passing::{Busy, lock_followers, lock_free};
 use super::runs::{Counted, count_runs};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::alert_rows::AlertState;
 use crate::store::ending::{Ending, Running};
 use crate::store::runs::counts;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Completion, StoreErrorKind};
 
 /// How a batch deals with the rows that it is about.

@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
-use super::error::{Fault, Outcome};
 use super::fire::{Order, fire, is_one_statement};
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::damage::Kept;
 use crate::store::firing::check;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };

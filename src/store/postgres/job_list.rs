@@ -10,13 +10,13 @@ use std::sync::Arc;
 use futures_util::TryStreamExt;
 use sqlx::{PgConnection, Postgres, QueryBuilder};
 
-use super::error::Outcome;
 use super::values::{bounds, count as counted, key_above, key_from};
 use super::{PostgresStore, Within};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::job_rows::{ListedJob, job_columns, run_columns, run_tables};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::sql::fault::Outcome;
 use crate::store::vault::Vault;
 use crate::store::{JobPage, JobQuery, Result};
 

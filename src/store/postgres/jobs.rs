@@ -3,10 +3,6 @@
 use async_trait::async_trait;
 use sqlx::{FromRow, PgConnection};
 
-use super::account_changes::admit;
-use super::account_lock::BESIDE;
-use super::audit;
-use super::error::Outcome;
 use super::overlap;
 use super::quotas;
 use super::trigger::trigger;
@@ -17,6 +13,10 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::job_rows::{HAS_ENDED, JOB, JobAndLast, STATUS, history_columns};
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
 use crate::store::vault::Vault;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, Write,
@@ -133,11 +133,18 @@ async fn trigger_within(
     job: NewJob,
     quota: Option<u64>,
 ) -> Outcome<Triggered> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "FOR KEY SHARE").await?;
     let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
     if matches!(triggered, Triggered::Created(_)) {
         let action = Action::ScheduleTriggered;
-        audit::record_making(connection, write, action, job.schedule, job.id).await?;
+        audit::record_making(
+            &mut Connection::from(&mut *connection),
+            write,
+            action,
+            job.schedule,
+            job.id,
+        )
+        .await?;
     }
     Ok(triggered)
 }
@@ -149,7 +156,7 @@ async fn retry(
     id: JobId,
     quota: Option<u64>,
 ) -> Outcome<Retried> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "FOR KEY SHARE").await?;
     let found: Option<(JobStatus, ScheduleId)> = sqlx::query_as(STATUS)
         .bind(of)
         .bind(write.account)
@@ -168,7 +175,14 @@ async fn retry(
         Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
         Triggered::Uncounted => return Ok(Retried::Uncounted),
     };
-    audit::record_making(connection, write, Action::JobRetried, of, id).await?;
+    audit::record_making(
+        &mut Connection::from(&mut *connection),
+        write,
+        Action::JobRetried,
+        of,
+        id,
+    )
+    .await?;
     Ok(Retried::Created(ticket))
 }
 
@@ -180,7 +194,7 @@ struct Belongs {
 }
 
 async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "FOR KEY SHARE").await?;
     let belongs: Option<Belongs> =
         sqlx::query_as("SELECT shard, schedule_id FROM runs WHERE id = $1 AND account_id = $2")
             .bind(id)
@@ -216,13 +230,25 @@ async fn cancel(connection: &mut PgConnection, write: Write, id: JobId) -> Outco
             .execute(&mut *connection)
             .await?;
             if stopped.rows_affected() > 0 {
-                audit::record(connection, write, Action::JobCancelled, [id]).await?;
+                audit::record(
+                    &mut Connection::from(&mut *connection),
+                    write,
+                    Action::JobCancelled,
+                    [id],
+                )
+                .await?;
             }
             Ok(Cancelled::Done(Vec::new()))
         }
         Some(JobStatus::Pending) => {
             cancel_waiting(connection, write, &[id], "the job was cancelled").await?;
-            audit::record(connection, write, Action::JobCancelled, [id]).await?;
+            audit::record(
+                &mut Connection::from(&mut *connection),
+                write,
+                Action::JobCancelled,
+                [id],
+            )
+            .await?;
             let ended = Ended { shard, schedule, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))

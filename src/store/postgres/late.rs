@@ -2,12 +2,12 @@
 
 use sqlx::PgConnection;
 
-use super::error::Outcome;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::claims::ACCOUNTS_AT_ONCE;
 use crate::store::damage::Kept;
+use crate::store::sql::fault::Outcome;
 
 /// The accounts with jobs that wait, looked up one after the other in the index.
 const WAITING: &str = "

@@ -56,18 +56,9 @@
 //! rows of a commit); a server that does not even say that time is up is given up after eight. When it is
 //! back, so is the store.
 
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../account_changes.rs"]
-mod account_changes;
-mod account_lock;
-mod accounts;
+mod access;
 mod attempts;
-mod audit;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../audit_entries.rs"]
-mod audit_entries;
 mod batch;
-mod batch_rows;
 mod change;
 mod checkup;
 mod claims;
@@ -76,23 +67,13 @@ mod copy;
 mod definition;
 mod definitions;
 mod ending;
-mod erase;
-mod error;
+mod fence;
 mod fire;
 mod firing;
-mod idempotency;
 mod job_list;
 mod jobs;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../key_changes.rs"]
-mod key_changes;
 mod late;
-mod leadership;
 mod lock_table;
-mod notifications;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../notifying/mod.rs"]
-mod notifying;
 mod open;
 mod options;
 mod others;
@@ -103,29 +84,13 @@ mod places;
 mod pool;
 mod prune;
 mod quotas;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../removing.rs"]
-mod removing;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../reservations.rs"]
-mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../secret_rows.rs"]
-mod secret_rows;
-mod secrets;
-mod signing;
 mod skips;
 mod tickets;
 mod trigger;
 mod upkeep;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../user_changes.rs"]
-mod user_changes;
-mod user_locks;
-mod users;
 mod values;
 mod version;
 
@@ -136,24 +101,15 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::postgres::PgArguments;
-use sqlx::query::QueryAs;
-use sqlx::{PgConnection, Postgres};
-
 use super::damage::Damage;
 use super::months::Months;
 use super::vault::Vault;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
+use crate::store::sql::fault::Fault;
 pub use checkup::{Deployment, check_up};
 use definitions::Definitions;
-use error::Fault;
 use pool::{Connections, Within};
-
-/// What the files that both adapters have call it.
-type Connection = PgConnection;
-/// A query for rows that are read as a `T`.
-type Read<T> = QueryAs<'static, Postgres, T, PgArguments>;
 
 /// How long closing waits for work that is under way.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);

@@ -9,7 +9,6 @@ use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
 use super::definitions::Definitions;
-use super::error::{Fault, Outcome};
 use super::options::{address, options};
 use super::pool::{ACQUIRE, Connections};
 use super::quotas::Counts;
@@ -17,6 +16,7 @@ use super::{PostgresStore, Settings};
 use crate::runtime::{Clock, Tasks};
 use crate::store::damage::Damage;
 use crate::store::months::Months;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
 use crate::telemetry::metrics::Pool;

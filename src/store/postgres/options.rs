@@ -7,8 +7,8 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, PgPool};
 
 use super::Settings;
-use super::error::{Fault, Outcome};
 use crate::store::StoreErrorKind;
+use crate::store::sql::fault::{Fault, Outcome};
 
 /// Reads the password file again, for the connections that are made from now on.
 pub(super) fn renew_password(pool: &PgPool, settings: &Settings) -> Outcome<()> {

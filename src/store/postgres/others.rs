@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use super::error::{Fault, Outcome};
 use super::{PostgresStore, failed_in};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
 /// How long asking may take.

@@ -6,12 +6,12 @@
 
 use sqlx::PgConnection;
 
-use super::error::Outcome;
 use super::tickets::tickets;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::ending::Ended;
+use crate::store::sql::fault::Outcome;
 
 /// Lets held jobs follow the active ones that have ended; returns the tickets of those that may
 /// start now.

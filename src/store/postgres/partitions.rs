@@ -12,11 +12,11 @@ use futures_util::future::BoxFuture;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::error::{Outcome, Remedy};
 use super::pool::Connections;
 use super::values::key_from;
 use super::{PostgresStore, Within};
 use crate::domain::{JobId, Timestamp};
+use crate::store::sql::fault::{Outcome, Remedy};
 
 const DAY_MS: i64 = 86_400_000;
 /// How many days are made ahead of time: longer than anybody takes to notice that no more are.

@@ -13,10 +13,10 @@ use std::sync::LazyLock;
 use sqlx::PgConnection;
 
 use super::batch::{RUNNING, Rows, STATES, State};
-use super::error::Outcome;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::ending::{Ending, Running};
+use crate::store::sql::fault::Outcome;
 
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
 static ALL_STATES: LazyLock<String> =

@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Settings;
-use super::error::{Fault, Outcome, Remedy};
 use super::options::renew_password;
 use super::places::Places;
 use crate::runtime::{Clock, TaskKind, Tasks};
+use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 
@@ -43,13 +43,10 @@ pub(super) enum Within {
     Impatience,
     /// One view of the store.
     Snapshot,
-    /// A transaction whose statement goes through all days. To plan it takes longer than to run it,
-    /// so it is planned once for each connection.
-    AllDays,
 }
 
 /// Some connections to the server, made when they are needed.
-pub(super) struct Connections {
+pub(in crate::store) struct Connections {
     pool: PgPool,
     places: Arc<Places>,
     settings: Arc<Settings>,
@@ -189,9 +186,6 @@ where
         Within::Transaction => connection.begin().await?,
         Within::Impatience => {
             connection.begin_with("BEGIN; SET LOCAL lock_timeout = '250ms'").await?
-        }
-        Within::AllDays => {
-            connection.begin_with("BEGIN; SET LOCAL plan_cache_mode = force_generic_plan").await?
         }
         Within::Snapshot => {
             connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?

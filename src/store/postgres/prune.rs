@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::erase::is_alone;
-use super::error::Outcome;
 use super::partitions::{Day, existing, lock};
-use super::values::{bounds, key_from};
+use super::values::key_from;
 use super::{PostgresStore, Within};
 use crate::domain::{JobId, Timestamp};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::history::remove_jobs;
+use crate::store::sql::maintenance::is_alone;
 use crate::store::{StoreErrorKind, Upkeep};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 
@@ -26,7 +28,11 @@ const LOOK_AGAIN_MS: i64 = 6 * 3_600_000;
 const TRIES: u32 = 5;
 
 impl PostgresStore {
-    pub(super) async fn prune_history(&self, before: Timestamp, limit: u32) -> Outcome<Upkeep> {
+    pub(super) async fn prune_days_and_rows(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Outcome<Upkeep> {
         let present = Timestamp::from_millis(self.present.load(Ordering::Relaxed));
         let oldest_kept = Day::of(present).plus(-DROPPED_DAYS);
         let dropped = self.drop_days(before, oldest_kept).await?;
@@ -171,7 +177,7 @@ async fn prune(
     bound: Timestamp,
     limit: u32,
 ) -> Outcome<Upkeep> {
-    if !is_alone(connection, "prune history").await? {
+    if !is_alone(&mut Connection::from(&mut *connection), "prune history").await? {
         return Ok(Upkeep::default());
     }
     let jobs = prune_jobs(connection, before, bound, limit).await?;
@@ -232,36 +238,5 @@ async fn prune_jobs(
         .bind(i64::from(limit))
         .fetch_all(&mut *connection)
         .await?;
-    remove_jobs(connection, "jobs", &jobs).await
-}
-
-/// Account, lowest id that stays, instant, number of rows.
-pub(super) const OLD_JOBS_OF: &str = "
-    SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND completed_at < $3
-    ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED";
-
-/// Removes jobs of one of their tables with their attempts. Returns how many jobs there were.
-pub(super) async fn remove_jobs(
-    connection: &mut PgConnection,
-    table: &str,
-    jobs: &[JobId],
-) -> Outcome<u64> {
-    if jobs.is_empty() {
-        return Ok(0);
-    }
-    let (first, last) = bounds(jobs.iter().copied());
-    sqlx::query("DELETE FROM attempts WHERE job_id = ANY ($1) AND job_id BETWEEN $2 AND $3")
-        .bind(jobs)
-        .bind(first)
-        .bind(last)
-        .execute(&mut *connection)
-        .await?;
-    let statement = format!("DELETE FROM {table} WHERE id = ANY ($1) AND id BETWEEN $2 AND $3");
-    let pruned = sqlx::query(AssertSqlSafe(statement))
-        .bind(jobs)
-        .bind(first)
-        .bind(last)
-        .execute(connection)
-        .await?;
-    Ok(pruned.rows_affected())
+    remove_jobs(&mut Connection::from(&mut *connection), "jobs", &jobs).await
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::error::Outcome;
 use super::pool::Connections;
 use super::values::{count, key_from};
 use super::{PostgresStore, Within};
@@ -13,6 +12,7 @@ use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
+use crate::store::sql::fault::Outcome;
 use crate::store::{Granted, Grants, QuotaStore, Result, StoreErrorKind, Triggered, Wanted, Write};
 
 const MISSING: &str = "

@@ -4,12 +4,12 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::batch::State;
-use super::error::Outcome;
 use super::values::column;
 use crate::store::alert_rows::AlertState;
 use crate::store::ending::Ending;
 use crate::store::rows::unfit;
 use crate::store::runs::runs;
+use crate::store::sql::fault::Outcome;
 
 /// A run that began before the last one known does not count as the last. What raising events needs is
 /// told of the few schedules that have a preference, as it was before: RETURNING knows only what is new.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures_util::TryStreamExt;
 use sqlx::{PgConnection, Postgres, QueryBuilder};
 
-use super::error::Outcome;
 use super::values::count as counted;
 use super::{PostgresStore, Within};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
 use crate::store::rows::schedule_columns;
+use crate::store::sql::fault::Outcome;
 use crate::store::vault::Vault;
 use crate::store::{Result, SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 

@@ -5,14 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::account_changes::admit;
-use super::account_lock::{BESIDE, IN_TURN};
 use super::definition::{insert_versions, retire_version};
-use super::error::Outcome;
 use super::jobs::cancel_waiting;
-use super::notifying::clear_preferences;
 use super::values::{column, count};
-use super::{PostgresStore, Within, audit, change, failed_in, skips};
+use super::{PostgresStore, Within, change, failed_in, skips};
 use crate::domain::audit::Action;
 use crate::domain::job::JobStatus;
 use crate::domain::schedule::Schedule;
@@ -20,6 +16,11 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, VersionId};
 use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::notifications::clear_preferences;
 use crate::store::{
     Change, Changed, Created, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore,
     SkipPage, SkipQuery, Write,
@@ -119,8 +120,8 @@ async fn create_within(
 ) -> Outcome<Created> {
     // One that took the account to be alone with it after having taken it beside others could meet
     // another one that does.
-    let holding = if most.is_some() { IN_TURN } else { BESIDE };
-    admit(connection, write.account, holding).await?;
+    let holding = if most.is_some() { "FOR NO KEY UPDATE" } else { "FOR KEY SHARE" };
+    admit(&mut Connection::from(&mut *connection), write.account, holding).await?;
     if let Some(most) = most {
         let query = sqlx::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
         let current = count(query.bind(write.account).fetch_one(&mut *connection).await?);
@@ -178,13 +179,19 @@ async fn create(
     .bind(column(news, |new| next_tick(new.is_enabled, new.next_tick)))
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::ScheduleCreated, column(news, |new| new.id)).await
+    audit::record(
+        &mut Connection::from(&mut *connection),
+        write,
+        Action::ScheduleCreated,
+        column(news, |new| new.id),
+    )
+    .await
 }
 
 /// Each statement sees what was committed before it. So what a leader fired before the state's row
 /// was locked is found, and after that nothing is fired.
 async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "FOR KEY SHARE").await?;
     let deleted: Option<(ShardId, VersionId)> = sqlx::query_as(
         "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",
     )
@@ -200,10 +207,11 @@ async fn delete(connection: &mut PgConnection, write: Write, id: ScheduleId) -> 
         .bind(id)
         .execute(&mut *connection)
         .await?;
-    clear_preferences(connection, write.account, &[id]).await?;
+    clear_preferences(&mut Connection::from(&mut *connection), write.account, &[id]).await?;
     retire_version(connection, write, version).await?;
     end_jobs(connection, write, id).await?;
-    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
+    audit::record(&mut Connection::from(&mut *connection), write, Action::ScheduleDeleted, [id])
+        .await?;
     Ok(true)
 }
 

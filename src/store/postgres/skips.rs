@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use sqlx::PgConnection;
 
-use super::error::Outcome;
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::paging::skip_page;
 use crate::store::rows::ListedSkip;
+use crate::store::sql::fault::Outcome;
 use crate::store::{SkipPage, SkipQuery, TickRange};
 
 /// Records a skip. If the schedule's newest one has the same reason and no job of a tick has

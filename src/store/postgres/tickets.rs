@@ -3,9 +3,9 @@
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
-use super::error::Outcome;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
+use crate::store::sql::fault::Outcome;
 
 impl FromRow<'_, PgRow> for Ticket {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {

@@ -3,12 +3,12 @@
 
 use sqlx::{FromRow, PgConnection, Row};
 
-use super::account_changes::judge;
-use super::error::{Fault, Outcome, Remedy};
 use crate::domain::Timestamp;
 use crate::domain::audit::Action;
 use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
+use crate::store::sql::accounts::judge;
+use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::{NewJob, StoreErrorKind, Triggered, Write};
 
 /// What is locked is locked in the order of all others: the schedule's row is not looked at before

@@ -5,10 +5,10 @@ use std::time::Duration;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr};
 
-use super::error::{Fault, Outcome, Remedy};
 use super::{PostgresStore, failed_in};
 use crate::runtime::Clock;
 use crate::runtime::faults::later_migration;
+use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 

@@ -2,11 +2,7 @@
 
 use sqlx::{FromRow, SqliteConnection};
 
-use super::account_changes::admit;
-use super::account_lock::BESIDE;
-use super::audit;
 use super::definition::{insert_versions, retire_version, version_rows};
-use super::error::Outcome;
 use super::overlap;
 use super::skips::{self, NewSkip};
 use crate::domain::schedule::{OverlapPolicy, SkipReason};
@@ -14,6 +10,10 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::schedules::next_tick;
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
 use crate::store::{Change, Changed, Expected, Write};
 
 /// What a change has to know of the stored schedule.
@@ -34,7 +34,7 @@ pub(super) async fn change(
     id: ScheduleId,
     change: Change,
 ) -> Outcome<Changed> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "").await?;
     let stored: Option<Stored> = sqlx::query_as(
         "SELECT s.shard, s.version_id, s.overlap_policy, s.revision, st.next_tick, st.held_job_id
          FROM schedules AS s
@@ -61,7 +61,7 @@ pub(super) async fn change(
         let skip = NewSkip { account: write.account, schedule: id, range, reason };
         skips::record(connection, skip).await?;
     }
-    audit::record(connection, write, change.action, [id]).await?;
+    audit::record(&mut Connection::from(&mut *connection), write, change.action, [id]).await?;
     Ok(Changed::Done(follow_policy(connection, write, id, &change, &stored).await?))
 }
 

@@ -11,12 +11,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::Settings;
-use super::error::{Fault, Outcome};
 use super::open::reading;
 use super::version::standing;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::StoreErrorKind;
+use crate::store::sql::fault::{Fault, Outcome};
 
 /// How long a disk may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -10,7 +10,6 @@ use sqlx::{FromRow, Row, SqliteConnection};
 
 use super::commit;
 use super::definition::DefinitionRow;
-use super::error::{Fault, Outcome};
 use super::halves::Halves;
 use super::late;
 use super::values::{Hex, json_ids, rows_of, trigger_of};
@@ -22,6 +21,7 @@ use crate::store::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::signing::{SealedSecret, SecretRow};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Locked, Result, StoreErrorKind, Unreadable,
@@ -158,8 +158,9 @@ impl ClaimStore for SqliteStore {
         let query = sqlx::query_as(
             "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1",
         );
-        let jobs: Vec<(JobId,)> = self.readers.all(query).await.map_err(failed_in("aborts"))?;
-        let going = self.readers.all(sqlx::query_as(GOING)).await;
+        let jobs: Vec<(JobId,)> =
+            self.connections.readers.all(query).await.map_err(failed_in("aborts"))?;
+        let going = self.connections.readers.all(sqlx::query_as(GOING)).await;
         let accounts: Vec<(AccountId,)> = going.map_err(failed_in("aborts"))?;
         Ok(Aborts {
             jobs: jobs.into_iter().map(|(job,)| job).collect(),
@@ -192,7 +193,8 @@ impl ClaimStore for SqliteStore {
     ) -> Result<Vec<Ticket>> {
         let (start, job) = after.unwrap_or(FIRST);
         let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
-        let rows: Vec<Kept<JobId, _>> = self.readers.all(query).await.map_err(failed_in("late"))?;
+        let rows: Vec<Kept<JobId, _>> =
+            self.connections.readers.all(query).await.map_err(failed_in("late"))?;
         Ok(self.damage.leave_out("job", rows))
     }
 
@@ -201,7 +203,7 @@ impl ClaimStore for SqliteStore {
         before: Timestamp,
         after: Option<AccountId>,
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
-        let found = late::of_each(&self.readers, before, after).await;
+        let found = late::of_each(&self.connections.readers, before, after).await;
         let (accounts, rows) = found.map_err(failed_in("late_of_each"))?;
         Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
     }
@@ -209,14 +211,14 @@ impl ClaimStore for SqliteStore {
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
         let rows: Vec<Kept<JobId, _>> =
-            self.readers.all(query).await.map_err(failed_in("expired"))?;
+            self.connections.readers.all(query).await.map_err(failed_in("expired"))?;
         Ok(self.damage.leave_out("job", rows))
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
         let rows: Vec<Kept<JobId, _>> =
-            self.readers.all(query).await.map_err(failed_in("claims_of"))?;
+            self.connections.readers.all(query).await.map_err(failed_in("claims_of"))?;
         Ok(self.damage.leave_out("job", rows))
     }
 }

@@ -11,8 +11,6 @@ use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use super::ending::read;
-use super::error::Outcome;
-use super::notifying::raise;
 use super::overlap;
 use super::runs::count_runs;
 use super::tickets::tickets;
@@ -21,6 +19,9 @@ use crate::domain::{JobId, Timestamp};
 use crate::store::ending::{Ended, Ending};
 use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::notifications::raise;
 use crate::store::{Committed, Completion, End, Fate};
 
 /// The responses of a round take about this many bytes.
@@ -48,7 +49,14 @@ pub(super) async fn commit(
         committed.tickets.append(&mut tickets(connection, &waiting).await?);
         let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
         committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
-        committed.events += raise(connection, now, committed.events, &endings, &alerts).await?;
+        committed.events += raise(
+            &mut Connection::from(&mut *connection),
+            now,
+            committed.events,
+            &endings,
+            &alerts,
+        )
+        .await?;
     }
     Ok(committed)
 }

@@ -3,10 +3,10 @@
 use futures_util::TryStreamExt;
 use sqlx::AssertSqlSafe;
 
-use super::error::{Fault, Outcome};
 use super::{SqliteStore, failed_in};
 use crate::domain::ScheduleId;
 use crate::store::copy::{Form, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, Row, RowKey, Table};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
 /// A row of a page: the parts of its key, its schedule, and its columns.
@@ -20,7 +20,8 @@ impl SqliteStore {
     pub async fn row_count(&self, table: Table) -> Result<u64> {
         let query = format!("SELECT count(*) FROM {}", table.name());
         let query = sqlx::query_as(AssertSqlSafe(query));
-        let (count,): (i64,) = self.readers.one(query).await.map_err(failed_in("row_count"))?;
+        let (count,): (i64,) =
+            self.connections.readers.one(query).await.map_err(failed_in("row_count"))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
@@ -33,7 +34,7 @@ impl SqliteStore {
     }
 
     async fn read_next_ticks(&self) -> Outcome<NextTicks> {
-        let mut reader = self.readers.take().await?;
+        let mut reader = self.connections.readers.take().await?;
         let ticks = NextTicks::of(sqlx::query_as(NextTicks::QUERY).fetch(&mut *reader)).await;
         reader.done(ticks.map_err(Fault::from))
     }
@@ -47,7 +48,7 @@ impl SqliteStore {
     }
 
     async fn read_page(&self, table: Table, after: RowKey) -> Outcome<Page> {
-        let mut reader = self.readers.take().await?;
+        let mut reader = self.connections.readers.take().await?;
         let outcome = async {
             let query = sqlx::query_as::<_, Read>(AssertSqlSafe(select(table)));
             let mut found = query.bind(after.id.to_vec()).bind(after.number).fetch(&mut *reader);

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
-use super::error::Outcome;
 use super::values::{Hex, hex, json_rows};
 use crate::domain::schedule::Definition;
 use crate::domain::{ScheduleId, VersionId};
+use crate::store::sql::fault::Outcome;
 use crate::store::{NewVersion, Write};
 
 /// A definition in an answer in JSON, in the order of its fields.

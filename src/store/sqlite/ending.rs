@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use super::error::{Fault, Outcome};
 use super::values::{Hex, hex, json_rows, rows_of};
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::alert_rows::{AlertColumns, AlertState};
 use crate::store::ending::{Ending, Running};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Completion, StoreErrorKind};
 
 /// A row of `RUNNING`; the first number says which of the completions it is for.

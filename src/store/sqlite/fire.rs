@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
-use super::error::{Fault, Outcome};
 use super::halves::Halves;
 use super::skips::{self, NewSkip};
 use super::values::{Hex, hex, json_rows, rows_of, trigger_code};
@@ -19,6 +18,7 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::placing::{Placed, Standing};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind};
 
 /// A schedule as the store has it when it is fired.

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use sqlx::SqliteConnection;
 
 use super::claims::{Secrets, claimed};
-use super::error::{Fault, Outcome};
 use super::fire::fire;
 use super::halves::Halves;
 use super::values::{Hex, hex, json_ids, json_rows, rows_of};
@@ -18,6 +17,7 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::firing::check;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
@@ -147,7 +147,7 @@ impl FiringStore for SqliteStore {
     ) -> Result<HashMap<ScheduleId, u32>> {
         let query = sqlx::query_as(UNSTARTED).bind(json_ids(schedules)).bind(most);
         let counted: Vec<(ScheduleId, u32)> =
-            self.readers.all(query).await.map_err(failed_in("unstarted"))?;
+            self.connections.readers.all(query).await.map_err(failed_in("unstarted"))?;
         Ok(counted.into_iter().collect())
     }
 
@@ -162,7 +162,8 @@ impl FiringStore for SqliteStore {
             .bind(shard)
             .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
             .bind(limit);
-        let (rows,): (String,) = self.readers.one(query).await.map_err(failed_in("next_ticks"))?;
+        let (rows,): (String,) =
+            self.connections.readers.one(query).await.map_err(failed_in("next_ticks"))?;
         let rows = rows_of::<(Hex, Hex, i64)>(&rows).map_err(failed_in("next_ticks"))?;
         let mut entries: Vec<DueEntry> = rows
             .into_iter()
@@ -232,7 +233,7 @@ impl SqliteStore {
     ) -> Outcome<Vec<Candidate>> {
         let wanted: Vec<_> = ids.iter().map(|(shard, id)| (shard.0, hex(id))).collect();
         let query = sqlx::query_as(CANDIDATES).bind(json_rows(&wanted)).bind(late_before);
-        let (rows,): (String,) = self.readers.one(query).await?;
+        let (rows,): (String,) = self.connections.readers.one(query).await?;
         let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
         let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();
         candidates.map(|row| row.candidate(ids).ok_or_else(damaged)).collect()

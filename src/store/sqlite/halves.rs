@@ -1,7 +1,7 @@
 //! Finding the row of a batch that cannot be read back.
 
-use super::error::{Fault, Outcome};
 use crate::store::StoreErrorKind;
+use crate::store::sql::fault::{Fault, Outcome};
 
 /// The parts of a batch that are yet to be read. One answer holds all rows of a part, so a damaged
 /// row spoils it whole: then its halves are read, until the row is alone.

@@ -8,12 +8,12 @@ use futures_util::TryStreamExt;
 use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
-use super::error::Outcome;
 use super::values::{json_ids, key_above, key_from};
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
 use crate::store::job_rows::{ListedJob, job_columns, run_columns, run_tables};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::sql::fault::Outcome;
 use crate::store::vault::Vault;
 use crate::store::{JobPage, JobQuery};
 
@@ -39,7 +39,7 @@ pub(super) const ROWS: &str = concat!(
 
 impl SqliteStore {
     pub(super) async fn list_jobs(&self, account: AccountId, query: &JobQuery) -> Outcome<JobPage> {
-        let mut reader = self.readers.take().await?;
+        let mut reader = self.connections.readers.take().await?;
         let outcome = list(&mut reader, &self.vault, account, query).await;
         reader.done(outcome)
     }

@@ -1,12 +1,8 @@
 //! Jobs: made, read and cancelled by users.
 
 use async_trait::async_trait;
-use sqlx::{Connection, FromRow, SqliteConnection};
+use sqlx::{Connection as _, FromRow, SqliteConnection};
 
-use super::account_changes::admit;
-use super::account_lock::BESIDE;
-use super::audit;
-use super::error::{Fault, Outcome};
 use super::overlap;
 use super::quotas;
 use super::tickets::tickets;
@@ -18,6 +14,10 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::job_rows::{HAS_ENDED, JOB, JobAndLast, STATUS, history_columns};
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::vault::Vault;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, StoreErrorKind, Triggered,
@@ -107,11 +107,18 @@ async fn trigger(
     job: NewJob,
     quota: Option<u64>,
 ) -> Outcome<Triggered> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "").await?;
     let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
     if matches!(triggered, Triggered::Created(_)) {
         let action = Action::ScheduleTriggered;
-        audit::record_making(connection, write, action, job.schedule, job.id).await?;
+        audit::record_making(
+            &mut Connection::from(&mut *connection),
+            write,
+            action,
+            job.schedule,
+            job.id,
+        )
+        .await?;
     }
     Ok(triggered)
 }
@@ -123,7 +130,7 @@ async fn retry(
     id: JobId,
     quota: Option<u64>,
 ) -> Outcome<Retried> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "").await?;
     let found: Option<(JobStatus, ScheduleId)> = sqlx::query_as(STATUS)
         .bind(of)
         .bind(write.account)
@@ -142,7 +149,14 @@ async fn retry(
         Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
         Triggered::Uncounted => return Ok(Retried::Uncounted),
     };
-    audit::record_making(connection, write, Action::JobRetried, of, id).await?;
+    audit::record_making(
+        &mut Connection::from(&mut *connection),
+        write,
+        Action::JobRetried,
+        of,
+        id,
+    )
+    .await?;
     Ok(Retried::Created(ticket))
 }
 
@@ -155,7 +169,7 @@ struct Standing {
 }
 
 async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> Outcome<Cancelled> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "").await?;
     let standing: Option<Standing> = sqlx::query_as(
         "SELECT status, shard, schedule_id FROM runs WHERE id = ?1 AND account_id = ?2",
     )
@@ -181,13 +195,25 @@ async fn cancel(connection: &mut SqliteConnection, write: Write, id: JobId) -> O
             .execute(&mut *connection)
             .await?;
             if stopped.rows_affected() > 0 {
-                audit::record(connection, write, Action::JobCancelled, [id]).await?;
+                audit::record(
+                    &mut Connection::from(&mut *connection),
+                    write,
+                    Action::JobCancelled,
+                    [id],
+                )
+                .await?;
             }
             Ok(Cancelled::Done(Vec::new()))
         }
         JobStatus::Pending => {
             cancel_waiting(connection, write, &[id], "the job was cancelled").await?;
-            audit::record(connection, write, Action::JobCancelled, [id]).await?;
+            audit::record(
+                &mut Connection::from(&mut *connection),
+                write,
+                Action::JobCancelled,
+                [id],
+            )
+            .await?;
             let ended = Ended { shard: standing.shard, schedule: standing.schedule_id, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))
@@ -233,7 +259,7 @@ impl SqliteStore {
         account: AccountId,
         id: JobId,
     ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
-        let mut reader = self.readers.take().await?;
+        let mut reader = self.connections.readers.take().await?;
         let outcome = read(&mut reader, &self.vault, account, id).await;
         reader.done(outcome)
     }

@@ -1,12 +1,12 @@
 //! The late jobs of each account: those that wait and could have started.
 
-use super::error::Outcome;
 use super::readers::Readers;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::claims::ACCOUNTS_AT_ONCE;
 use crate::store::damage::Kept;
+use crate::store::sql::fault::Outcome;
 
 /// The accounts with jobs that wait, looked up one after the other in the index.
 pub(super) const WAITING: &str = "

@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use super::error::{Fault, Outcome};
 use super::{SqliteStore, failed_in};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
 /// Held by the one process that serves a file. The system lets go of it when it is dropped or the

@@ -21,16 +21,7 @@
 //! On failure a write is undone whole. After a failure of the file itself the writing connection
 //! is made anew, so that the store works again as soon as the disk does.
 
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../account_changes.rs"]
-mod account_changes;
-mod account_lock;
-mod accounts;
-mod audit;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../audit_entries.rs"]
-mod audit_entries;
-mod batch_rows;
+mod access;
 mod change;
 mod checkup;
 mod claims;
@@ -38,24 +29,13 @@ mod commit;
 mod copy;
 mod definition;
 mod ending;
-mod erase;
-mod error;
 mod fire;
 mod firing;
 mod halves;
-mod idempotency;
 mod job_list;
 mod jobs;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../key_changes.rs"]
-mod key_changes;
 mod late;
-mod leadership;
 mod lock;
-mod notifications;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../notifying/mod.rs"]
-mod notifying;
 mod open;
 mod overlap;
 #[cfg(test)]
@@ -63,28 +43,12 @@ mod plans;
 mod prune;
 mod quotas;
 mod readers;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../removing.rs"]
-mod removing;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../reservations.rs"]
-mod reservations;
 mod runs;
 mod schedule_list;
 mod schedules;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../secret_rows.rs"]
-mod secret_rows;
-mod secrets;
-mod signing;
 mod skips;
 mod tickets;
 mod upkeep;
-#[allow(clippy::duplicate_mod, reason = "one text, over the connections of both adapters")]
-#[path = "../user_changes.rs"]
-mod user_changes;
-mod user_locks;
-mod users;
 mod values;
 mod version;
 mod writer;
@@ -95,9 +59,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sqlx::query::QueryAs;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions};
-use sqlx::{Sqlite, SqliteConnection};
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
 
 pub use checkup::{check_up, free_bytes};
 pub use lock::ServerLock;
@@ -107,14 +70,8 @@ use super::damage::Damage;
 use super::months::Months;
 use super::vault::Vault;
 use crate::runtime::Tasks;
-use error::{Fault, Outcome};
-use readers::Readers;
-use writer::Writer;
-
-/// What the files that both adapters have call it.
-type Connection = SqliteConnection;
-/// A query for rows that are read as a `T`.
-type Read<T> = QueryAs<'static, Sqlite, T, SqliteArguments>;
+use crate::store::sql::fault::{Fault, Outcome};
+use access::Connections;
 
 /// How long closing waits for writes that are under way.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
@@ -143,8 +100,7 @@ pub struct SqliteStore {
     options: SqliteConnectOptions,
     /// Whether this is the server that uses the file.
     locked: AtomicBool,
-    writer: Writer,
-    readers: Arc<Readers>,
+    connections: Connections,
     tasks: Tasks,
     damage: Arc<Damage>,
     vault: Vault,
@@ -155,7 +111,7 @@ impl SqliteStore {
     /// Ends the work that was handed over and closes the file. Later calls fail.
     pub async fn close(&self) {
         self.tasks.finish(CLOSE_GRACE).await;
-        self.readers.close().await;
+        self.connections.readers.close().await;
     }
 
     /// Runs `work` in a write transaction, to its end even if the caller goes away.
@@ -173,7 +129,7 @@ impl SqliteStore {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
     {
-        self.writer.write(operation, rows, work).await
+        self.connections.writer.write(operation, rows, work).await
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 
-use super::error::{Fault, Outcome};
+use super::access::Connections;
 use super::quotas::Counts;
 use super::readers::Readers;
 use super::writer::Writer;
@@ -17,6 +17,7 @@ use super::{Settings, SqliteStore};
 use crate::runtime::Tasks;
 use crate::store::damage::Damage;
 use crate::store::months::Months;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer, StoreErrorKind};
 
@@ -52,9 +53,10 @@ impl SqliteStore {
         let damage = Arc::<Damage>::default();
         let vault = Vault::new(sealer.clone(), damage.clone());
         let locked = AtomicBool::new(false);
-        let counts = Counts { readers: readers.clone(), writer: writer.clone() };
+        let connections = Connections { writer, readers };
+        let counts = Counts(connections.clone());
         let months = Months::new(tasks.clone(), Arc::new(counts));
-        Ok(Self { path, options, locked, writer, readers, tasks, damage, vault, months })
+        Ok(Self { path, options, locked, connections, tasks, damage, vault, months })
     }
 }
 

@@ -3,12 +3,10 @@
 
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
-use super::notifying::listing::{self, Texts};
-use super::notifying::{claiming, relaying, work};
 use super::{Settings, SqliteStore};
 use super::{
-    audit, claims, commit, ending, fire, firing, idempotency, job_list, late, overlap, prune,
-    quotas, runs, schedule_list, tickets,
+    claims, commit, ending, fire, firing, job_list, late, overlap, prune, quotas, runs,
+    schedule_list, tickets,
 };
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::audit::Action;
@@ -16,6 +14,10 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
 use crate::store::audit::list_text;
+use crate::store::sql::connection::Dialect;
+use crate::store::sql::notifications::listing::{self, Texts};
+use crate::store::sql::notifications::{claiming, relaying, work};
+use crate::store::sql::{audit, history, idempotency, signing, upkeep};
 use crate::store::{
     AuditQuery, DeliveryQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue,
 };
@@ -136,18 +138,22 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
         (crate::store::upkeep::SHORT_HISTORIES, "accounts_pruned (plan=? AND pruned_at<?)"),
         (prune::OLD_JOBS, "_1 (id<?)"),
-        (prune::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
+        (history::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
         (
             &crate::store::upkeep::prune_account_skips(""),
             "skips_account (account_id=? AND first_tick<?)",
         ),
         (&crate::store::upkeep::prune_account_log(""), "audit_log_account (account_id=? AND id<?)"),
-        (&crate::store::upkeep::prune_keys(""), "api_keys_over (<expr><?)"),
-        (&crate::store::signing::prune(""), "signing_secrets_over (expires_at<?)"),
-        (audit::PRUNE, "(id<?)"),
-        (idempotency::PRUNE, "idempotency_keys_age (reserved_at<?)"),
     ] {
         planner.expect(sql, index).await;
+    }
+    for (rows, index) in [
+        (upkeep::OLD_KEYS, "api_keys_over (<expr><?)"),
+        (signing::OLD_SECRETS, "signing_secrets_over (expires_at<?)"),
+        (audit::OLD_ENTRIES, "(id<?)"),
+        (idempotency::OLD_KEYS, "idempotency_keys_age (reserved_at<?)"),
+    ] {
+        planner.expect(&rows.removal(Dialect::Sqlite), index).await;
     }
     let audit = |actor: bool, action: bool| AuditQuery {
         from: None,
@@ -180,7 +186,7 @@ async fn alerts_are_found_by_an_index() {
     let mut planner = Planner::new().await;
     for (sql, index) in [
         (relaying::DUE_INCIDENTS, "notification_incidents_due (due_at<?)"),
-        (&relaying::incidents_of(), "(channel_id=? AND host_key=?)"),
+        (&relaying::incidents_of(Dialect::Sqlite), "(channel_id=? AND host_key=?)"),
         (listing::OLD, "(id<?)"),
     ] {
         planner.expect(sql, index).await;
@@ -188,7 +194,7 @@ async fn alerts_are_found_by_an_index() {
     let plan = planner.plan(relaying::EVENTS).await;
     assert!(plan.contains("SCAN notification_events") && !plan.contains("TEMP B-TREE"), "{plan}");
     // What is due of each status, and that alone is sorted.
-    let plan = planner.plan(&claiming::due(false)).await;
+    let plan = planner.plan(&claiming::due(Dialect::Sqlite, false)).await;
     let open = "notification_deliveries_open (status=? AND wake_at<?)";
     assert_eq!(plan.matches(open).count(), 2, "{plan}");
     assert!(!plan.contains("SCAN notification_deliveries"), "{plan}");

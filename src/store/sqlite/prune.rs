@@ -1,11 +1,13 @@
 //! The end of history, in small batches.
 
-use sqlx::{AssertSqlSafe, SqliteConnection};
+use sqlx::SqliteConnection;
 
-use super::error::Outcome;
-use super::values::{json_ids, key_from};
+use super::values::key_from;
 use crate::domain::{JobId, Timestamp};
 use crate::store::Upkeep;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::history::remove_jobs;
 
 pub(super) async fn prune(
     connection: &mut SqliteConnection,
@@ -57,11 +59,6 @@ pub(super) const OLD_JOBS: &str = "
     SELECT id FROM jobs WHERE id < ?1 AND completed_at < ?2
     ORDER BY id LIMIT ?3";
 
-/// Account, lowest id that stays, instant, number of rows.
-pub(super) const OLD_JOBS_OF: &str = "
-    SELECT id FROM jobs WHERE account_id = ?1 AND id < ?2 AND completed_at < ?3
-    ORDER BY id LIMIT ?4";
-
 async fn prune_jobs(
     connection: &mut SqliteConnection,
     before: Timestamp,
@@ -73,25 +70,5 @@ async fn prune_jobs(
         .bind(limit)
         .fetch_all(&mut *connection)
         .await?;
-    remove_jobs(connection, "jobs", &jobs).await
-}
-
-/// Removes jobs of one of their tables with their attempts. Returns how many jobs there were.
-pub(super) async fn remove_jobs(
-    connection: &mut SqliteConnection,
-    table: &str,
-    jobs: &[JobId],
-) -> Outcome<u64> {
-    if jobs.is_empty() {
-        return Ok(0);
-    }
-    let ids = json_ids(jobs);
-    sqlx::query("DELETE FROM attempts WHERE job_id IN (SELECT unhex(value) FROM json_each(?1))")
-        .bind(&ids)
-        .execute(&mut *connection)
-        .await?;
-    let statement =
-        format!("DELETE FROM {table} WHERE id IN (SELECT unhex(value) FROM json_each(?1))");
-    let pruned = sqlx::query(AssertSqlSafe(statement)).bind(&ids).execute(connection).await?;
-    Ok(pruned.rows_affected())
+    remove_jobs(&mut Connection::from(&mut *connection), "jobs", &jobs).await
 }

@@ -1,19 +1,16 @@
 //! Jobs per month.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::error::Outcome;
-use super::readers::Readers;
+use super::access::Connections;
 use super::values::{json_ids, key_from};
-use super::writer::Writer;
 use super::{SqliteStore, failed_in};
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
+use crate::store::sql::fault::Outcome;
 use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, Write};
 
 const MISSING: &str = "
@@ -77,22 +74,23 @@ impl QuotaStore for SqliteStore {
             "SELECT id, plan FROM accounts
              WHERE id IN (SELECT unhex(value) FROM json_each(?1))",
         );
-        self.readers.all(query.bind(json_ids(accounts))).await.map_err(failed_in("plans_of"))
+        self.connections
+            .readers
+            .all(query.bind(json_ids(accounts)))
+            .await
+            .map_err(failed_in("plans_of"))
     }
 }
 
 /// Counts beside the writer, so that nobody waits for it.
-pub(super) struct Counts {
-    pub(super) readers: Arc<Readers>,
-    pub(super) writer: Writer,
-}
+pub(super) struct Counts(pub(super) Connections);
 
 #[async_trait]
 impl Counter for Counts {
     async fn missing(&self, month: i64, accounts: Vec<AccountId>) -> Result<Vec<AccountId>> {
         let query = sqlx::query_as(MISSING).bind(month).bind(json_ids(&accounts));
         let missing: Vec<(AccountId,)> =
-            self.readers.all(query).await.map_err(failed_in("begin_months"))?;
+            self.0.readers.all(query).await.map_err(failed_in("begin_months"))?;
         Ok(missing.into_iter().map(|(account,)| account).collect())
     }
 
@@ -104,12 +102,14 @@ impl Counter for Counts {
     ) -> Result<Vec<i64>> {
         let query = sqlx::query_as(MADE).bind(key_from(from)).bind(key_from(to));
         let query = query.bind(json_ids(&accounts)).bind(most);
-        let made: Vec<(i64,)> = self.readers.all(query).await.map_err(failed_in("begin_months"))?;
+        let made: Vec<(i64,)> =
+            self.0.readers.all(query).await.map_err(failed_in("begin_months"))?;
         Ok(made.into_iter().map(|(jobs,)| jobs).collect())
     }
 
     async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()> {
-        self.writer
+        self.0
+            .writer
             .write("begin_months", made.len(), move |connection| {
                 Box::pin(async move {
                     for (account, made) in made {

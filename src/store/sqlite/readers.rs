@@ -13,8 +13,8 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, FromRow, Sqlite, SqliteConnection};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::error::{Fault, Outcome};
 use crate::store::StoreErrorKind;
+use crate::store::sql::fault::{Fault, Outcome};
 
 /// The connections that read.
 pub(super) struct Readers {

@@ -2,12 +2,12 @@
 
 use sqlx::SqliteConnection;
 
-use super::error::Outcome;
 use super::values::{hex, json_rows, status_code};
 use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
 use crate::store::ending::Ending;
 use crate::store::runs::{Runs, runs};
+use crate::store::sql::fault::Outcome;
 
 /// A run that began before the last one known does not count as the last.
 pub(super) const COUNT_RUNS: &str = "

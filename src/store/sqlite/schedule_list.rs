@@ -4,12 +4,12 @@ use futures_util::TryStreamExt;
 use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 
 use super::SqliteStore;
-use super::error::Outcome;
 use super::values::json_ids;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::paging::schedule_bytes;
 use crate::store::rows::schedule_columns;
+use crate::store::sql::fault::Outcome;
 use crate::store::vault::Vault;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue};
 
@@ -30,7 +30,7 @@ impl SqliteStore {
         account: AccountId,
         query: &ScheduleQuery,
     ) -> Outcome<SchedulePage> {
-        let mut reader = self.readers.take().await?;
+        let mut reader = self.connections.readers.take().await?;
         let outcome = list(&mut reader, &self.vault, account, query).await;
         reader.done(outcome)
     }

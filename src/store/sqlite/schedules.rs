@@ -4,14 +4,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
-use super::account_changes::admit;
-use super::account_lock::BESIDE;
-use super::audit;
 use super::change;
 use super::definition::{insert_versions, retire_version, version_rows};
-use super::error::Outcome;
 use super::jobs::cancel_waiting;
-use super::notifying::clear_preferences;
 use super::values::{Hex, hex, json_rows};
 use super::{SqliteStore, failed_in};
 use crate::domain::audit::Action;
@@ -20,6 +15,11 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::notifications::clear_preferences;
 use crate::store::{
     Change, Changed, Created, NewSchedule, Result, SchedulePage, ScheduleQuery, ScheduleStore,
     SkipPage, SkipQuery, Write,
@@ -41,7 +41,7 @@ impl ScheduleStore for SqliteStore {
         let rows = json_rows(&schedules.iter().map(ScheduleRow::new).collect::<Vec<_>>());
         self.write_rows("create_schedules", schedules.len(), move |connection| {
             Box::pin(async move {
-                admit(connection, write.account, BESIDE).await?;
+                admit(&mut Connection::from(&mut *connection), write.account, "").await?;
                 if let Some(most) = most {
                     let current = current(connection, write).await?;
                     if current + count > most {
@@ -68,7 +68,7 @@ impl ScheduleStore for SqliteStore {
         .bind(id)
         .bind(account);
         let mut found: Option<Schedule> =
-            self.readers.optional(query).await.map_err(failed_in("schedule"))?;
+            self.connections.readers.optional(query).await.map_err(failed_in("schedule"))?;
         found.iter_mut().for_each(|schedule| self.vault.open_schedule(account, schedule));
         Ok(found)
     }
@@ -172,11 +172,12 @@ async fn create(
     .bind(rows)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::ScheduleCreated, ids).await
+    audit::record(&mut Connection::from(&mut *connection), write, Action::ScheduleCreated, ids)
+        .await
 }
 
 async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId) -> Outcome<bool> {
-    admit(connection, write.account, BESIDE).await?;
+    admit(&mut Connection::from(&mut *connection), write.account, "").await?;
     let deleted: Option<(ShardId, VersionId)> = sqlx::query_as(
         "DELETE FROM schedules WHERE id = ?1 AND account_id = ?2 RETURNING shard, version_id",
     )
@@ -187,7 +188,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     let Some((shard, version)) = deleted else {
         return Ok(false);
     };
-    clear_preferences(connection, write.account, &[id]).await?;
+    clear_preferences(&mut Connection::from(&mut *connection), write.account, &[id]).await?;
     retire_version(connection, write, version).await?;
     sqlx::query("DELETE FROM schedule_state WHERE shard = ?1 AND schedule_id = ?2")
         .bind(shard)
@@ -211,6 +212,7 @@ async fn delete(connection: &mut SqliteConnection, write: Write, id: ScheduleId)
     .bind(write.now)
     .execute(&mut *connection)
     .await?;
-    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
+    audit::record(&mut Connection::from(&mut *connection), write, Action::ScheduleDeleted, [id])
+        .await?;
     Ok(true)
 }

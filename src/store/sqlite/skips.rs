@@ -3,12 +3,12 @@
 use sqlx::{FromRow, SqliteConnection};
 
 use super::SqliteStore;
-use super::error::Outcome;
 use super::values::{key_above, key_from};
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::paging::skip_page;
 use crate::store::rows::ListedSkip;
+use crate::store::sql::fault::Outcome;
 use crate::store::{SkipPage, SkipQuery, TickRange};
 
 /// A skip to be recorded.
@@ -112,7 +112,7 @@ impl SqliteStore {
         .bind(wanted.to.map_or(i64::MAX, Timestamp::as_millis))
         .bind(wanted.from.unwrap_or_default())
         .bind(i64::from(wanted.limit) + 1);
-        let rows: Vec<ListedSkip> = self.readers.all(query).await?;
+        let rows: Vec<ListedSkip> = self.connections.readers.all(query).await?;
         Ok(skip_page(rows, wanted.limit))
     }
 }

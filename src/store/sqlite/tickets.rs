@@ -3,10 +3,10 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row, SqliteConnection};
 
-use super::error::Outcome;
 use super::values::json_ids;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
+use crate::store::sql::fault::Outcome;
 
 impl FromRow<'_, SqliteRow> for Ticket {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {

@@ -1,5 +1,4 @@
-//! How domain values are stored: ids as 16 bytes, instants as milliseconds, enumerations by name,
-//! but for the two of the `jobs` table.
+//! The batches of SQLite's statements.
 //!
 //! Batches go to SQLite as one JSON text that the statement takes apart with `jsonb_each`, so that
 //! a statement's text does not depend on the number of rows; and come back as one JSON text, since
@@ -7,79 +6,21 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sqlx::encode::IsNull;
-use sqlx::error::BoxDynError;
-use sqlx::sqlite::{SqliteArgumentsBuffer, SqliteTypeInfo, SqliteValueRef};
-use sqlx::{Decode, Encode, Sqlite, Type};
 
-use super::error::{Fault, Outcome};
-use crate::domain::alert::AlertKind;
-use crate::domain::audit::Action;
-use crate::domain::call::OnceKey;
-use crate::domain::job::{JobStatus, Trigger};
-use crate::domain::key::Scope;
-use crate::domain::outcome::ErrorCode;
-use crate::domain::plan::{ChannelType, NotifyOn};
-use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
-use crate::domain::shard::ShardId;
-use crate::domain::ticket::HostKey;
-use crate::domain::user::Role;
-use crate::domain::{
-    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
-    MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
-};
+use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::hex::Hex;
-pub(super) use crate::store::stored::{
-    status_code, status_of, timings_text, trigger_code, trigger_of,
-};
+pub(super) use crate::store::stored::{status_code, timings_text, trigger_code, trigger_of};
 
-/// Stores `$type` as `$stored`, by the two functions.
-macro_rules! stored {
-    ($type:ty as $stored:ty, $encode:expr, $decode:expr) => {
-        impl Type<Sqlite> for $type {
-            fn type_info() -> SqliteTypeInfo {
-                <$stored as Type<Sqlite>>::type_info()
-            }
-
-            fn compatible(ty: &SqliteTypeInfo) -> bool {
-                <$stored as Type<Sqlite>>::compatible(ty)
-            }
-        }
-
-        impl Encode<'_, Sqlite> for $type {
-            fn encode_by_ref(
-                &self,
-                args: &mut SqliteArgumentsBuffer,
-            ) -> Result<IsNull, BoxDynError> {
-                let stored: $stored = $encode(*self);
-                Encode::<Sqlite>::encode(stored, args)
-            }
-        }
-
-        impl<'r> Decode<'r, Sqlite> for $type {
-            fn decode(value: SqliteValueRef<'r>) -> Result<Self, BoxDynError> {
-                let stored = <$stored as Decode<Sqlite>>::decode(value)?;
-                let decode: fn($stored) -> Result<Self, BoxDynError> = $decode;
-                decode(stored)
-            }
-        }
-    };
+/// What is stored as 16 bytes.
+pub(super) trait Bytes16 {
+    fn bytes(&self) -> [u8; 16];
 }
 
-fn sixteen(bytes: &[u8]) -> Result<[u8; 16], BoxDynError> {
-    bytes.try_into().map_err(|_| format!("an id of {} bytes", bytes.len()).into())
-}
-
-macro_rules! stored_ids {
+macro_rules! ids_of_16_bytes {
     ($($id:ident),*) => {$(
-        stored!(
-            $id as Vec<u8>,
-            |id: Self| id.to_bytes().to_vec(),
-            |bytes| Ok(Self::from_bytes(sixteen(&bytes)?))
-        );
-
         impl Bytes16 for $id {
             fn bytes(&self) -> [u8; 16] {
                 self.to_bytes()
@@ -88,37 +29,7 @@ macro_rules! stored_ids {
     )*};
 }
 
-macro_rules! stored_names {
-    ($($name:ident),*) => {$(
-        stored!($name as String, |value: Self| value.as_str().to_owned(), |text| {
-            text.parse().map_err(|_| concat!("unknown ", stringify!($name)).into())
-        });
-    )*};
-}
-
-stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
-stored_ids!(ChannelId, DeliveryId, EventId, IncidentId);
-stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
-stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
-stored_names!(AlertKind, ChannelType, NotifyOn);
-stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
-stored!(ShardId as u16, |shard: Self| shard.0, |shard| Ok(Self(shard)));
-stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));
-stored!(OnceKey as Vec<u8>, |key: Self| key.0.to_vec(), |id| Ok(Self(sixteen(&id)?)));
-stored!(ExecutorId as Vec<u8>, |id: Self| id.0.to_be_bytes().to_vec(), |bytes| {
-    Ok(Self(u128::from_be_bytes(sixteen(&bytes)?)))
-});
-stored!(JobStatus as u8, status_code, |code| {
-    status_of(code).ok_or_else(|| format!("unknown status {code}").into())
-});
-stored!(Trigger as u8, trigger_code, |code| {
-    trigger_of(code).ok_or_else(|| format!("unknown trigger {code}").into())
-});
-
-/// What is stored as 16 bytes.
-pub(super) trait Bytes16 {
-    fn bytes(&self) -> [u8; 16];
-}
+ids_of_16_bytes!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
 
 impl Bytes16 for ExecutorId {
     fn bytes(&self) -> [u8; 16] {

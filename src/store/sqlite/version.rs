@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
-use super::error::{Fault, Outcome};
 use super::{SqliteStore, failed_in};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
 use crate::store::{Result, StoreErrorKind};
 

@@ -21,8 +21,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{Fault, Outcome};
 use crate::runtime::{TaskKind, Tasks};
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
 /// How many callers can wait before handing over makes them wait too.
@@ -298,7 +298,7 @@ mod tests {
     /// The rows that `note` has written.
     async fn noted(store: &SqliteStore) -> Vec<String> {
         let query = sqlx::query_as("SELECT name FROM meta WHERE value = 0 ORDER BY name");
-        let rows: Vec<(String,)> = store.readers.all(query).await.expect("read");
+        let rows: Vec<(String,)> = store.connections.readers.all(query).await.expect("read");
         rows.into_iter().map(|(name,)| name).collect()
     }
 

@@ -26,11 +26,11 @@ use sqlx::{FromRow, PgConnection, Postgres, Row as _};
 
 use super::claims::{Secrets, Taken, sort};
 use super::definitions::Known;
-use super::error::Outcome;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
+use crate::store::sql::fault::Outcome;
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::Batch;
 use statements::PLAIN;

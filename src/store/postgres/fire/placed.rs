@@ -15,8 +15,8 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults::Defect;
 use crate::store::placing::{Placed, Standing};
-use crate::store::postgres::error::{Fault, Outcome};
 use crate::store::postgres::values::column;
+use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Fence, Firing, StoreErrorKind, TickJob};
 
 const INSERT: &str = "

@@ -1,0 +1,74 @@
+//! Fencing: what leaders have read of an account before it changed does not fire.
+
+use std::sync::PoisonError;
+
+use super::{PostgresStore, Within};
+use crate::domain::AccountId;
+use crate::domain::shard::ShardId;
+use crate::store::{CHANGES_KEPT, Result, StoreErrorKind};
+
+/// The number of shards that may fail before the server is taken to be away. Shards whose row is
+/// locked do not count.
+const AWAY: usize = 2;
+
+/// The account becomes the first of those that were changed last.
+const FENCE: &str = "
+    UPDATE shards SET suspensions = suspensions + 1, changed = ($2::uuid || changed)[1:$3]
+    WHERE shard = $1";
+
+impl PostgresStore {
+    /// Waits for the transactions that admitted work for an account before it was suspended. Called
+    /// after the suspension is committed: later ones are refused, so the wait ends.
+    pub(super) async fn drain(&self, operation: &'static str, id: AccountId) -> Result<()> {
+        let drained = self.api.run(operation, Within::Statement, move |connection| {
+            let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE").bind(id);
+            Box::pin(async move {
+                query.execute(connection).await?;
+                Ok(())
+            })
+        });
+        drained.await
+    }
+
+    /// Waits for each leader and makes it read the account anew. Each shard has a transaction of its
+    /// own, so that no shard waits for the leader of another.
+    ///
+    /// # Errors
+    /// The first failure. The shards that follow are fenced all the same.
+    pub(super) async fn fence_shards(&self, operation: &'static str, id: AccountId) -> Result<()> {
+        let shards = self.api.run(operation, Within::Statement, |connection| {
+            let query = sqlx::query_scalar("SELECT shard FROM shards ORDER BY shard");
+            Box::pin(async move { Ok(query.fetch_all(connection).await?) })
+        });
+        let shards: Vec<ShardId> = shards.await?;
+        let (mut fenced, mut failed) = (Ok(()), 0);
+        for shard in shards {
+            let done = self.api.run(operation, Within::Statement, move |connection| {
+                let query = sqlx::query(FENCE).bind(shard).bind(id).bind(i32::from(CHANGES_KEPT));
+                Box::pin(async move {
+                    query.execute(connection).await?;
+                    Ok(())
+                })
+            });
+            if let Err(error) = done.await {
+                failed += usize::from(error.kind() != StoreErrorKind::Locked);
+                fenced = fenced.and(Err(error));
+            }
+            if failed == AWAY {
+                break;
+            }
+        }
+        fenced
+    }
+
+    /// Fences a deleted account once for each replica that removes its rows.
+    pub(super) async fn fence_removed(&self, account: AccountId) -> Result<()> {
+        let fenced = || self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        if fenced().contains(&account) {
+            return Ok(());
+        }
+        self.fence_shards("erase", account).await?;
+        fenced().insert(account);
+        Ok(())
+    }
+}

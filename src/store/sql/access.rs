@@ -1,0 +1,165 @@
+//! The hand-over of work to a database.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::connection::Connection;
+use super::fault::Outcome;
+use super::query::{Query, ReadRow, ScalarQuery};
+use crate::domain::AccountId;
+use crate::store::Result;
+use crate::store::damage::Damage;
+use crate::store::vault::Vault;
+
+/// The future of a unit of work.
+pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = Outcome<T>> + Send + 'c>>;
+
+/// A unit of work. The adapter may run it again when it met a concurrent transaction.
+pub(in crate::store) trait Work<T>:
+    for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
+{
+}
+
+impl<T, W> Work<T> for W where
+    W: for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
+{
+}
+
+/// A way to hand work to a database: it runs to its end even if the caller goes away.
+pub(in crate::store) trait Access: Send + Sync {
+    /// Runs one statement that only reads.
+    fn read<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
+
+    /// Runs several statements that only read, on one snapshot.
+    fn snapshot<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
+
+    /// Runs statements that only read, for as long as it takes.
+    fn patient_read<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
+
+    /// Runs one statement that writes about `rows` rows.
+    fn statement<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        rows: usize,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
+
+    /// Runs a transaction that writes about `rows` rows.
+    fn batch<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        rows: usize,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
+
+    /// Runs a transaction that writes few rows.
+    fn transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.batch(operation, 1, work)
+    }
+
+    /// Returns all rows of a query.
+    fn all<T: ReadRow>(
+        &self,
+        operation: &'static str,
+        query: Query<T>,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send {
+        self.read(operation, move |connection| Box::pin(query.clone().fetch_all(connection)))
+    }
+
+    /// Returns the first row of a query, if there is one.
+    fn optional<T: ReadRow>(
+        &self,
+        operation: &'static str,
+        query: Query<T>,
+    ) -> impl Future<Output = Result<Option<T>>> + Send {
+        self.read(operation, move |connection| Box::pin(query.clone().fetch_optional(connection)))
+    }
+
+    /// Returns the value of the first row of a query, if there is one.
+    fn scalar<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        query: ScalarQuery<T>,
+    ) -> impl Future<Output = Result<Option<T>>> + Send
+    where
+        (T,): ReadRow,
+    {
+        self.read(operation, move |connection| Box::pin(query.clone().fetch_optional(connection)))
+    }
+
+    /// Returns the values of all rows of a query.
+    fn scalars<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        query: ScalarQuery<T>,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send
+    where
+        (T,): ReadRow,
+    {
+        self.read(operation, move |connection| Box::pin(query.clone().fetch_all(connection)))
+    }
+
+    /// Runs one statement that writes about `rows` rows, and returns the number of rows it changed.
+    fn execute(
+        &self,
+        operation: &'static str,
+        rows: usize,
+        query: Query,
+    ) -> impl Future<Output = Result<u64>> + Send {
+        self.statement(operation, rows, move |connection| {
+            Box::pin(query.clone().execute(connection))
+        })
+    }
+}
+
+/// An adapter whose contracts are met by the statements of this folder.
+pub(in crate::store) trait Database: Send + Sync + 'static {
+    /// The kind of its accesses.
+    type Access: Access;
+
+    /// The access for users' requests.
+    fn api(&self) -> &Self::Access;
+    /// The access for leaders, rescuers and upkeep.
+    fn scheduler(&self) -> &Self::Access;
+    /// The cipher of secret columns.
+    fn vault(&self) -> &Vault;
+    /// The log of corrupt rows.
+    fn damage(&self) -> &Arc<Damage>;
+
+    /// Makes the definitions of an account stale that leaders have read before its plan was changed.
+    /// Called after that is committed.
+    fn fence_plan(
+        &self,
+        operation: &'static str,
+        account: AccountId,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// The same after an account was suspended; also waits for transactions that admitted work for it
+    /// before.
+    fn fence_suspension(
+        &self,
+        operation: &'static str,
+        account: AccountId,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// The same before the rows of a deleted account are removed: the replica that deleted it may have
+    /// died before it fenced the account.
+    fn fence_deleted(&self, account: AccountId) -> impl Future<Output = Result<()>> + Send;
+}

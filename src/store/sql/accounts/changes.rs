@@ -1,0 +1,209 @@
+//! Accounts, within a transaction.
+
+use sqlx::AssertSqlSafe;
+
+use crate::domain::audit::Action;
+use crate::domain::plan::month_of;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::sql::audit;
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::query::Query;
+use crate::store::{Account, CHANGES_KEPT, StoreErrorKind, Usage, Write, sql};
+
+/// Locks an account, so that what it has is counted and added to by one transaction at a time.
+/// Returns `false` if there is no such account. In PostgreSQL the statements that follow see what the
+/// transactions before have added.
+pub(in crate::store) async fn lock(
+    connection: &mut Connection<'_>,
+    id: AccountId,
+) -> Outcome<bool> {
+    let lock = connection.dialect().exclusive_lock();
+    let query = AssertSqlSafe(format!("SELECT 1 FROM accounts WHERE id = $1 {lock}"));
+    let found: Option<i32> = sql::query_scalar(query).bind(id).fetch_optional(connection).await?;
+    Ok(found.is_some())
+}
+
+/// Makes the definitions that leaders have read of an account before stale, within the transaction
+/// that changes the account.
+///
+/// SQLite only. A PostgreSQL leader would wait for the account's row, so the adapter fences each
+/// shard by itself, after the transaction.
+pub(in crate::store) async fn fence_change(
+    connection: &mut Connection<'_>,
+    id: AccountId,
+) -> Outcome<()> {
+    if connection.dialect() == Dialect::Sqlite {
+        sql::query(FENCE).bind(id).bind(i32::from(CHANGES_KEPT)).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// The account becomes the first of those that were changed last.
+const FENCE: &str = "
+    UPDATE shards SET suspensions = suspensions + 1, changed = (
+        SELECT json_group_array(account)
+        FROM (SELECT hex($1) AS account UNION ALL SELECT value FROM json_each(changed) LIMIT $2))";
+
+/// Lets something be done to what an account has, unless it is suspended or gone. It stays as it is
+/// until that is done, so that suspending or deleting it comes wholly before or after; `holding` says
+/// how others are kept from it.
+pub(in crate::store) async fn admit(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    holding: &str,
+) -> Outcome<()> {
+    let query = format!("SELECT suspended_at FROM accounts WHERE id = $1 {holding}");
+    let query = sql::query_scalar(AssertSqlSafe(query)).bind(account);
+    judge(query.fetch_optional(connection).await?)
+}
+
+/// Whether something may be done to what an account has, by the column `suspended_at` of its row, if
+/// there is one.
+pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> Outcome<()> {
+    match found {
+        Some(None) => Ok(()),
+        Some(Some(since)) => {
+            let said = format!("the account is suspended since {since}");
+            Err(Fault::new(StoreErrorKind::Suspended, said))
+        }
+        None => Err(Fault::new(StoreErrorKind::NoSuchAccount, "the account is gone")),
+    }
+}
+
+/// `false` if the name is taken.
+pub(in crate::store) async fn insert_account(
+    connection: &mut Connection<'_>,
+    account: Account,
+) -> Outcome<bool> {
+    let made = sql::query(
+        "INSERT INTO accounts (id, name, created_at, plan) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(account.id)
+    .bind(account.name)
+    .bind(account.created_at)
+    .bind(account.plan)
+    .execute(connection)
+    .await?;
+    Ok(made > 0)
+}
+
+pub(in crate::store) async fn create_account(
+    connection: &mut Connection<'_>,
+    write: Write,
+    name: String,
+    plan: String,
+) -> Outcome<bool> {
+    let new = Account { plan, ..Account::new(write.account, name, write.now) };
+    if !insert_account(connection, new).await? {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    Ok(true)
+}
+
+/// What is changed is entered; a plan that it has already is not.
+pub(in crate::store) async fn set_plan(
+    connection: &mut Connection<'_>,
+    write: Write,
+    plan: String,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    let put = sql::query("UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2")
+        .bind(write.account)
+        .bind(plan)
+        .execute(&mut *connection)
+        .await?;
+    if put > 0 {
+        forget_month(connection, write).await?;
+        fence_change(connection, write.account).await?;
+        audit::record(connection, write, Action::AccountPlanSet, [write.account]).await?;
+    }
+    Ok(true)
+}
+
+/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
+/// made under a plan that does not were not counted. What the counter held is kept for that.
+async fn forget_month(connection: &mut Connection<'_>, write: Write) -> Outcome<()> {
+    let month = month_of(write.now);
+    let forgotten: Option<i64> = sql::query_scalar(
+        "DELETE FROM account_months WHERE account_id = $1 AND month = $2 RETURNING reserved",
+    )
+    .bind(write.account)
+    .bind(month)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(reserved) = forgotten else { return Ok(()) };
+    sql::query(
+        "INSERT INTO account_months (account_id, month, reserved) VALUES ($1, $2, $3)
+         ON CONFLICT (account_id, month) DO UPDATE SET reserved = excluded.reserved",
+    )
+    .bind(write.account)
+    .bind(-month)
+    .bind(reserved)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// What is being done to what the account has is waited for.
+pub(in crate::store) async fn set_suspended(
+    connection: &mut Connection<'_>,
+    write: Write,
+    suspended: bool,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    let set = sql::query(
+        "UPDATE accounts SET
+             resumed_at = CASE WHEN $2 THEN resumed_at ELSE $3 END,
+             suspended_at = CASE WHEN $2 THEN $3 END
+         WHERE id = $1 AND (suspended_at IS NULL) = $2",
+    )
+    .bind(write.account)
+    .bind(suspended)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if set > 0 {
+        fence_change(connection, write.account).await?;
+        let action = if suspended { Action::AccountSuspended } else { Action::AccountResumed };
+        audit::record(connection, write, action, [write.account]).await?;
+    }
+    Ok(true)
+}
+
+/// What there is of what plans limit, as [`used`] understands it.
+pub(in crate::store) type Counted = (i64, i64, i64, Option<i64>, Option<Timestamp>);
+
+/// Counts what an account uses.
+pub(in crate::store) fn counted(id: AccountId, now: Timestamp) -> Query<Counted> {
+    sql::query_as(
+        "SELECT
+             (SELECT count(*) FROM schedules WHERE account_id = $1),
+             (SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
+                  AND (expires_at IS NULL OR expires_at > $2)),
+             (SELECT count(*) FROM notification_channels WHERE account_id = $1),
+             (SELECT reserved FROM account_months WHERE account_id = $1 AND month = $3),
+             (SELECT exhausted_at FROM account_months WHERE account_id = $1 AND month = $3)",
+    )
+    .bind(id)
+    .bind(now)
+    .bind(month_of(now))
+}
+
+pub(in crate::store) fn used(
+    (schedules, keys, channels, reserved, quota_exhausted_at): Counted,
+) -> Usage {
+    Usage {
+        schedules: schedules.unsigned_abs(),
+        keys: keys.unsigned_abs(),
+        channels: channels.unsigned_abs(),
+        jobs_reserved: reserved.map(i64::unsigned_abs),
+        quota_exhausted_at,
+    }
+}

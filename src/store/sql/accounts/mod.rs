@@ -1,0 +1,202 @@
+//! Accounts and their API keys.
+
+mod changes;
+mod keys;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::connection::{Connection, Of};
+use super::fault::Outcome;
+use super::signing;
+use crate::domain::key::KeyRecord;
+use crate::domain::{AccountId, JobId, KeyId, Timestamp};
+use crate::store::accounts::{JOBS_COUNTED, start_of_month};
+use crate::store::batch_rows::json;
+use crate::store::hex::Hex;
+use crate::store::rows::account_columns;
+use crate::store::{
+    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
+    Write, sql,
+};
+
+pub(in crate::store) use changes::{admit, fence_change, insert_account, judge, lock};
+
+#[async_trait]
+impl<D: Database> AccountStore for D {
+    async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
+        let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
+        let vault = self.vault().clone();
+        let created = self.api().transaction("create_account", move |connection| {
+            let (vault, name, plan) = (vault.clone(), name.clone(), plan.clone());
+            Box::pin(async move {
+                let is_new = changes::create_account(connection, write, name, plan).await?;
+                if is_new {
+                    signing::make_first(connection, &vault, write.account, write.now).await?;
+                }
+                Ok(is_new)
+            })
+        });
+        created.await
+    }
+
+    async fn accounts(&self) -> Result<Vec<Account>> {
+        let query = concat!("SELECT ", account_columns!(), " FROM accounts ORDER BY name");
+        self.api().all("accounts", sql::query_as(query)).await
+    }
+
+    async fn account(&self, id: AccountId) -> Result<Option<Account>> {
+        let query = concat!("SELECT ", account_columns!(), " FROM accounts WHERE id = $1");
+        self.api().optional("account", sql::query_as(query).bind(id)).await
+    }
+
+    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
+        let counted = self.api().read("usage", move |connection| {
+            Box::pin(changes::counted(id, now).fetch_one(connection))
+        });
+        counted.await.map(changes::used)
+    }
+
+    async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
+        let count = sql::query_scalar::<i64>(
+            "SELECT count(*) FROM
+                 (SELECT id FROM jobs WHERE account_id = $1 AND id >= $2
+                  UNION ALL SELECT id FROM runs WHERE account_id = $1 AND id >= $2
+                  LIMIT $3) AS made",
+        );
+        let count = count.bind(id).bind(JobId::new(start_of_month(now), 0)).bind(JOBS_COUNTED);
+        let made = self.api().scalar("jobs_made", count).await?;
+        Ok(made.unwrap_or(0).unsigned_abs())
+    }
+
+    async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
+        let (write, plan) = (*write, plan.to_owned());
+        let set = self.api().transaction("set_plan", move |connection| {
+            Box::pin(changes::set_plan(connection, write, plan.clone()))
+        });
+        let is_there = set.await?;
+        if is_there {
+            // Even if nothing has changed: the replica may have died in an earlier call, before this.
+            self.fence_plan("set_plan", write.account).await?;
+        }
+        Ok(is_there)
+    }
+
+    async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {
+        let write = *write;
+        let set = self.api().transaction("set_suspended", move |connection| {
+            Box::pin(changes::set_suspended(connection, write, suspended))
+        });
+        let is_there = set.await?;
+        if is_there {
+            // Even if nothing has changed: the replica may have died in an earlier call, before this.
+            self.fence_suspension("set_suspended", write.account).await?;
+        }
+        Ok(is_there)
+    }
+
+    async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {
+        let known = json(known);
+        let plans = self.api().read("plans_beside", move |connection| {
+            let known_plan = connection.dialect().among("plan", Of::Text, "$1");
+            let query = format!(
+                "SELECT DISTINCT plan FROM accounts WHERE NOT ({known_plan})
+                 ORDER BY plan LIMIT 20"
+            );
+            let query = sql::query_scalar(AssertSqlSafe(query)).bind(known.clone());
+            Box::pin(query.fetch_all(connection))
+        });
+        plans.await
+    }
+
+    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated> {
+        let (write, key) = (*write, key.clone());
+        let created = self.api().transaction("create_key", move |connection| {
+            Box::pin(keys::create_key(connection, write, key.clone()))
+        });
+        created.await
+    }
+
+    async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
+        let query = sql::query_as(
+            "SELECT id, name, scope, created_at, created_by, expires_at, revoked_at, last_used_at
+             FROM api_keys WHERE account_id = $1 ORDER BY created_at DESC, id DESC",
+        );
+        self.api().all("keys", query.bind(account)).await
+    }
+
+    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated> {
+        let (write, rotation) = (*write, *rotation);
+        let rotated = self.api().transaction("rotate_key", move |connection| {
+            Box::pin(keys::rotate_key(connection, write, rotation))
+        });
+        rotated.await
+    }
+
+    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
+        let write = *write;
+        let revoked = self.api().transaction("revoke_key", move |connection| {
+            Box::pin(keys::revoke_key(connection, write, id))
+        });
+        revoked.await
+    }
+
+    async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
+        let query = sql::query_as(
+            "SELECT k.account_id, k.digest, k.scope, k.expires_at, k.revoked_at, a.plan
+             FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.id = $1",
+        );
+        self.api().optional("key", query.bind(id)).await
+    }
+
+    async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()> {
+        let rows: Vec<UsedKey> = uses.iter().map(UsedKey::new).collect();
+        let (count, rows) = (rows.len(), json(&rows));
+        let noted = self.api().batch("note_key_uses", count, move |connection| {
+            Box::pin(note_uses(connection, rows.clone()))
+        });
+        noted.await
+    }
+}
+
+/// A use of a key, as a row of a batch.
+#[derive(Serialize)]
+struct UsedKey {
+    id: Hex,
+    account_id: Hex,
+    used_at: i64,
+}
+
+impl UsedKey {
+    fn new(used: &KeyUse) -> Self {
+        Self {
+            id: Hex(used.key.to_bytes()),
+            account_id: Hex(used.account.to_bytes()),
+            used_at: used.at.as_millis(),
+        }
+    }
+}
+
+async fn note_uses(connection: &mut Connection<'_>, uses: String) -> Outcome<()> {
+    const COLUMNS: [(&str, Of); 3] =
+        [("id", Of::Id), ("account_id", Of::Id), ("used_at", Of::Large)];
+    let used = connection.dialect().rows("$1", &COLUMNS);
+    // In the order of their ids: another replica may write the same rows.
+    let lock = connection.dialect().exclusive_lock();
+    let lock =
+        format!("SELECT id FROM api_keys WHERE id IN (SELECT r.id FROM {used}) ORDER BY id {lock}");
+    let locked: Vec<KeyId> =
+        sql::query_scalar(AssertSqlSafe(lock)).bind(uses.clone()).fetch_all(connection).await?;
+    if locked.is_empty() {
+        return Ok(());
+    }
+    let statement = format!(
+        "UPDATE api_keys SET last_used_at = r.used_at FROM {used}
+         WHERE api_keys.id = r.id AND api_keys.account_id = r.account_id
+           AND (last_used_at IS NULL OR last_used_at < r.used_at)"
+    );
+    sql::query(AssertSqlSafe(statement)).bind(uses).execute(connection).await?;
+    Ok(())
+}

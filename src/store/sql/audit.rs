@@ -1,0 +1,127 @@
+//! The audit log.
+
+use std::fmt::Display;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::connection::{Connection, Of};
+use super::fault::Outcome;
+use super::idempotency;
+use super::maintenance::{OldRows, prune};
+use crate::domain::audit::Action;
+use crate::domain::{AccountId, AuditId, Timestamp};
+use crate::store::audit::{bounds, list_text, page};
+use crate::store::batch_rows::json;
+use crate::store::hex::Hex;
+use crate::store::sql;
+use crate::store::{Act, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, Write};
+
+/// Records that `action` was done to each of the objects. The answer to the call is about them, so
+/// its reservation, if it has one, keeps them.
+pub(in crate::store) async fn record<T: Display>(
+    connection: &mut Connection<'_>,
+    write: Write,
+    action: Action,
+    objects: impl IntoIterator<Item = T>,
+) -> Outcome<()> {
+    let objects: Vec<String> = objects.into_iter().map(|object| object.to_string()).collect();
+    insert(connection, write, action, &objects).await?;
+    idempotency::mark(connection, write, action, &objects).await
+}
+
+/// Records an action on one object that made another one, which the answer is about.
+pub(in crate::store) async fn record_making(
+    connection: &mut Connection<'_>,
+    write: Write,
+    action: Action,
+    object: impl Display,
+    made: impl Display,
+) -> Outcome<()> {
+    insert(connection, write, action, &[object.to_string()]).await?;
+    idempotency::mark(connection, write, action, &[made.to_string()]).await
+}
+
+#[derive(Serialize)]
+struct NewEntry<'o> {
+    id: Hex,
+    object: &'o str,
+}
+
+async fn insert(
+    connection: &mut Connection<'_>,
+    write: Write,
+    action: Action,
+    objects: &[String],
+) -> Outcome<()> {
+    let entry = |(n, object)| NewEntry { id: Hex(write.entry.nth(n).to_bytes()), object };
+    let entries: Vec<NewEntry> =
+        objects.iter().map(String::as_str).enumerate().map(entry).collect();
+    let statement = format!(
+        "INSERT INTO audit_log (id, account_id, actor, action, object, origin)
+         SELECT r.id, $1, $2, $3, r.object, $4 FROM {}",
+        connection.dialect().rows("$5", &[("id", Of::Id), ("object", Of::Text)])
+    );
+    sql::query(AssertSqlSafe(statement))
+        .bind(write.account)
+        .bind(write.author.actor.to_string())
+        .bind(action)
+        .bind(write.author.origin.to_string())
+        .bind(json(&entries))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+#[async_trait]
+impl<D: Database> AuditStore for D {
+    async fn enter_rotation(&self, act: &Act) -> Result<()> {
+        let (write, key) = (act.on(INSTALLATION), self.vault().sealer.first().to_owned());
+        let work = self.api().transaction("enter_rotation", move |connection| {
+            Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
+        });
+        work.await
+    }
+
+    async fn enter_restoration(&self, act: &Act) -> Result<()> {
+        let (write, until) = (act.on(INSTALLATION), act.now);
+        let work = self.api().transaction("enter_restoration", move |connection| {
+            Box::pin(record(connection, write, Action::StoreRestored, [until]))
+        });
+        work.await
+    }
+
+    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()> {
+        let write = *write;
+        let work = self.api().transaction("enter_reading", move |connection| {
+            Box::pin(record(connection, write, how, [write.account]))
+        });
+        work.await
+    }
+
+    async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {
+        let (lowest, latest) = bounds(query);
+        let mut rows = sql::query_as(AssertSqlSafe(list_text(query)))
+            .bind(account)
+            .bind(lowest)
+            .bind(latest)
+            .bind(i64::from(query.limit) + 1)
+            .bind(INSTALLATION);
+        if let Some(actor) = &query.actor {
+            rows = rows.bind(actor.clone());
+        }
+        if let Some(action) = query.action {
+            rows = rows.bind(action);
+        }
+        Ok(page(self.api().all("audit_log", rows).await?, query.limit))
+    }
+
+    async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        prune(self, "prune_audit_log", AuditId::new(before, 0), limit, OLD_ENTRIES).await
+    }
+}
+
+pub(in crate::store) const OLD_ENTRIES: OldRows =
+    OldRows { table: "audit_log", condition: "id < $1", order: "id" };

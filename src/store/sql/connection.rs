@@ -1,0 +1,136 @@
+//! A connection to one of the two databases, and what differs between their dialects.
+
+use sqlx::{PgConnection, SqliteConnection};
+
+/// A connection, for as long as a unit of work has it.
+pub(in crate::store) enum Connection<'c> {
+    /// To a PostgreSQL server.
+    Postgres(&'c mut PgConnection),
+    /// To an SQLite file.
+    Sqlite(&'c mut SqliteConnection),
+}
+
+impl<'c> From<&'c mut PgConnection> for Connection<'c> {
+    fn from(connection: &'c mut PgConnection) -> Self {
+        Self::Postgres(connection)
+    }
+}
+
+impl<'c> From<&'c mut SqliteConnection> for Connection<'c> {
+    fn from(connection: &'c mut SqliteConnection) -> Self {
+        Self::Sqlite(connection)
+    }
+}
+
+impl Connection<'_> {
+    /// The dialect of the database.
+    pub(in crate::store) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Postgres(_) => Dialect::Postgres,
+            Self::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+}
+
+/// A database's dialect of SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Dialect {
+    /// PostgreSQL: rows are locked by name, because transactions run side by side.
+    Postgres,
+    /// SQLite: writers take turns, so no row needs a lock.
+    Sqlite,
+}
+
+/// The type of a column of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Of {
+    /// An id of 16 bytes.
+    Id,
+    /// An integer of 16 bits.
+    Small,
+    /// An integer of 32 bits.
+    Number,
+    /// An integer of 64 bits, such as an instant in milliseconds.
+    Large,
+    /// A text.
+    Text,
+    /// A boolean.
+    Flag,
+}
+
+impl Of {
+    fn postgres_type(self) -> &'static str {
+        match self {
+            Self::Id => "uuid",
+            Self::Small => "smallint",
+            Self::Number => "integer",
+            Self::Large => "bigint",
+            Self::Text => "text",
+            Self::Flag => "boolean",
+        }
+    }
+}
+
+impl Dialect {
+    /// The locking clause of a transaction that keeps a row as it is beside others that do so too.
+    pub(in crate::store) fn shared_lock(self) -> &'static str {
+        self.locking("FOR KEY SHARE")
+    }
+
+    /// The locking clause of transactions that change a row one after the other.
+    pub(in crate::store) fn exclusive_lock(self) -> &'static str {
+        self.locking("FOR NO KEY UPDATE")
+    }
+
+    /// The locking clause of a statement that removes rows and skips those that are locked.
+    pub(in crate::store) fn skip_locked(self) -> &'static str {
+        self.locking("FOR UPDATE SKIP LOCKED")
+    }
+
+    /// A locking clause of PostgreSQL; empty in SQLite.
+    pub(in crate::store) fn locking(self, clause: &'static str) -> &'static str {
+        match self {
+            Self::Postgres => clause,
+            Self::Sqlite => "",
+        }
+    }
+
+    /// The rows of the batch in a parameter, a JSON text, as a table `r`.
+    pub(in crate::store) fn rows(self, parameter: &str, columns: &[(&str, Of)]) -> String {
+        match self {
+            Self::Postgres => {
+                let column = |(name, of): &(&str, Of)| format!("{name} {}", of.postgres_type());
+                let columns: Vec<String> = columns.iter().map(column).collect();
+                format!("json_to_recordset({parameter}::json) AS r ({})", columns.join(", "))
+            }
+            Self::Sqlite => {
+                let column = |(name, of): &(&str, Of)| match of {
+                    Of::Id => format!("unhex(value ->> '{name}') AS {name}"),
+                    _ => format!("value ->> '{name}' AS {name}"),
+                };
+                let columns: Vec<String> = columns.iter().map(column).collect();
+                format!("(SELECT {} FROM json_each({parameter})) AS r", columns.join(", "))
+            }
+        }
+    }
+
+    /// The condition that a column holds one of the values in a parameter, a JSON array.
+    ///
+    /// PostgreSQL builds an array first. It has no statistics for a parameter, so it might choose a
+    /// bad plan for a join.
+    pub(in crate::store) fn among(self, column: &str, of: Of, parameter: &str) -> String {
+        match self {
+            Self::Postgres => {
+                let kind = of.postgres_type();
+                format!(
+                    "{column} = ANY (ARRAY (SELECT value::{kind}
+                         FROM json_array_elements_text({parameter}::json)))"
+                )
+            }
+            Self::Sqlite => {
+                let value = if of == Of::Id { "unhex(value)" } else { "value" };
+                format!("{column} IN (SELECT {value} FROM json_each({parameter}))")
+            }
+        }
+    }
+}

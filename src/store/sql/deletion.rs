@@ -1,0 +1,268 @@
+//! Deleted accounts: what they have, and its removal.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::accounts::fence_change;
+use super::audit;
+use super::connection::{Connection, Dialect, Of};
+use super::fault::Outcome;
+use super::history::remove_jobs;
+use super::maintenance::is_alone;
+use crate::domain::audit::Action;
+use crate::domain::shard::ShardId;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::batch_rows::{json, json_ids};
+use crate::store::hex::Hex;
+use crate::store::life::{
+    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
+    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, clear, count_rows,
+};
+use crate::store::{
+    DeletedAccount, DeletedPlace, Erased, INSTALLATION, LifeStore, Result, SkipPlace, StoredMonth,
+    StoredSkip, StoredVersion, Write, sql,
+};
+
+#[async_trait]
+impl<D: Database> LifeStore for D {
+    async fn versions(
+        &self,
+        account: AccountId,
+        after: Option<VersionId>,
+        limit: u32,
+    ) -> Result<Vec<StoredVersion>> {
+        let query = sql::query_as(VERSIONS).bind(account);
+        let query = query.bind(after.unwrap_or(FIRST_VERSION)).bind(i64::from(limit));
+        let mut versions: Vec<StoredVersion> = self.api().all("versions", query).await?;
+        versions.iter_mut().for_each(|version| self.vault().open_version(account, version));
+        Ok(versions)
+    }
+
+    async fn skips_of(
+        &self,
+        account: AccountId,
+        after: Option<SkipPlace>,
+        limit: u32,
+    ) -> Result<Vec<StoredSkip>> {
+        let (first, id) = after.unwrap_or(FIRST_SKIP);
+        let query = sql::query_as(SKIPS).bind(account).bind(first).bind(id).bind(i64::from(limit));
+        self.api().all("skips_of", query).await
+    }
+
+    async fn months(&self, account: AccountId) -> Result<Vec<StoredMonth>> {
+        self.api().all("months", sql::query_as(MONTHS).bind(account)).await
+    }
+
+    async fn delete_account(&self, write: &Write) -> Result<bool> {
+        let write = *write;
+        let deleted = self.api().transaction("delete_account", move |connection| {
+            Box::pin(delete_account(connection, write))
+        });
+        let is_deleted = deleted.await?;
+        if is_deleted && let Err(error) = self.fence_plan("delete_account", write.account).await {
+            // The account is deleted. A caller that got an error could not even call again.
+            let account = write.account;
+            tracing::warn!(
+                %account,
+                %error,
+                "the account is deleted, but some leaders may still fire what they have read of it, \
+                 until its rows are removed"
+            );
+        }
+        Ok(is_deleted)
+    }
+
+    async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>> {
+        self.scheduler().all("deleted_accounts", sql::query_as(DELETED)).await
+    }
+
+    async fn going_accounts(
+        &self,
+        after: Option<DeletedPlace>,
+        limit: u32,
+    ) -> Result<Vec<DeletedAccount>> {
+        let (deleted_at, id) = after.unwrap_or(FIRST_DELETED);
+        let query = sql::query_as(GOING_ACCOUNTS).bind(deleted_at).bind(id).bind(i64::from(limit));
+        self.scheduler().all("going_accounts", query).await
+    }
+
+    async fn rows_left(&self, account: AccountId) -> Result<u64> {
+        let counted = self.scheduler().snapshot("rows_left", move |connection| {
+            Box::pin(async move {
+                plan_once(connection).await?;
+                rows_left(connection, account).await
+            })
+        });
+        counted.await
+    }
+
+    async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased> {
+        self.fence_deleted(account).await?;
+        let erased = self.scheduler().batch("erase", limit as usize, move |connection| {
+            Box::pin(async move {
+                plan_once(connection).await?;
+                erase(connection, account, now, limit).await
+            })
+        });
+        erased.await
+    }
+}
+
+/// Lets PostgreSQL plan each statement once for a connection: with a partition for each day, it takes
+/// longer to plan such a statement than to run it.
+async fn plan_once(connection: &mut Connection<'_>) -> Outcome<()> {
+    if connection.dialect() == Dialect::Postgres {
+        let setting = "SET LOCAL plan_cache_mode = force_generic_plan";
+        sql::query(setting).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// Deletes an account and records the deletion.
+async fn delete_account(connection: &mut Connection<'_>, write: Write) -> Outcome<bool> {
+    let account = write.account;
+    let query = sql::query_scalar(DELETE).bind(account);
+    let name: Option<String> = query.fetch_optional(&mut *connection).await?;
+    let Some(name) = name else { return Ok(false) };
+    fence_change(connection, account).await?;
+    sql::query(NOTE)
+        .bind(account)
+        .bind(name)
+        .bind(write.now)
+        .bind(write.author.actor.to_string())
+        .bind(write.author.origin.to_string())
+        .execute(&mut *connection)
+        .await?;
+    // The account's own log goes with it.
+    let write = Write { account: INSTALLATION, ..write };
+    audit::record(connection, write, Action::AccountDeleted, [account]).await?;
+    Ok(true)
+}
+
+/// Counts the rows of an account, in each table up to a bound.
+async fn rows_left(connection: &mut Connection<'_>, account: AccountId) -> Outcome<u64> {
+    let query = sql::query_scalar(AssertSqlSafe(count_rows())).bind(account).bind(ROWS_COUNTED);
+    let rows: i64 = query.fetch_one(connection).await?;
+    Ok(rows.unsigned_abs())
+}
+
+/// Returns `true` if rows are left, because another transaction has locked them.
+async fn has_rows(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    table: &str,
+) -> Outcome<bool> {
+    let query = sql::query_scalar(AssertSqlSafe(life::has_rows(table))).bind(account);
+    query.fetch_one(connection).await
+}
+
+/// Removes rows of one kind of a deleted account.
+async fn erase(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    now: Timestamp,
+    limit: u32,
+) -> Outcome<Erased> {
+    let is_alone = is_alone(connection, "erase").await?;
+    let query = sql::query_scalar(DELETED_AT).bind(account);
+    let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;
+    let Some(deleted_at) = deleted_at.filter(|_| is_alone) else { return Ok(Erased::default()) };
+    let schedules = remove_schedules(connection, account, limit).await?;
+    if !schedules.is_empty() {
+        return Ok(Erased { rows: schedules.len() as u64, schedules, gone: false });
+    }
+    if has_rows(connection, account, "schedules").await? {
+        return Ok(Erased::default());
+    }
+    let limit = i64::from(limit);
+    for table in ["runs", "jobs"] {
+        let skip_locked = connection.dialect().skip_locked();
+        let statement = format!(
+            "SELECT id FROM {table} WHERE account_id = $1 ORDER BY id LIMIT $2 {skip_locked}"
+        );
+        let query = sql::query_scalar(AssertSqlSafe(statement)).bind(account).bind(limit);
+        let jobs: Vec<JobId> = query.fetch_all(&mut *connection).await?;
+        if !jobs.is_empty() {
+            let rows = remove_jobs(connection, table, &jobs).await?;
+            return Ok(Erased { rows, ..Erased::default() });
+        }
+        if has_rows(connection, account, table).await? {
+            return Ok(Erased::default());
+        }
+    }
+    for table in CLEARED {
+        let statement = AssertSqlSafe(clear(table, connection.dialect().skip_locked()));
+        let query = sql::query(statement).bind(account).bind(limit);
+        let rows = query.execute(&mut *connection).await?;
+        if rows > 0 || has_rows(connection, account, table.0).await? {
+            return Ok(Erased { rows, ..Erased::default() });
+        }
+    }
+    let gone = now >= deleted_at.plus(SETTLED);
+    if gone {
+        sql::query(GONE).bind(account).bind(now).execute(connection).await?;
+    }
+    Ok(Erased { gone, ..Erased::default() })
+}
+
+/// A schedule to remove, as a row of a batch.
+#[derive(Serialize)]
+struct RemovedSchedule {
+    shard: u16,
+    id: Hex,
+}
+
+/// Locks the states of schedules in the order of the batch, which is that of the schedules' ids.
+const LOCK_STATES: &str = "
+    SELECT 1 FROM json_to_recordset($1::json) AS e (shard integer, id uuid)
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM schedule_state AS st WHERE st.shard = e.shard AND st.schedule_id = e.id
+        FOR UPDATE) AS locked";
+
+/// Removes some schedules of an account, and their states.
+async fn remove_schedules(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    limit: u32,
+) -> Outcome<Vec<(ShardId, ScheduleId)>> {
+    let skip_locked = connection.dialect().skip_locked();
+    let query = format!(
+        "SELECT shard, id FROM schedules WHERE account_id = $1 ORDER BY id LIMIT $2 {skip_locked}"
+    );
+    let query = sql::query_as(AssertSqlSafe(query)).bind(account).bind(i64::from(limit));
+    let schedules: Vec<(ShardId, ScheduleId)> = query.fetch_all(connection).await?;
+    if schedules.is_empty() {
+        return Ok(schedules);
+    }
+    if connection.dialect() == Dialect::Postgres {
+        let row = |(shard, id): &(ShardId, ScheduleId)| RemovedSchedule {
+            shard: shard.0,
+            id: Hex(id.to_bytes()),
+        };
+        let rows: Vec<RemovedSchedule> = schedules.iter().map(row).collect();
+        let query = sql::query_scalar::<i32>(LOCK_STATES).bind(json(&rows));
+        query.fetch_all(connection).await?;
+    }
+    for shard in schedules.iter().map(|(shard, _)| *shard).collect::<BTreeSet<_>>() {
+        let of_shard = schedules.iter().filter(|(of, _)| *of == shard);
+        let is_removed = connection.dialect().among("schedule_id", Of::Id, "$2");
+        let statement = format!("DELETE FROM schedule_state WHERE shard = $1 AND {is_removed}");
+        sql::query(AssertSqlSafe(statement))
+            .bind(shard)
+            .bind(json_ids(of_shard.map(|(_, id)| id.to_bytes())))
+            .execute(connection)
+            .await?;
+    }
+    let is_removed = connection.dialect().among("id", Of::Id, "$2");
+    let statement = format!("DELETE FROM schedules WHERE account_id = $1 AND {is_removed}");
+    sql::query(AssertSqlSafe(statement))
+        .bind(account)
+        .bind(json_ids(schedules.iter().map(|(_, id)| id.to_bytes())))
+        .execute(connection)
+        .await?;
+    Ok(schedules)
+}

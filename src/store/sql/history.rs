@@ -1,0 +1,77 @@
+//! The removal of finished jobs.
+
+use sqlx::AssertSqlSafe;
+
+use super::connection::{Connection, Of};
+use super::fault::Outcome;
+use super::maintenance::is_alone;
+use crate::domain::{AccountId, AuditId, JobId, Timestamp};
+use crate::store::batch_rows::json_ids;
+use crate::store::sql;
+use crate::store::upkeep::{PRUNED, prune_account_log, prune_account_skips};
+
+/// Removes jobs of one of their tables, with their attempts, and returns the number of jobs. `jobs` is
+/// in the order of the ids.
+pub(in crate::store) async fn remove_jobs(
+    connection: &mut Connection<'_>,
+    table: &str,
+    jobs: &[JobId],
+) -> Outcome<u64> {
+    let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return Ok(0) };
+    let ids = json_ids(jobs.iter().map(|id| id.to_bytes()));
+    let mut removed = 0;
+    for (table, column) in [("attempts", "job_id"), (table, "id")] {
+        // The bounds tell PostgreSQL which partitions hold the rows. An array does not.
+        let is_removed = connection.dialect().among(column, Of::Id, "$1");
+        let statement =
+            format!("DELETE FROM {table} WHERE {is_removed} AND {column} BETWEEN $2 AND $3");
+        let query = sql::query(AssertSqlSafe(statement)).bind(ids.clone()).bind(*first);
+        removed = query.bind(*last).execute(connection).await?;
+    }
+    Ok(removed)
+}
+
+/// Account, lowest id that stays, instant, number of rows.
+pub(in crate::store) const OLD_JOBS_OF: &str = "
+    SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND completed_at < $3
+    ORDER BY id LIMIT $4";
+
+/// Removes the old history of one account, row by row.
+pub(in crate::store) async fn prune_account(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    before: Timestamp,
+    now: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    if !is_alone(connection, "prune").await? {
+        return Ok(0);
+    }
+    let limit = i64::from(limit);
+    let skip_locked = connection.dialect().skip_locked();
+    let old_jobs = format!("{OLD_JOBS_OF} {skip_locked}");
+    let jobs: Vec<JobId> = sql::query_scalar(AssertSqlSafe(old_jobs))
+        .bind(account)
+        .bind(JobId::new(before, 0))
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
+    remove_jobs(connection, "jobs", &jobs).await?;
+    let skips = sql::query(AssertSqlSafe(prune_account_skips(skip_locked)))
+        .bind(account)
+        .bind(before)
+        .bind(limit);
+    let skips = skips.execute(&mut *connection).await?;
+    let oldest_kept = AuditId::new(before, 0);
+    let log = sql::query(AssertSqlSafe(prune_account_log(skip_locked)))
+        .bind(account)
+        .bind(oldest_kept)
+        .bind(limit);
+    let log = log.execute(&mut *connection).await?;
+    let pruned = skips.max(log).max(jobs.len() as u64);
+    if pruned < limit.unsigned_abs() {
+        sql::query(PRUNED).bind(account).bind(now).execute(connection).await?;
+    }
+    Ok(pruned)
+}

@@ -1,0 +1,186 @@
+//! Idempotency keys: a call with a key takes effect once.
+
+use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::connection::Connection;
+use super::fault::{Fault, Outcome};
+use super::maintenance::{OldRows, prune};
+use crate::domain::audit::Action;
+use crate::domain::call::Once;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::idempotency::{READ, StoredKey, TAKEN_OVER, objects_text};
+use crate::store::vault::Vault;
+use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, Write, sql};
+
+pub(in crate::store) const OLD_KEYS: OldRows =
+    OldRows { table: "idempotency_keys", condition: "reserved_at < $1", order: "reserved_at" };
+
+#[async_trait]
+impl<D: Database> IdempotencyStore for D {
+    async fn reserve(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+        reservation: &Reservation,
+    ) -> Result<Reserved> {
+        let (new, vault) = (*reservation, self.vault().clone());
+        let reserved = self.api().transaction("reserve", move |connection| {
+            Box::pin(reserve(connection, vault.clone(), account, now, new))
+        });
+        reserved.await
+    }
+
+    async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()> {
+        let answer = self.vault().seal_answer(account, once.key, answer);
+        let keep = sql::query(
+            "UPDATE idempotency_keys SET answer = $4
+             WHERE id = $1 AND account_id = $2 AND holder = $3 AND answer IS NULL",
+        );
+        let keep = keep.bind(once.key).bind(account).bind(holder(once)).bind(answer);
+        self.api().execute("keep_answer", 1, keep).await?;
+        Ok(())
+    }
+
+    async fn release(&self, account: AccountId, once: Once) -> Result<()> {
+        let release = sql::query(
+            "DELETE FROM idempotency_keys
+             WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL
+               AND answer IS NULL",
+        );
+        let release = release.bind(once.key).bind(account).bind(holder(once));
+        self.api().execute("release", 1, release).await?;
+        Ok(())
+    }
+
+    async fn prune_answers(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        prune(self, "prune_answers", before, limit, OLD_KEYS).await
+    }
+}
+
+/// Marks the call's reservation, if it has one, in the transaction of its effect.
+///
+/// # Errors
+/// If another call has taken the key over: then nothing may take effect.
+pub(in crate::store) async fn mark(
+    connection: &mut Connection<'_>,
+    write: Write,
+    action: Action,
+    objects: &[String],
+) -> Outcome<()> {
+    let Some(once) = write.once else { return Ok(()) };
+    let marked = sql::query(
+        "UPDATE idempotency_keys SET action = $4, objects = $5
+         WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL",
+    )
+    .bind(once.key)
+    .bind(write.account)
+    .bind(holder(once))
+    .bind(action)
+    .bind(objects_text(objects))
+    .execute(connection)
+    .await?;
+    if marked == 0 {
+        return Err(Fault::new(StoreErrorKind::TakenOver, TAKEN_OVER));
+    }
+    Ok(())
+}
+
+async fn reserve(
+    connection: &mut Connection<'_>,
+    vault: Vault,
+    account: AccountId,
+    now: Timestamp,
+    new: Reservation,
+) -> Outcome<Reserved> {
+    let once = new.once;
+    let made = sql::query(
+        "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at)
+         SELECT $1, id, $3, $4, $5 FROM accounts WHERE id = $2 ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(once.key)
+    .bind(account)
+    .bind(new.request.to_vec())
+    .bind(holder(once))
+    .bind(now)
+    .execute(&mut *connection)
+    .await?;
+    if made > 0 {
+        return Ok(Reserved::Yours);
+    }
+    // Without a lock first: concurrent calls with the key would keep each other from the answer.
+    let mut said = judge(connection, "", &vault, account, now, &new).await?;
+    if matches!(said, None | Some(Reserved::Unanswered(_))) {
+        let skip_locked = connection.dialect().skip_locked();
+        said = judge(connection, skip_locked, &vault, account, now, &new).await?;
+    }
+    match said {
+        Some(said @ Reserved::Unanswered(_)) => {
+            take_over(connection, account, once).await?;
+            Ok(said)
+        }
+        Some(said) => Ok(said),
+        None => {
+            take(connection, account, now, &new).await?;
+            Ok(Reserved::Yours)
+        }
+    }
+}
+
+/// Returns what is known of a key; `None` if its time is over, so that it can be taken.
+async fn judge(
+    connection: &mut Connection<'_>,
+    locking: &'static str,
+    vault: &Vault,
+    account: AccountId,
+    now: Timestamp,
+    new: &Reservation,
+) -> Outcome<Option<Reserved>> {
+    let key = new.once.key;
+    let read = AssertSqlSafe(format!("{READ} {locking}"));
+    let read = sql::query_as(read).bind(key).bind(account);
+    let stored: Option<StoredKey> = read.fetch_optional(connection).await?;
+    // Another call is taking the key; or it was removed, and is free at the next try; or the account
+    // was deleted.
+    let Some(mut stored) = stored else { return Ok(Some(Reserved::Running)) };
+    vault.open_answer(account, key, &mut stored);
+    Ok(stored.judge(now, new))
+}
+
+/// Lets a call have a key whose time is over.
+async fn take(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    now: Timestamp,
+    new: &Reservation,
+) -> Outcome<()> {
+    sql::query(
+        "UPDATE idempotency_keys SET request = $3, holder = $4, reserved_at = $5,
+             action = NULL, objects = NULL, answer = NULL
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(new.once.key)
+    .bind(account)
+    .bind(new.request.to_vec())
+    .bind(holder(new.once))
+    .bind(now)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Lets a call answer what another one has done.
+async fn take_over(connection: &mut Connection<'_>, account: AccountId, once: Once) -> Outcome<()> {
+    sql::query("UPDATE idempotency_keys SET holder = $3 WHERE id = $1 AND account_id = $2")
+        .bind(once.key)
+        .bind(account)
+        .bind(holder(once))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn holder(once: Once) -> Vec<u8> {
+    once.holder.to_be_bytes().to_vec()
+}

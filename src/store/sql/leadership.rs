@@ -1,0 +1,95 @@
+//! Leadership by the rows of the store.
+
+use async_trait::async_trait;
+
+use super::access::{Access, Database};
+use crate::domain::Timestamp;
+use crate::domain::shard::{Epoch, ShardId};
+use crate::store::leadership::KEPT;
+use crate::store::{Leadership, LeadershipStore, ReplicaLease, Result, sql};
+
+const RENEW: &str = "
+    INSERT INTO replicas (name, cut_off, alive_until) VALUES ($1, $2, $3)
+    ON CONFLICT (name) DO UPDATE
+    SET cut_off = excluded.cut_off, alive_until = excluded.alive_until";
+
+const ALIVE: &str = "
+    SELECT name, cut_off, alive_until FROM replicas WHERE alive_until >= $1 ORDER BY name";
+
+/// All shards, as a table `n`.
+macro_rules! all_shards {
+    () => {
+        "WITH RECURSIVE n (shard) AS (
+             SELECT 0 FROM meta WHERE name = 'shards'
+             UNION ALL
+             SELECT shard + 1 FROM n
+             WHERE shard + 1 < (SELECT value FROM meta WHERE name = 'shards')) "
+    };
+}
+pub(super) use all_shards;
+
+const LEADERS: &str = concat!(
+    all_shards!(),
+    "SELECT n.shard, s.epoch, s.replica
+     FROM n LEFT JOIN shards AS s ON s.shard = n.shard
+     ORDER BY n.shard"
+);
+
+/// A shard that has had no leader yet has no row, and counts as one of epoch 0.
+const REPLACE: &str = "
+    INSERT INTO shards (shard, epoch, replica, led_at)
+    SELECT $1, $2 + 1, $3, $4
+    WHERE $2 = 0 OR EXISTS (SELECT 1 FROM shards WHERE shard = $1)
+    ON CONFLICT (shard) DO UPDATE
+    SET epoch = excluded.epoch, replica = excluded.replica,
+        led_at = CASE WHEN shards.epoch = $2 THEN excluded.led_at ELSE shards.led_at END
+    WHERE shards.epoch = $2 OR shards.epoch = $2 + 1 AND shards.replica = $3
+    RETURNING epoch";
+
+#[async_trait]
+impl<D: Database> LeadershipStore for D {
+    async fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> Result<()> {
+        let end = sql::query("DELETE FROM replicas WHERE alive_until < $1").bind(now.minus(KEPT));
+        let renew =
+            sql::query(RENEW).bind(lease.name.clone()).bind(lease.is_cut_off).bind(lease.until);
+        let renewed = self.scheduler().transaction("renew_replica", move |connection| {
+            let (end, renew) = (end.clone(), renew.clone());
+            Box::pin(async move {
+                end.execute(connection).await?;
+                renew.execute(connection).await?;
+                Ok(())
+            })
+        });
+        renewed.await
+    }
+
+    async fn end_replica(&self, name: &str) -> Result<()> {
+        let end = sql::query("DELETE FROM replicas WHERE name = $1").bind(name.to_owned());
+        self.scheduler().execute("end_replica", 1, end).await?;
+        Ok(())
+    }
+
+    async fn leadership(&self, now: Timestamp) -> Result<Leadership> {
+        // The live replicas first: a leader that starts in between is not in question.
+        let alive = sql::query_as(ALIVE).bind(now);
+        let alive = self.scheduler().all("leadership", alive).await?;
+        let leaders = self.scheduler().all("leadership", sql::query_as(LEADERS)).await?;
+        Ok(Leadership { alive, leaders })
+    }
+
+    async fn replace_leader(
+        &self,
+        shard: ShardId,
+        seen: Epoch,
+        replica: &str,
+        now: Timestamp,
+    ) -> Result<Option<Epoch>> {
+        let replace = sql::query_scalar(REPLACE).bind(shard).bind(seen.0);
+        let replace = replace.bind(replica.to_owned()).bind(now);
+        let replaced = self.scheduler().statement("replace_leader", 1, move |connection| {
+            let replace = replace.clone();
+            Box::pin(async move { Ok(replace.fetch_optional(connection).await?.map(Epoch)) })
+        });
+        replaced.await
+    }
+}

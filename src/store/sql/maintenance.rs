@@ -1,0 +1,66 @@
+//! The removal of old rows, by one replica at a time.
+
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::connection::{Connection, Dialect};
+use super::fault::Outcome;
+use super::query::Value;
+use crate::store::{Result, sql};
+
+/// Rows of a table that are removed when their time is over.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct OldRows {
+    pub(in crate::store) table: &'static str,
+    /// The condition; `$1` is the instant, or the id, before which rows are old.
+    pub(in crate::store) condition: &'static str,
+    /// The order in which they are removed: that of an index.
+    pub(in crate::store) order: &'static str,
+}
+
+impl OldRows {
+    /// The statement. Parameters: what [`condition`](Self::condition) needs, the number of rows.
+    pub(in crate::store) fn removal(self, dialect: Dialect) -> String {
+        let Self { table, condition, order } = self;
+        let skip_locked = dialect.skip_locked();
+        format!(
+            "DELETE FROM {table} WHERE id IN
+                 (SELECT id FROM {table} WHERE {condition} ORDER BY {order} LIMIT $2 {skip_locked})"
+        )
+    }
+}
+
+/// Removes at most `limit` old rows and returns their number; 0 while another replica does it.
+pub(in crate::store) async fn prune<D: Database>(
+    store: &D,
+    operation: &'static str,
+    before: impl Value + Copy,
+    limit: u32,
+    rows: OldRows,
+) -> Result<u64> {
+    let work = store.scheduler().batch(operation, limit as usize, move |connection| {
+        Box::pin(async move {
+            if !is_alone(connection, operation).await? {
+                return Ok(0);
+            }
+            let statement = AssertSqlSafe(rows.removal(connection.dialect()));
+            sql::query(statement).bind(before).bind(i64::from(limit)).execute(connection).await
+        })
+    });
+    work.await
+}
+
+/// Returns `true` if this replica is the only one that does `work`, until the transaction ends.
+/// Others would only wait for its rows, or find none.
+pub(in crate::store) async fn is_alone(
+    connection: &mut Connection<'_>,
+    work: &str,
+) -> Outcome<bool> {
+    match connection.dialect() {
+        Dialect::Postgres => {
+            let query = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))";
+            sql::query_scalar(query).bind(format!("punctual {work}")).fetch_one(connection).await
+        }
+        Dialect::Sqlite => Ok(true),
+    }
+}

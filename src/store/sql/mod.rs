@@ -1,0 +1,27 @@
+//! What both adapters share: statements, rows, and the contracts that need nothing else.
+//!
+//! Place in the flow: an adapter implements [`Database`](access::Database), which hands a unit of
+//! work to a connection, and gets the contracts of this folder for it. What is hot or depends on how
+//! the database locks (firing, claiming, committing, pruning) is in the adapters.
+//!
+//! The dialects differ in few words: see [`Dialect`](connection::Dialect).
+
+pub(in crate::store) mod access;
+pub(in crate::store) mod accounts;
+pub(in crate::store) mod audit;
+pub(in crate::store) mod connection;
+mod deletion;
+pub(in crate::store) mod fault;
+pub(in crate::store) mod history;
+pub(in crate::store) mod idempotency;
+mod leadership;
+pub(in crate::store) mod maintenance;
+pub(in crate::store) mod notifications;
+pub(in crate::store) mod query;
+pub(in crate::store) mod secrets;
+pub(in crate::store) mod signing;
+pub(in crate::store) mod upkeep;
+pub(in crate::store) mod users;
+pub(in crate::store) mod values;
+
+pub(in crate::store) use query::{query, query_as, query_scalar};

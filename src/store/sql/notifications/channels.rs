@@ -1,0 +1,316 @@
+//! Channels.
+
+use sqlx::{AssertSqlSafe, FromRow};
+
+use crate::domain::audit::Action;
+use crate::domain::channel::Channel;
+use crate::domain::{AccountId, ChannelId, Timestamp};
+use crate::store::channels::ChannelRow;
+use crate::store::sql;
+use crate::store::sql::accounts::{admit, lock};
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::{ChannelChanged, ChannelCreated, TESTS_PER_HOUR, TryAllowed, Write};
+
+/// How long test notifications of a channel are counted together.
+const HOUR_MS: i64 = 3_600_000;
+
+/// A change of a channel, its configuration encrypted.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct SealedChange {
+    pub(in crate::store) label: Option<String>,
+    pub(in crate::store) config: Option<String>,
+    pub(in crate::store) keeps_verified: bool,
+}
+
+/// Stores a channel whose configuration is encrypted.
+pub(in crate::store) async fn create_channel(
+    connection: &mut Connection<'_>,
+    write: Write,
+    channel: Channel,
+    config: String,
+    most: Option<u64>,
+) -> Outcome<ChannelCreated> {
+    let holding = if most.is_some() {
+        connection.dialect().exclusive_lock()
+    } else {
+        connection.dialect().shared_lock()
+    };
+    admit(connection, write.account, holding).await?;
+    if let Some(most) = most {
+        let query = "SELECT count(*) FROM notification_channels WHERE account_id = $1";
+        let query = sql::query_scalar(query).bind(write.account);
+        let current: i64 = query.fetch_one(&mut *connection).await?;
+        let current = current.unsigned_abs();
+        if current >= most {
+            return Ok(ChannelCreated::TooMany { current });
+        }
+    }
+    sql::query(
+        "INSERT INTO notification_channels
+             (id, account_id, type, label, config, revision, verified, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $7)",
+    )
+    .bind(channel.id)
+    .bind(write.account)
+    .bind(channel.kind)
+    .bind(channel.label)
+    .bind(config)
+    .bind(false)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::ChannelCreated, [channel.id]).await?;
+    Ok(ChannelCreated::Done)
+}
+
+/// All channels of an account, newest first.
+pub(in crate::store) async fn channels(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+) -> Outcome<Vec<Channel>> {
+    let query = "SELECT id, type, label, verified, created_at, updated_at
+         FROM notification_channels
+         WHERE account_id = $1 AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)
+         ORDER BY id DESC";
+    sql::query_as(query).bind(account).fetch_all(connection).await
+}
+
+/// One channel, its configuration encrypted.
+pub(in crate::store) async fn channel(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    id: ChannelId,
+) -> Outcome<Option<ChannelRow>> {
+    let query = "SELECT id, type, label, verified, created_at, updated_at, config, revision
+         FROM notification_channels
+         WHERE id = $2 AND account_id = $1 AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)";
+    sql::query_as(query).bind(account).bind(id).fetch_optional(connection).await
+}
+
+/// What a change has to know of a channel.
+#[derive(FromRow)]
+struct Held {
+    label: String,
+    revision: i64,
+    verified: bool,
+    tries_since: Timestamp,
+    tries: i32,
+}
+
+async fn hold(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    id: ChannelId,
+) -> Outcome<Option<Held>> {
+    let in_turn = connection.dialect().exclusive_lock();
+    let query = format!(
+        "SELECT label, revision, verified, tries_since, tries FROM notification_channels
+         WHERE id = $1 AND account_id = $2 {in_turn}"
+    );
+    let query = sql::query_as(AssertSqlSafe(query)).bind(id).bind(account);
+    query.fetch_optional(connection).await
+}
+
+/// Changes a channel whose configuration still has this revision.
+pub(in crate::store) async fn change_channel(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: ChannelId,
+    revision: i64,
+    change: SealedChange,
+) -> Outcome<ChannelChanged> {
+    admit(connection, write.account, connection.dialect().shared_lock()).await?;
+    let Some(held) = hold(connection, write.account, id).await? else {
+        return Ok(ChannelChanged::NotFound);
+    };
+    if change.config.is_some() && held.revision != revision {
+        return Ok(ChannelChanged::Stale);
+    }
+    let loses = change.config.is_some() && !change.keeps_verified;
+    sql::query(
+        "UPDATE notification_channels SET
+             label = $3, config = coalesce($4, config),
+             revision = CASE WHEN CAST($4 AS text) IS NULL THEN revision ELSE revision + 1 END,
+             trouble = CASE WHEN $5 THEN NULL ELSE trouble END,
+             verified = $6, updated_at = $7
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(change.label.unwrap_or(held.label))
+    .bind(change.config)
+    .bind(loses)
+    .bind(held.verified && !loses)
+    .bind(write.now)
+    .execute(&mut *connection)
+    .await?;
+    if loses {
+        wake(connection, write.account, id, write.now).await?;
+    }
+    let action =
+        if change.keeps_verified { Action::ChannelSecretRotated } else { Action::ChannelUpdated };
+    audit::record(connection, write, action, [id]).await?;
+    Ok(ChannelChanged::Done)
+}
+
+/// Lets everything that waits for a channel be looked at now: it fails, with the reason.
+pub(in crate::store) async fn wake(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    id: ChannelId,
+    now: Timestamp,
+) -> Outcome<()> {
+    sql::query(
+        "UPDATE notification_deliveries SET status = 1, wake_at = $3
+         WHERE account_id = $1 AND channel_id = $2 AND status < 2",
+    )
+    .bind(account)
+    .bind(id)
+    .bind(now)
+    .execute(&mut *connection)
+    .await?;
+    for statement in [
+        "DELETE FROM incident_schedules WHERE account_id = $1 AND incident_id IN
+             (SELECT id FROM notification_incidents WHERE account_id = $1 AND channel_id = $2)",
+        "DELETE FROM notification_incidents WHERE account_id = $1 AND channel_id = $2",
+    ] {
+        sql::query(statement).bind(account).bind(id).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Deletes a channel and detaches it everywhere.
+pub(in crate::store) async fn delete_channel(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: ChannelId,
+) -> Outcome<bool> {
+    admit(connection, write.account, connection.dialect().shared_lock()).await?;
+    let query = "DELETE FROM notification_channels WHERE id = $1 AND account_id = $2
+         RETURNING label";
+    let query = sql::query_scalar(query).bind(id).bind(write.account);
+    let label: Option<String> = query.fetch_optional(&mut *connection).await?;
+    let Some(label) = label else { return Ok(false) };
+    sql::query(
+        "UPDATE notification_preferences SET detached = $3
+         WHERE account_id = $1 AND schedule_id IN
+             (SELECT schedule_id FROM preference_channels
+              WHERE account_id = $1 AND channel_id = $2)",
+    )
+    .bind(write.account)
+    .bind(id)
+    .bind(label)
+    .execute(&mut *connection)
+    .await?;
+    sql::query("DELETE FROM preference_channels WHERE account_id = $1 AND channel_id = $2")
+        .bind(write.account)
+        .bind(id)
+        .execute(&mut *connection)
+        .await?;
+    wake(connection, write.account, id, write.now).await?;
+    audit::record(connection, write, Action::ChannelDeleted, [id]).await?;
+    Ok(true)
+}
+
+/// Counts a test notification.
+pub(in crate::store) async fn count_test(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    id: ChannelId,
+    now: Timestamp,
+) -> Outcome<TryAllowed> {
+    admit(connection, account, connection.dialect().shared_lock()).await?;
+    let Some(held) = hold(connection, account, id).await? else {
+        return Ok(TryAllowed::NotFound);
+    };
+    let over = Timestamp::from_millis(held.tries_since.as_millis().saturating_add(HOUR_MS));
+    let (since, tries) = if now >= over { (now, 0) } else { (held.tries_since, held.tries) };
+    if tries.unsigned_abs() >= TESTS_PER_HOUR {
+        return Ok(TryAllowed::No { reset_at: over });
+    }
+    sql::query(
+        "UPDATE notification_channels SET tries_since = $3, tries = $4
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(account)
+    .bind(since)
+    .bind(tries + 1)
+    .execute(connection)
+    .await?;
+    Ok(TryAllowed::Yes)
+}
+
+/// Marks a channel as verified whose configuration still has this revision.
+pub(in crate::store) async fn verify_channel(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: ChannelId,
+    revision: i64,
+    config: Option<String>,
+) -> Outcome<ChannelChanged> {
+    admit(connection, write.account, connection.dialect().shared_lock()).await?;
+    let Some(held) = hold(connection, write.account, id).await? else {
+        return Ok(ChannelChanged::NotFound);
+    };
+    if held.revision != revision {
+        return Ok(ChannelChanged::Stale);
+    }
+    sql::query(
+        "UPDATE notification_channels SET verified = $4, trouble = NULL,
+             config = coalesce($5, config),
+             revision = CASE WHEN CAST($5 AS text) IS NULL THEN revision ELSE revision + 1 END,
+             paused_until = 0, updated_at = $3
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .bind(true)
+    .bind(config)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::ChannelVerified, [id]).await?;
+    Ok(ChannelChanged::Done)
+}
+
+/// Takes `verified` away from a channel. A suspended account's, too: its reader may unsubscribe.
+pub(in crate::store) async fn unverify_channel(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: ChannelId,
+    trouble: &str,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    let Some(held) = hold(connection, write.account, id).await? else { return Ok(false) };
+    if held.verified {
+        lose_verified(connection, write, id, trouble).await?;
+    }
+    Ok(true)
+}
+
+/// Takes `verified` away from a channel that is held.
+pub(in crate::store) async fn lose_verified(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: ChannelId,
+    trouble: &str,
+) -> Outcome<()> {
+    sql::query(
+        "UPDATE notification_channels SET verified = $4, trouble = $5, updated_at = $3
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .bind(false)
+    .bind(trouble.to_owned())
+    .execute(&mut *connection)
+    .await?;
+    wake(connection, write.account, id, write.now).await?;
+    audit::record(connection, write, Action::ChannelUnverified, [id]).await
+}

@@ -1,0 +1,254 @@
+//! Claiming deliveries: the try is recorded before anything is sent.
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::content::contents;
+use super::shares::{Found, Shares};
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
+use crate::store::DeliveryClaim;
+use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
+use crate::store::batch_rows::{json, json_ids};
+use crate::store::damage::{Damage, Kept};
+use crate::store::hex::Hex;
+use crate::store::sql;
+use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::fault::Outcome;
+
+/// How many due deliveries are looked at to find some of each channel.
+const LOOKED_AT: i64 = 2_000;
+/// How often that is done for one claim, each time past the channels that were found before.
+const LOOKS: usize = 5;
+
+/// Claims deliveries. What is returned is encrypted still.
+pub(in crate::store) async fn claim_deliveries(
+    connection: &mut Connection<'_>,
+    claim: DeliveryClaim,
+    damage: &Damage,
+) -> Outcome<(Vec<SealedDelivery>, u64)> {
+    let picked = pick(connection, &claim).await?;
+    if picked.is_empty() {
+        return Ok((Vec::new(), 0));
+    }
+    close_digests(connection, &picked).await?;
+    let due = damage.leave_out("delivery", lock(connection, &claim, &picked).await?);
+    note_lost(connection, &due, claim.now).await?;
+    let (failed, taken): (Vec<_>, Vec<_>) =
+        due.into_iter().partition(|delivery| delivery.hopeless().is_some());
+    fail(connection, &failed, claim.now).await?;
+    take(connection, &taken, &claim).await?;
+    Ok((contents(connection, taken, claim.now, damage).await?, failed.len() as u64))
+}
+
+/// A few due deliveries of each channel that has not enough under way, without a lock. A channel, an
+/// account or a type of channels that very much waits for hides no other.
+async fn pick(connection: &mut Connection<'_>, claim: &DeliveryClaim) -> Outcome<Vec<DeliveryId>> {
+    let mut shares = Shares::of(claim);
+    for _ in 0..LOOKS {
+        let full = shares.full_types();
+        let query = due(connection.dialect(), !full.is_empty());
+        let mut query = sql::query_as(AssertSqlSafe(query))
+            .bind(claim.now)
+            .bind(LOOKED_AT)
+            .bind(i64::from(claim.per_channel))
+            .bind(json_ids(shares.busy.iter().map(|id| id.to_bytes())))
+            .bind(json_ids(shares.busy_accounts.iter().map(|id| id.to_bytes())));
+        if !full.is_empty() {
+            query = query.bind(json(&full));
+        }
+        let found: Vec<Found> = query.fetch_all(&mut *connection).await?;
+        let there_is_more = found.first().is_some_and(|(.., looked)| *looked >= LOOKED_AT);
+        shares.take(found);
+        if shares.left == 0 || !there_is_more {
+            break;
+        }
+    }
+    Ok(shares.picked)
+}
+
+/// The first due deliveries of each channel, and how many were looked at. Two arms: together they would
+/// be sorted. Only if types of channels are full, the type of each is looked up.
+pub(in crate::store) fn due(dialect: Dialect, types_are_full: bool) -> String {
+    let of_full = format!(
+        "AND NOT EXISTS (SELECT 1 FROM notification_channels AS f WHERE f.id = channel_id AND {})",
+        dialect.among("f.type", Of::Text, "$6")
+    );
+    let of_full = if types_are_full { of_full.as_str() } else { "" };
+    let due = |status| {
+        format!(
+            "SELECT * FROM
+                 (SELECT id, account_id, channel_id, wake_at FROM notification_deliveries
+                  WHERE status < 3 AND status = {status} AND wake_at <= $1 AND NOT ({})
+                    AND NOT ({}) {of_full}
+                    AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+                  ORDER BY wake_at LIMIT $2) AS status_{status}",
+            dialect.among("channel_id", Of::Id, "$4"),
+            dialect.among("account_id", Of::Id, "$5")
+        )
+    };
+    format!(
+        "SELECT placed.id, placed.account_id, placed.channel_id, c.type, looked FROM
+             (SELECT id, account_id, channel_id, wake_at, count(*) OVER () AS looked,
+                     row_number() OVER (PARTITION BY channel_id ORDER BY wake_at, id) AS place
+              FROM ({} UNION ALL {}) AS due) AS placed
+         LEFT JOIN notification_channels AS c ON c.id = placed.channel_id
+         WHERE place <= $3 ORDER BY placed.wake_at, placed.id",
+        due(1),
+        due(2)
+    )
+}
+
+/// Lets nothing more be merged into digests that are about to be sent. Whoever merges holds the channel.
+async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -> Outcome<()> {
+    let query = format!(
+        "SELECT DISTINCT channel_id, account_id FROM notification_deliveries
+         WHERE {} AND type = 'digest' AND tries = 0 ORDER BY channel_id",
+        connection.dialect().among("id", Of::Id, "$1")
+    );
+    let query = sql::query_as(AssertSqlSafe(query));
+    let query = query.bind(json_ids(picked.iter().map(|id| id.to_bytes())));
+    let channels: Vec<(ChannelId, AccountId)> = query.fetch_all(&mut *connection).await?;
+    // One after the other, in the order in which everybody takes them.
+    for (channel, account) in channels {
+        let statement = format!(
+            "UPDATE notification_channels SET digest_id = NULL
+             WHERE id = $1 AND account_id = $2 AND {}",
+            connection.dialect().among("digest_id", Of::Id, "$3")
+        );
+        sql::query(AssertSqlSafe(statement))
+            .bind(channel)
+            .bind(account)
+            .bind(json_ids(picked.iter().map(|id| id.to_bytes())))
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Those that are due still, and that nobody else holds.
+async fn lock(
+    connection: &mut Connection<'_>,
+    claim: &DeliveryClaim,
+    picked: &[DeliveryId],
+) -> Outcome<Vec<Kept<DeliveryId, DueDelivery>>> {
+    let skip_locked = connection.dialect().skip_locked();
+    let locked = format!(
+        "SELECT id FROM notification_deliveries
+         WHERE {} AND status IN (1, 2) AND wake_at <= $2 ORDER BY id {skip_locked}",
+        connection.dialect().among("id", Of::Id, "$1")
+    );
+    let locked = sql::query_scalar(AssertSqlSafe(locked))
+        .bind(json_ids(picked.iter().map(|id| id.to_bytes())))
+        .bind(claim.now);
+    let locked: Vec<DeliveryId> = locked.fetch_all(&mut *connection).await?;
+    let query = format!(
+        "SELECT d.id, d.account_id, d.channel_id, d.event_id, d.type, d.job_id, d.at, d.status,
+                d.tries, d.round, d.round_began, d.started_at, d.failures, d.schedule_name,
+                d.content, c.type AS channel_type, c.config, c.verified, c.revision
+         FROM notification_deliveries AS d
+         LEFT JOIN notification_channels AS c ON c.id = d.channel_id
+         WHERE {} ORDER BY d.at, d.id",
+        connection.dialect().among("d.id", Of::Id, "$1")
+    );
+    let query = sql::query_as(AssertSqlSafe(query));
+    let query = query.bind(json_ids(locked.iter().map(|id| id.to_bytes())));
+    query.fetch_all(connection).await
+}
+
+/// Records the tries that nobody has ended.
+async fn note_lost(
+    connection: &mut Connection<'_>,
+    due: &[DueDelivery],
+    now: Timestamp,
+) -> Outcome<()> {
+    for delivery in due {
+        let Some(since) = delivery.lost_since else { continue };
+        sql::query(
+            "INSERT INTO delivery_tries (delivery_id, number, account_id, started_at, completed_at,
+                                         error_code, error_message)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (delivery_id, number) DO NOTHING",
+        )
+        .bind(delivery.id)
+        .bind(i16::from(delivery.tries))
+        .bind(delivery.account)
+        .bind(since)
+        .bind(now)
+        .bind(DeliveryError::NotifierLost.as_str())
+        .bind(LOST)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+/// A delivery that fails without a try, as a row to be written.
+#[derive(Serialize)]
+struct FailedRow {
+    id: Hex,
+    error_code: &'static str,
+    error_message: &'static str,
+}
+
+async fn fail(
+    connection: &mut Connection<'_>,
+    failed: &[DueDelivery],
+    now: Timestamp,
+) -> Outcome<()> {
+    let row = |delivery: &DueDelivery| {
+        let (code, message) = delivery.hopeless()?;
+        let id = Hex(delivery.id.to_bytes());
+        Some(FailedRow { id, error_code: code.as_str(), error_message: message })
+    };
+    let failed: Vec<_> = failed.iter().filter_map(row).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let columns = [("id", Of::Id), ("error_code", Of::Text), ("error_message", Of::Text)];
+    let statement = format!(
+        "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
+             completed_at = $2, error_code = r.error_code, error_message = r.error_message
+         FROM {} WHERE notification_deliveries.id = r.id",
+        connection.dialect().rows("$1", &columns)
+    );
+    sql::query(AssertSqlSafe(statement)).bind(json(&failed)).bind(now).execute(connection).await?;
+    Ok(())
+}
+
+async fn take(
+    connection: &mut Connection<'_>,
+    taken: &[DueDelivery],
+    claim: &DeliveryClaim,
+) -> Outcome<()> {
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let statement = format!(
+        "UPDATE notification_deliveries SET status = 2, tries = tries + 1, claimed_by = $2,
+             started_at = $3, round_began = coalesce(round_began, $3), wake_at = $4,
+             error_code = CASE WHEN status = 2 THEN $5 ELSE error_code END,
+             error_message = CASE WHEN status = 2 THEN $6 ELSE error_message END
+         WHERE {}",
+        connection.dialect().among("id", Of::Id, "$1")
+    );
+    sql::query(AssertSqlSafe(statement))
+        .bind(json_ids(taken.iter().map(|delivery| delivery.id.to_bytes())))
+        .bind(claim.notifier)
+        .bind(claim.now)
+        .bind(claim.until)
+        .bind(DeliveryError::NotifierLost.as_str())
+        .bind(LOST)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Lets all claims end.
+pub(in crate::store) async fn release_deliveries(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+) -> Outcome<u64> {
+    let statement = "UPDATE notification_deliveries SET wake_at = $1
+         WHERE status < 3 AND status = 2 AND wake_at > $1";
+    sql::query(statement).bind(now).execute(connection).await
+}

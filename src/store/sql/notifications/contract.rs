@@ -1,0 +1,237 @@
+//! Notification channels, preferences and alerts.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::SealedChange;
+use crate::domain::alert::grouping::GroupingRules;
+use crate::domain::channel::{Channel, ChannelConfig};
+use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
+use crate::store::channels::ChannelRow;
+use crate::store::sql::access::{Access, Database};
+use crate::store::{
+    AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
+    ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
+    NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, Result, StoredChannel,
+    StoredPreference, TryAllowed, TryEnd, Write,
+};
+
+#[async_trait]
+impl<D: Database> ChannelStore for D {
+    async fn create_channel(
+        &self,
+        write: &Write,
+        new: &NewChannel,
+        most: Option<u64>,
+    ) -> Result<ChannelCreated> {
+        let (write, channel) = (*write, new.channel.clone());
+        let config = self.vault().seal_config(write.account, channel.id, &new.config);
+        self.api()
+            .transaction("create_channel", move |connection| {
+                let (channel, config) = (channel.clone(), config.clone());
+                Box::pin(super::create_channel(connection, write, channel, config, most))
+            })
+            .await
+    }
+
+    async fn channels(&self, account: AccountId) -> Result<Vec<Channel>> {
+        self.api()
+            .read("channels", move |connection| Box::pin(super::channels(connection, account)))
+            .await
+    }
+
+    async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>> {
+        let found = self
+            .api()
+            .read("channel", move |connection| Box::pin(super::channel(connection, account, id)));
+        let open = |row: ChannelRow| row.open(account, self.vault());
+        Ok(found.await?.map(open))
+    }
+
+    async fn change_channel(
+        &self,
+        write: &Write,
+        id: ChannelId,
+        revision: i64,
+        change: &ChannelChange,
+    ) -> Result<ChannelChanged> {
+        let write = *write;
+        let seal = |config: &ChannelConfig| self.vault().seal_config(write.account, id, config);
+        let change = SealedChange {
+            label: change.label.clone(),
+            config: change.config.as_ref().map(seal),
+            keeps_verified: change.keeps_verified,
+        };
+        self.api()
+            .transaction("change_channel", move |connection| {
+                Box::pin(super::change_channel(connection, write, id, revision, change.clone()))
+            })
+            .await
+    }
+
+    async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool> {
+        let write = *write;
+        self.api()
+            .transaction("delete_channel", move |connection| {
+                Box::pin(super::delete_channel(connection, write, id))
+            })
+            .await
+    }
+
+    async fn count_test(
+        &self,
+        account: AccountId,
+        id: ChannelId,
+        now: Timestamp,
+    ) -> Result<TryAllowed> {
+        self.api()
+            .transaction("count_test", move |connection| {
+                Box::pin(super::count_test(connection, account, id, now))
+            })
+            .await
+    }
+
+    async fn verify_channel(
+        &self,
+        write: &Write,
+        id: ChannelId,
+        revision: i64,
+        config: Option<&ChannelConfig>,
+    ) -> Result<ChannelChanged> {
+        let write = *write;
+        let config = config.map(|config| self.vault().seal_config(write.account, id, config));
+        self.api()
+            .transaction("verify_channel", move |connection| {
+                let config = config.clone();
+                Box::pin(super::verify_channel(connection, write, id, revision, config))
+            })
+            .await
+    }
+
+    async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool> {
+        let (write, trouble) = (*write, Arc::<str>::from(trouble));
+        self.api()
+            .transaction("unverify_channel", move |connection| {
+                let trouble = trouble.clone();
+                Box::pin(
+                    async move { super::unverify_channel(connection, write, id, &trouble).await },
+                )
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl<D: Database> PreferenceStore for D {
+    async fn preference(
+        &self,
+        account: AccountId,
+        schedule: ScheduleId,
+    ) -> Result<Option<StoredPreference>> {
+        self.api()
+            .snapshot("preference", move |connection| {
+                Box::pin(super::preference(connection, account, schedule))
+            })
+            .await
+    }
+
+    async fn set_preference(
+        &self,
+        write: &Write,
+        schedule: ScheduleId,
+        new: &NewPreference,
+    ) -> Result<PreferenceSet> {
+        let (write, new) = (*write, new.clone());
+        self.api()
+            .transaction("set_preference", move |connection| {
+                Box::pin(super::set_preference(connection, write, schedule, new.clone()))
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl<D: Database> AlertStore for D {
+    async fn alert_work(&self, now: Timestamp) -> Result<AlertWork> {
+        self.scheduler()
+            .read("alert_work", move |connection| Box::pin(super::alert_work(connection, now)))
+            .await
+    }
+
+    async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
+        let (rules, damage) = (*rules, self.damage().clone());
+        self.scheduler()
+            .batch("relay", limit as usize, move |connection| {
+                let damage = damage.clone();
+                Box::pin(async move { super::relay(connection, now, limit, rules, &damage).await })
+            })
+            .await
+    }
+
+    async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
+        let (claim, damage) = (claim.clone(), self.damage().clone());
+        let claimed = self.scheduler().transaction("claim_deliveries", move |connection| {
+            let (claim, damage) = (claim.clone(), damage.clone());
+            Box::pin(async move { super::claim_deliveries(connection, claim, &damage).await })
+        });
+        let (sealed, undeliverable) = claimed.await?;
+        let taken = sealed.into_iter().map(|one| one.open(self.vault())).collect();
+        Ok(ClaimedDeliveries { taken, undeliverable })
+    }
+
+    async fn release_deliveries(&self, now: Timestamp) -> Result<u64> {
+        self.scheduler()
+            .statement("release_deliveries", 1, move |connection| {
+                Box::pin(super::release_deliveries(connection, now))
+            })
+            .await
+    }
+
+    async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>> {
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ends: Arc<[TryEnd]> = ends.into();
+        self.scheduler()
+            .batch("complete_tries", ends.len(), move |connection| {
+                let ends = ends.clone();
+                Box::pin(async move { super::complete_tries(connection, now, &ends).await })
+            })
+            .await
+    }
+
+    async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage> {
+        let query = query.clone();
+        self.api()
+            .snapshot("deliveries", move |connection| {
+                Box::pin(super::deliveries(connection, account, query.clone()))
+            })
+            .await
+    }
+
+    async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>> {
+        self.api()
+            .snapshot("delivery", move |connection| {
+                Box::pin(super::delivery(connection, account, id))
+            })
+            .await
+    }
+
+    async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered> {
+        let write = *write;
+        self.api()
+            .transaction("redeliver", move |connection| {
+                Box::pin(super::redeliver(connection, write, id))
+            })
+            .await
+    }
+
+    async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        self.scheduler()
+            .batch("prune_deliveries", limit as usize, move |connection| {
+                Box::pin(super::prune_deliveries(connection, before, limit))
+            })
+            .await
+    }
+}

@@ -1,0 +1,234 @@
+//! Deliveries as their accounts see them.
+
+use std::collections::HashMap;
+
+use sqlx::AssertSqlSafe;
+
+use super::planned::remove;
+use crate::domain::audit::Action;
+use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
+use crate::store::alert_rows::{TryOf, status_codes};
+use crate::store::batch_rows::json_ids;
+use crate::store::sql;
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::Of;
+use crate::store::sql::fault::Outcome;
+use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, Write};
+
+/// With more tries than these another round begins at 1: a number has a byte.
+const MOST_TRIES: i16 = 200;
+
+/// Where counting the deliveries that a query lets through stops.
+const COUNTED: i64 = 10_000;
+
+const COLUMNS: &str = "
+    d.id, d.event_id, d.type, d.channel_id, c.type AS channel_type, c.label AS channel_label,
+    d.schedule_id, d.job_id, d.status, d.merged_into, d.tries, d.wake_at, d.completed_at,
+    d.error_code, d.error_message, d.status_code, d.at, d.created_at";
+
+/// What else a query asks for than account and place: the condition, and the ids in it, from the third
+/// parameter on.
+fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
+    let mut text = String::new();
+    let channel = query.channel.map(|id| ("channel_id", id));
+    // What a parameter holds is 16 bytes, whatever they name.
+    let schedule = query.schedule.map(|id| ("schedule_id", ChannelId::from_bytes(id.to_bytes())));
+    let (columns, ids): (Vec<_>, Vec<_>) = channel.into_iter().chain(schedule).unzip();
+    for (column, place) in columns.into_iter().zip(3..) {
+        text.push_str(&format!(" AND d.{column} = ${place}"));
+    }
+    if let Some(status) = query.status {
+        // Said so that the index of the failed ones fits.
+        match status_codes(status) {
+            [code] => text.push_str(&format!(" AND d.status = {code}")),
+            codes => {
+                let codes: Vec<String> = codes.iter().map(u8::to_string).collect();
+                text.push_str(&format!(" AND d.status IN ({})", codes.join(", ")));
+            }
+        }
+    }
+    (text, ids)
+}
+
+/// The statements of a list.
+pub(in crate::store) struct Texts {
+    pub(in crate::store) count: String,
+    pub(in crate::store) list: String,
+}
+
+impl Texts {
+    /// Those of a query, and the ids that it asks for: the third parameter, and what follows.
+    pub(in crate::store) fn of(query: &DeliveryQuery) -> (Self, Vec<ChannelId>) {
+        let (condition, ids) = condition(query);
+        let next = ids.len() + 3;
+        let count = format!(
+            "SELECT count(*) FROM (SELECT 1 AS one FROM notification_deliveries AS d
+                 WHERE d.account_id = $1 AND d.id < $2
+                   AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
+                 LIMIT ${next}) AS counted"
+        );
+        let list = format!(
+            "SELECT {COLUMNS} FROM notification_deliveries AS d
+             LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
+             WHERE d.account_id = $1 AND d.id < $2
+               AND EXISTS (SELECT 1 FROM accounts WHERE id = $1) {condition}
+             ORDER BY d.id DESC LIMIT ${next} OFFSET ${}",
+            next + 1
+        );
+        (Self { count, list }, ids)
+    }
+}
+
+/// Above all ids.
+const LAST: DeliveryId = DeliveryId::from_bytes([u8::MAX; 16]);
+
+/// Some of the deliveries of an account.
+pub(in crate::store) async fn deliveries(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    query: DeliveryQuery,
+) -> Outcome<DeliveryPage> {
+    let (Texts { count, list }, ids) = Texts::of(&query);
+    let count = sql::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
+    let count = ids.iter().fold(count, |count, id| count.bind(*id));
+    let total: i64 = count.bind(COUNTED).fetch_one(&mut *connection).await?;
+    let list = sql::query_as(AssertSqlSafe(list)).bind(account);
+    let list = list.bind(query.after.unwrap_or(LAST));
+    let list = ids.iter().fold(list, |list, id| list.bind(*id));
+    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
+    let list = list.bind(i64::from(query.limit) + 1).bind(offset);
+    let mut deliveries: Vec<Delivery> = list.fetch_all(&mut *connection).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let has_more = deliveries.len() > limit;
+    deliveries.truncate(limit);
+    add_tries(connection, account, &mut deliveries).await?;
+    Ok(DeliveryPage { deliveries, total: total.unsigned_abs(), has_more })
+}
+
+/// One delivery of an account.
+pub(in crate::store) async fn delivery(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    id: DeliveryId,
+) -> Outcome<Option<Delivery>> {
+    let query = format!(
+        "SELECT {COLUMNS} FROM notification_deliveries AS d
+         LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
+         WHERE d.account_id = $1 AND d.id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)"
+    );
+    let query = sql::query_as(AssertSqlSafe(query)).bind(account).bind(id);
+    let mut found: Vec<Delivery> = query.fetch_all(&mut *connection).await?;
+    add_tries(connection, account, &mut found).await?;
+    Ok(found.pop())
+}
+
+async fn add_tries(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    deliveries: &mut [Delivery],
+) -> Outcome<()> {
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    let query = format!(
+        "SELECT delivery_id, number, started_at, completed_at, status_code, error_code,
+                error_message, response
+         FROM delivery_tries WHERE account_id = $1 AND {} ORDER BY delivery_id, number",
+        connection.dialect().among("delivery_id", Of::Id, "$2")
+    );
+    let ids = json_ids(deliveries.iter().map(|delivery| delivery.id.to_bytes()));
+    let query = sql::query_as(AssertSqlSafe(query)).bind(account).bind(ids);
+    let tries: Vec<TryOf> = query.fetch_all(connection).await?;
+    let mut of: HashMap<DeliveryId, Vec<_>> = HashMap::new();
+    for TryOf { delivery, one } in tries {
+        of.entry(delivery).or_default().push(one);
+    }
+    for delivery in deliveries {
+        delivery.tries = of.remove(&delivery.id).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Has a failed delivery tried again.
+pub(in crate::store) async fn redeliver(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: DeliveryId,
+) -> Outcome<Redelivered> {
+    admit(connection, write.account, connection.dialect().shared_lock()).await?;
+    let query = "SELECT c.verified FROM notification_deliveries AS d
+         JOIN notification_channels AS c ON c.id = d.channel_id
+         WHERE d.id = $1 AND d.account_id = $2 AND c.account_id = $2";
+    let query = sql::query_scalar(query).bind(id).bind(write.account);
+    let verified: Option<bool> = query.fetch_optional(&mut *connection).await?;
+    let in_turn = connection.dialect().exclusive_lock();
+    let query = format!(
+        "SELECT status, tries FROM notification_deliveries
+         WHERE id = $1 AND account_id = $2 {in_turn}"
+    );
+    let query = sql::query_as(AssertSqlSafe(query)).bind(id).bind(write.account);
+    let found: Option<(i16, i16)> = query.fetch_optional(&mut *connection).await?;
+    let tries = match (found, verified) {
+        (None, _) => return Ok(Redelivered::NotFound),
+        (Some((4, _)), None) => return Ok(Redelivered::NoChannel),
+        (Some((4, _)), Some(false)) => return Ok(Redelivered::Unverified),
+        (Some((4, tries)), Some(true)) => tries,
+        (Some(_), _) => return Ok(Redelivered::NotFailed),
+    };
+    let tries = number_anew(connection, write.account, id, tries).await?;
+    sql::query(
+        "UPDATE notification_deliveries SET status = 1, wake_at = $3, tries = $4, round = $4,
+             round_began = NULL, completed_at = NULL, error_code = NULL, error_message = NULL
+         WHERE id = $1 AND account_id = $2",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(write.now)
+    .bind(tries)
+    .execute(&mut *connection)
+    .await?;
+    audit::record(connection, write, Action::AlertRedelivered, [id]).await?;
+    Ok(Redelivered::Done)
+}
+
+/// Forgets the tries of a delivery if their numbers would get too large, so that whoever delivers it
+/// again and again stops nobody. Returns how many tries it has then.
+async fn number_anew(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    id: DeliveryId,
+    tries: i16,
+) -> Outcome<i16> {
+    if tries <= MOST_TRIES {
+        return Ok(tries);
+    }
+    sql::query("DELETE FROM delivery_tries WHERE delivery_id = $1 AND account_id = $2")
+        .bind(id)
+        .bind(account)
+        .execute(connection)
+        .await?;
+    Ok(0)
+}
+
+/// The id that all are below, how many.
+pub(in crate::store) const OLD: &str =
+    "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2 ORDER BY id LIMIT $2";
+
+/// Removes old deliveries that are final, with their tries.
+pub(in crate::store) async fn prune_deliveries(
+    connection: &mut Connection<'_>,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let skip_locked = connection.dialect().skip_locked();
+    let query = format!("{OLD} {skip_locked}");
+    let query = sql::query_scalar(AssertSqlSafe(query));
+    let query = query.bind(DeliveryId::new(before, 0)).bind(i64::from(limit));
+    let old: Vec<DeliveryId> = query.fetch_all(&mut *connection).await?;
+    for (table, column) in [("delivery_tries", "delivery_id"), ("notification_deliveries", "id")] {
+        remove(connection, table, column, old.iter().map(|id| id.to_bytes())).await?;
+    }
+    Ok(old.len() as u64)
+}

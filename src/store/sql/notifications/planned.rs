@@ -1,0 +1,384 @@
+//! Writing what a plan says.
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use crate::domain::alert::delivery::DeliveryError;
+use crate::domain::{AccountId, DeliveryId, IncidentId, ScheduleId, Timestamp};
+use crate::store::alert_items::{PlannedDelivery, PlannedIncident, Standing};
+use crate::store::alert_plan::AlertPlan;
+use crate::store::alert_rows::stage_code;
+use crate::store::batch_rows::{json, json_ids};
+use crate::store::hex::Hex;
+use crate::store::sql;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::Of;
+use crate::store::sql::fault::Outcome;
+
+/// Writes what a plan says.
+pub(in crate::store) async fn write(
+    connection: &mut Connection<'_>,
+    plan: &AlertPlan,
+) -> Outcome<()> {
+    insert_deliveries(connection, plan).await?;
+    move_held(connection, plan).await?;
+    write_incidents(connection, plan).await?;
+    write_channels(connection, plan).await
+}
+
+/// A delivery as a row to be written.
+#[derive(Serialize)]
+struct DeliveryRow<'p> {
+    id: Hex,
+    account_id: Hex,
+    channel_id: Option<Hex>,
+    event_id: Hex,
+    schedule_id: Option<Hex>,
+    job_id: Option<Hex>,
+    incident_id: Option<Hex>,
+    merged_into: Option<Hex>,
+    kind: &'static str,
+    status: u8,
+    failures: u32,
+    at: i64,
+    wake_at: Option<i64>,
+    completed_at: Option<i64>,
+    schedule_name: Option<&'p str>,
+    error_code: Option<&'static str>,
+    error_message: Option<&'static str>,
+    content: Option<&'p str>,
+}
+
+/// Why an alert of a schedule without a channel is not told.
+const NO_CHANNEL: &str = "the schedule has no verified channel: attach one, or verify it again";
+
+/// A standing in columns: status, the delivery it was merged into, when to wake.
+fn columns(standing: Standing) -> (u8, Option<DeliveryId>, Option<Timestamp>) {
+    match standing {
+        Standing::Held(_) => (0, None, None),
+        Standing::Due(at) => (1, None, Some(at)),
+        Standing::NoChannel => (4, None, None),
+        Standing::Merged(into) => (5, Some(into), None),
+    }
+}
+
+impl<'p> DeliveryRow<'p> {
+    fn new(planned: &'p PlannedDelivery, now: Timestamp) -> Self {
+        let (status, merged_into, wake_at) = columns(planned.standing);
+        let none = planned.standing == Standing::NoChannel;
+        Self {
+            id: Hex(planned.id.to_bytes()),
+            account_id: Hex(planned.account.to_bytes()),
+            channel_id: planned.channel.map(|id| Hex(id.to_bytes())),
+            event_id: Hex(planned.event.to_bytes()),
+            schedule_id: planned.schedule.map(|id| Hex(id.to_bytes())),
+            job_id: planned.job.map(|id| Hex(id.to_bytes())),
+            incident_id: planned.incident.map(|id| Hex(id.to_bytes())),
+            merged_into: merged_into.map(|id| Hex(id.to_bytes())),
+            kind: planned.kind.as_str(),
+            status,
+            failures: planned.failures,
+            at: planned.at.as_millis(),
+            wake_at: wake_at.map(Timestamp::as_millis),
+            completed_at: (status > 2).then_some(now.as_millis()),
+            schedule_name: planned.schedule_name.as_deref(),
+            error_code: none.then_some(DeliveryError::NoChannel.as_str()),
+            error_message: none.then_some(NO_CHANNEL),
+            content: planned.content.as_deref(),
+        }
+    }
+}
+
+async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+    if plan.deliveries.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        ("id", Of::Id),
+        ("account_id", Of::Id),
+        ("channel_id", Of::Id),
+        ("event_id", Of::Id),
+        ("schedule_id", Of::Id),
+        ("job_id", Of::Id),
+        ("incident_id", Of::Id),
+        ("merged_into", Of::Id),
+        ("kind", Of::Text),
+        ("status", Of::Small),
+        ("failures", Of::Number),
+        ("at", Of::Large),
+        ("wake_at", Of::Large),
+        ("completed_at", Of::Large),
+        ("schedule_name", Of::Text),
+        ("error_code", Of::Text),
+        ("error_message", Of::Text),
+        ("content", Of::Text),
+    ];
+    let statement = format!(
+        "INSERT INTO notification_deliveries
+             (id, account_id, channel_id, event_id, schedule_id, job_id, incident_id, merged_into,
+              type, status, failures, at, created_at, wake_at, completed_at, schedule_name,
+              error_code, error_message, content)
+         SELECT r.id, r.account_id, r.channel_id, r.event_id, r.schedule_id, r.job_id,
+                r.incident_id, r.merged_into, r.kind, r.status, r.failures, r.at,
+                CAST($2 AS bigint), r.wake_at, r.completed_at, r.schedule_name, r.error_code,
+                r.error_message, r.content
+         FROM {} WHERE true ON CONFLICT (id) DO NOTHING",
+        connection.dialect().rows("$1", &columns)
+    );
+    let planned: Vec<_> =
+        plan.deliveries.iter().map(|planned| DeliveryRow::new(planned, plan.now)).collect();
+    sql::query(AssertSqlSafe(statement))
+        .bind(json(&planned))
+        .bind(plan.now)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// What becomes of a held delivery, as a row to be written.
+#[derive(Serialize)]
+struct MovedRow {
+    id: Hex,
+    status: u8,
+    merged_into: Option<Hex>,
+    wake_at: Option<i64>,
+}
+
+async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+    for (incident, account, opening) in &plan.merged {
+        let query = "UPDATE notification_deliveries
+             SET status = 5, merged_into = $2, completed_at = $3
+             WHERE incident_id = $1 AND status = 0 AND account_id = $4";
+        let query = sql::query(query).bind(*incident).bind(*opening).bind(plan.now);
+        query.bind(*account).execute(&mut *connection).await?;
+    }
+    let moved = plan.released.iter().map(|(id, standing)| {
+        let (status, merged_into, wake_at) = columns(*standing);
+        MovedRow {
+            id: Hex(id.to_bytes()),
+            status,
+            merged_into: merged_into.map(|id| Hex(id.to_bytes())),
+            wake_at: wake_at.map(Timestamp::as_millis),
+        }
+    });
+    let moved: Vec<_> = moved.collect();
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let columns =
+        [("id", Of::Id), ("status", Of::Small), ("merged_into", Of::Id), ("wake_at", Of::Large)];
+    let statement = format!(
+        "UPDATE notification_deliveries SET status = r.status, merged_into = r.merged_into,
+             wake_at = r.wake_at,
+             completed_at = CASE WHEN r.status > 2 THEN CAST($2 AS bigint) END
+         FROM {} WHERE notification_deliveries.id = r.id AND notification_deliveries.status = 0",
+        connection.dialect().rows("$1", &columns)
+    );
+    sql::query(AssertSqlSafe(statement))
+        .bind(json(&moved))
+        .bind(plan.now)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// An incident as a row to be written.
+#[derive(Serialize)]
+struct IncidentRow {
+    id: Hex,
+    account_id: Hex,
+    channel_id: Hex,
+    host_key: i64,
+    stage: u8,
+    due_at: i64,
+    gather_until: i64,
+    since: i64,
+    opened_at: Option<i64>,
+    last_failure_at: i64,
+    last_recovery_at: Option<i64>,
+    schedules: u32,
+    failing: u32,
+    gathered: u32,
+    failures: u32,
+    opening_id: Option<Hex>,
+    job_id: Hex,
+    names: String,
+}
+
+impl IncidentRow {
+    fn new(incident: &PlannedIncident) -> Self {
+        let state = incident.state;
+        Self {
+            id: Hex(incident.id.to_bytes()),
+            account_id: Hex(incident.account.to_bytes()),
+            channel_id: Hex(incident.channel.to_bytes()),
+            host_key: incident.host.0.cast_signed(),
+            stage: stage_code(state.stage),
+            due_at: state.due_at.as_millis(),
+            gather_until: state.gather_until.as_millis(),
+            since: state.since.as_millis(),
+            opened_at: state.opened_at.map(Timestamp::as_millis),
+            last_failure_at: state.last_failure_at.as_millis(),
+            last_recovery_at: state.last_recovery_at.map(Timestamp::as_millis),
+            schedules: state.schedules,
+            failing: state.failing,
+            gathered: state.gathered,
+            failures: state.failures,
+            opening_id: incident.opening.map(|id| Hex(id.to_bytes())),
+            job_id: Hex(incident.job.to_bytes()),
+            names: json(&incident.names),
+        }
+    }
+}
+
+const INCIDENT_COLUMNS: [(&str, Of); 18] = [
+    ("id", Of::Id),
+    ("account_id", Of::Id),
+    ("channel_id", Of::Id),
+    ("host_key", Of::Large),
+    ("stage", Of::Small),
+    ("due_at", Of::Large),
+    ("gather_until", Of::Large),
+    ("since", Of::Large),
+    ("opened_at", Of::Large),
+    ("last_failure_at", Of::Large),
+    ("last_recovery_at", Of::Large),
+    ("schedules", Of::Number),
+    ("failing", Of::Number),
+    ("gathered", Of::Number),
+    ("failures", Of::Number),
+    ("opening_id", Of::Id),
+    ("job_id", Of::Id),
+    ("names", Of::Text),
+];
+
+/// The columns of an incident, as they are read and written.
+pub(in crate::store) fn incident_columns() -> String {
+    INCIDENT_COLUMNS.map(|(name, _)| name).join(", ")
+}
+
+async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+    // Those that are over go first: another one may have begun for the same host.
+    let ended = || plan.ended.iter().map(|id| id.to_bytes());
+    remove(connection, "incident_schedules", "incident_id", ended()).await?;
+    remove(connection, "notification_incidents", "id", ended()).await?;
+    let changed: Vec<_> = plan.incidents.values().filter(|one| one.changed).collect();
+    if !changed.is_empty() {
+        let names = || INCIDENT_COLUMNS.iter().map(|(name, _)| *name);
+        let read: Vec<String> = names().map(|name| format!("r.{name}")).collect();
+        let set: Vec<String> =
+            names().skip(1).map(|name| format!("{name} = excluded.{name}")).collect();
+        let statement = format!(
+            "INSERT INTO notification_incidents ({}) SELECT {} FROM {}
+             WHERE true ON CONFLICT (id) DO UPDATE SET {}",
+            incident_columns(),
+            read.join(", "),
+            connection.dialect().rows("$1", &INCIDENT_COLUMNS),
+            set.join(", ")
+        );
+        let incidents: Vec<_> = changed.into_iter().map(IncidentRow::new).collect();
+        sql::query(AssertSqlSafe(statement))
+            .bind(json(&incidents))
+            .execute(&mut *connection)
+            .await?;
+    }
+    write_members(connection, plan).await
+}
+
+/// A schedule of an incident, as a row to be written.
+#[derive(Serialize)]
+struct MemberRow {
+    id: Hex,
+    account_id: Hex,
+    incident_id: Hex,
+    schedule_id: Hex,
+    failing: bool,
+}
+
+async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+    if plan.joined.is_empty() {
+        return Ok(());
+    }
+    type Joined<'p> = (&'p (IncidentId, ScheduleId), &'p (AccountId, bool));
+    let row = |((incident, schedule), (account, failing)): Joined<'_>| MemberRow {
+        id: Hex(incident.member(*schedule)),
+        account_id: Hex(account.to_bytes()),
+        incident_id: Hex(incident.to_bytes()),
+        schedule_id: Hex(schedule.to_bytes()),
+        failing: *failing,
+    };
+    let members: Vec<_> = plan.joined.iter().map(row).collect();
+    let columns = [
+        ("id", Of::Id),
+        ("account_id", Of::Id),
+        ("incident_id", Of::Id),
+        ("schedule_id", Of::Id),
+        ("failing", Of::Flag),
+    ];
+    let statement = format!(
+        "INSERT INTO incident_schedules (id, account_id, incident_id, schedule_id, failing)
+         SELECT r.id, r.account_id, r.incident_id, r.schedule_id, r.failing FROM {}
+         WHERE true ON CONFLICT (id) DO UPDATE SET failing = excluded.failing",
+        connection.dialect().rows("$1", &columns)
+    );
+    sql::query(AssertSqlSafe(statement)).bind(json(&members)).execute(connection).await?;
+    Ok(())
+}
+
+/// What a channel was sent in the present minute, as a row to be written.
+#[derive(Serialize)]
+struct FlowRow {
+    id: Hex,
+    window_began: i64,
+    window_sent: u32,
+    digest_id: Option<Hex>,
+}
+
+async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+    let changed = plan.channels.iter().filter(|(_, channel)| channel.changed);
+    let flows: Vec<_> = changed
+        .map(|(id, channel)| FlowRow {
+            id: Hex(id.to_bytes()),
+            window_began: channel.flow.window_began.as_millis(),
+            window_sent: channel.flow.sent,
+            digest_id: channel
+                .digest
+                .filter(|_| channel.flow.has_digest)
+                .map(|d| Hex(d.to_bytes())),
+        })
+        .collect();
+    if flows.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        ("id", Of::Id),
+        ("window_began", Of::Large),
+        ("window_sent", Of::Number),
+        ("digest_id", Of::Id),
+    ];
+    let statement = format!(
+        "UPDATE notification_channels SET window_began = r.window_began,
+             window_sent = r.window_sent, digest_id = r.digest_id
+         FROM {} WHERE notification_channels.id = r.id",
+        connection.dialect().rows("$1", &columns)
+    );
+    sql::query(AssertSqlSafe(statement)).bind(json(&flows)).execute(connection).await?;
+    Ok(())
+}
+
+/// Removes the rows of a table that a column names.
+pub(in crate::store) async fn remove(
+    connection: &mut Connection<'_>,
+    table: &str,
+    column: &str,
+    ids: impl Iterator<Item = [u8; 16]>,
+) -> Outcome<()> {
+    let ids: Vec<_> = ids.collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let statement =
+        format!("DELETE FROM {table} WHERE {}", connection.dialect().among(column, Of::Id, "$1"));
+    sql::query(AssertSqlSafe(statement)).bind(json_ids(ids)).execute(connection).await?;
+    Ok(())
+}

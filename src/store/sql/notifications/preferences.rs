@@ -1,0 +1,183 @@
+//! Notification preferences.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use crate::domain::audit::Action;
+use crate::domain::shard::ShardId;
+use crate::domain::{AccountId, ChannelId, ScheduleId};
+use crate::store::batch_rows::{json, json_ids};
+use crate::store::hex::Hex;
+use crate::store::preferences::{PreferenceRow, policy_columns};
+use crate::store::sql;
+use crate::store::sql::accounts::admit;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::Of;
+use crate::store::sql::fault::Outcome;
+use crate::store::{AttachedChannel, NewPreference, PreferenceSet, StoredPreference, Write};
+
+/// The preference of a schedule; `None` if the account has no such schedule.
+pub(in crate::store) async fn preference(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    schedule: ScheduleId,
+) -> Outcome<Option<StoredPreference>> {
+    let known: bool = sql::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM schedules WHERE id = $2 AND account_id = $1
+             AND EXISTS (SELECT 1 FROM accounts WHERE id = $1))",
+    )
+    .bind(account)
+    .bind(schedule)
+    .fetch_one(&mut *connection)
+    .await?;
+    if !known {
+        return Ok(None);
+    }
+    let stored: Option<PreferenceRow> = sql::query_as(
+        "SELECT notify_on, failure_threshold, notify_on_recovery, repeat_every_minutes, detached
+         FROM notification_preferences WHERE schedule_id = $2 AND account_id = $1",
+    )
+    .bind(account)
+    .bind(schedule)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(PreferenceRow { policy, detached }) = stored else {
+        return Ok(Some(StoredPreference::default()));
+    };
+    let channels: Vec<AttachedChannel> = sql::query_as(
+        "SELECT c.id, c.type, c.label, c.verified, c.created_at, c.updated_at, c.trouble
+         FROM preference_channels AS p JOIN notification_channels AS c ON c.id = p.channel_id
+         WHERE p.account_id = $1 AND p.schedule_id = $2 AND c.account_id = $1 ORDER BY p.number",
+    )
+    .bind(account)
+    .bind(schedule)
+    .fetch_all(connection)
+    .await?;
+    Ok(Some(StoredPreference { policy, channels, detached }))
+}
+
+/// Replaces the preference of a schedule.
+pub(in crate::store) async fn set_preference(
+    connection: &mut Connection<'_>,
+    write: Write,
+    schedule: ScheduleId,
+    new: NewPreference,
+) -> Outcome<PreferenceSet> {
+    admit(connection, write.account, connection.dialect().shared_lock()).await?;
+    let in_turn = connection.dialect().exclusive_lock();
+    let held = format!("SELECT shard FROM schedules WHERE id = $1 AND account_id = $2 {in_turn}");
+    let held = sql::query_scalar(AssertSqlSafe(held)).bind(schedule).bind(write.account);
+    let shard: Option<ShardId> = held.fetch_optional(&mut *connection).await?;
+    let Some(shard) = shard else { return Ok(PreferenceSet::NoSuchSchedule) };
+    if let Some(refused) = refused(connection, write.account, &new.channels).await? {
+        return Ok(refused);
+    }
+    let (alert_on, threshold, repeat) = policy_columns(new.policy);
+    sql::query(
+        "UPDATE schedule_state SET alert_on = $3, alert_threshold = $4, alert_repeat_minutes = $5,
+             alerted_at = CASE WHEN CAST($3 AS smallint) IS NULL THEN NULL ELSE alerted_at END
+         WHERE shard = $1 AND schedule_id = $2",
+    )
+    .bind(shard)
+    .bind(schedule)
+    .bind(alert_on)
+    .bind(threshold)
+    .bind(repeat)
+    .execute(&mut *connection)
+    .await?;
+    clear_preferences(connection, write.account, &[schedule]).await?;
+    insert(connection, write, schedule, &new).await?;
+    audit::record(connection, write, Action::PreferenceSet, [schedule]).await?;
+    Ok(PreferenceSet::Done)
+}
+
+/// The first channel that cannot be attached. The others are kept from being deleted meanwhile.
+async fn refused(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    channels: &[ChannelId],
+) -> Outcome<Option<PreferenceSet>> {
+    if channels.is_empty() {
+        return Ok(None);
+    }
+    let beside = connection.dialect().shared_lock();
+    let query = format!(
+        "SELECT id, verified FROM notification_channels WHERE account_id = $1 AND {}
+         ORDER BY id {beside}",
+        connection.dialect().among("id", Of::Id, "$2")
+    );
+    let query = sql::query_as(AssertSqlSafe(query)).bind(account);
+    let query = query.bind(json_ids(channels.iter().map(|id| id.to_bytes())));
+    let found: Vec<(ChannelId, bool)> = query.fetch_all(connection).await?;
+    let found: HashMap<ChannelId, bool> = found.into_iter().collect();
+    Ok(channels.iter().find_map(|id| match found.get(id) {
+        None => Some(PreferenceSet::NoSuchChannel(*id)),
+        Some(false) => Some(PreferenceSet::Unverified(*id)),
+        Some(true) => None,
+    }))
+}
+
+/// Removes the preferences of schedules of an account.
+pub(in crate::store) async fn clear_preferences(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    schedules: &[ScheduleId],
+) -> Outcome<()> {
+    let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
+    // In the order in which deleting a channel changes them.
+    for table in ["notification_preferences", "preference_channels"] {
+        let among = connection.dialect().among("schedule_id", Of::Id, "$2");
+        let statement = format!("DELETE FROM {table} WHERE account_id = $1 AND {among}");
+        let query = sql::query(AssertSqlSafe(statement)).bind(account).bind(ids.clone());
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// A channel of a preference, as a row to be written.
+#[derive(Serialize)]
+struct AttachedRow {
+    channel: Hex,
+    number: usize,
+}
+
+async fn insert(
+    connection: &mut Connection<'_>,
+    write: Write,
+    schedule: ScheduleId,
+    new: &NewPreference,
+) -> Outcome<()> {
+    let policy = new.policy;
+    sql::query(
+        "INSERT INTO notification_preferences
+             (schedule_id, account_id, notify_on, failure_threshold, notify_on_recovery,
+              repeat_every_minutes)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(schedule)
+    .bind(write.account)
+    .bind(policy.notify_on)
+    .bind(policy.failure_threshold.cast_signed())
+    .bind(policy.notify_on_recovery)
+    .bind(policy.repeat_every_minutes.map(u32::cast_signed))
+    .execute(&mut *connection)
+    .await?;
+    let attached = new.channels.iter().enumerate();
+    let attached: Vec<_> =
+        attached.map(|(number, id)| AttachedRow { channel: Hex(id.to_bytes()), number }).collect();
+    let statement = format!(
+        "INSERT INTO preference_channels (schedule_id, number, account_id, channel_id)
+         SELECT $1, r.number, $2, r.channel FROM {}",
+        connection.dialect().rows("$3", &[("channel", Of::Id), ("number", Of::Small)])
+    );
+    sql::query(AssertSqlSafe(statement))
+        .bind(schedule)
+        .bind(write.account)
+        .bind(json(&attached))
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Raising events: in the transaction that ends the jobs.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use crate::domain::alert::policy::{JobEnd, Raised, Streak};
+use crate::domain::job::JobStatus;
+use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
+use crate::store::alert_rows::AlertState;
+use crate::store::batch_rows::json;
+use crate::store::ending::Ending;
+use crate::store::hex::Hex;
+use crate::store::runs::counts;
+use crate::store::sql;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::Of;
+use crate::store::sql::fault::Outcome;
+
+/// An event as a row to be written.
+#[derive(Serialize)]
+struct EventRow {
+    id: Hex,
+    schedule_id: Hex,
+    job_id: Hex,
+    kind: &'static str,
+    at: i64,
+    failures: u32,
+    wanted: bool,
+}
+
+/// When a failure of a schedule was last told, as a row to be written.
+#[derive(Serialize)]
+struct ToldRow {
+    shard: u16,
+    schedule_id: Hex,
+    told_at: Option<i64>,
+}
+
+/// Writes the events that the ends of jobs raise; the transaction has written `before` others. Returns
+/// how many.
+pub(in crate::store) async fn raise(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    before: u64,
+    endings: &[Ending],
+    states: &[AlertState],
+) -> Outcome<u64> {
+    if states.is_empty() {
+        return Ok(0);
+    }
+    let mut streaks: HashMap<ScheduleId, (AlertState, Streak)> =
+        states.iter().map(|state| (state.schedule, (*state, state.streak))).collect();
+    let (mut events, mut jobs) = (Vec::new(), Vec::new());
+    for ending in endings.iter().filter(|ending| counts(ending)) {
+        let Some((state, streak)) = streaks.get_mut(&ending.schedule) else { continue };
+        let end = match ending.status {
+            JobStatus::Success => JobEnd::Succeeded,
+            _ => JobEnd::Failed,
+        };
+        let (raised, after) = state.policy.judge(*streak, end, now);
+        *streak = after;
+        for raised in raised {
+            let place = usize::try_from(before).unwrap_or(usize::MAX).saturating_add(events.len());
+            events.push(event(ending, raised, now, place));
+            jobs.push(ending.job);
+        }
+    }
+    let told = streaks.into_values().filter(|(state, after)| state.streak.told_at != after.told_at);
+    let told: Vec<ToldRow> = told
+        .map(|(state, after)| ToldRow {
+            shard: state.shard.0,
+            schedule_id: Hex(state.schedule.to_bytes()),
+            told_at: after.told_at.map(Timestamp::as_millis),
+        })
+        .collect();
+    note(connection, told).await?;
+    insert(connection, &events, &jobs).await
+}
+
+fn event(ending: &Ending, raised: Raised, at: Timestamp, place: usize) -> EventRow {
+    let Raised { kind, failures, wanted } = raised;
+    let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at).at_place(place);
+    EventRow {
+        id: Hex(id.to_bytes()),
+        schedule_id: Hex(ending.schedule.to_bytes()),
+        job_id: Hex(ending.job.to_bytes()),
+        kind: kind.as_str(),
+        at: at.as_millis(),
+        failures,
+        wanted,
+    }
+}
+
+async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> Outcome<()> {
+    if told.is_empty() {
+        return Ok(());
+    }
+    let columns = [("shard", Of::Number), ("schedule_id", Of::Id), ("told_at", Of::Large)];
+    let statement = format!(
+        "UPDATE schedule_state SET alerted_at = r.told_at FROM {}
+         WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule_id",
+        connection.dialect().rows("$1", &columns)
+    );
+    sql::query(AssertSqlSafe(statement)).bind(json(&told)).execute(connection).await?;
+    Ok(())
+}
+
+/// The name is that of the schedule as it is now, the host the one that the job called. History is a
+/// table for each day: only those between the first and the last of `jobs` are opened.
+async fn insert(
+    connection: &mut Connection<'_>,
+    events: &[EventRow],
+    jobs: &[JobId],
+) -> Outcome<u64> {
+    let (Some(first), Some(last)) = (jobs.iter().min(), jobs.iter().max()) else {
+        return Ok(0);
+    };
+    let columns = [
+        ("id", Of::Id),
+        ("schedule_id", Of::Id),
+        ("job_id", Of::Id),
+        ("kind", Of::Text),
+        ("at", Of::Large),
+        ("failures", Of::Number),
+        ("wanted", Of::Flag),
+    ];
+    let statement = format!(
+        "INSERT INTO notification_events (id, account_id, schedule_id, job_id, type, at, host_key,
+                                          failures, wanted, schedule_name)
+         SELECT r.id, s.account_id, r.schedule_id, r.job_id, r.kind, r.at, v.host_key, r.failures,
+                r.wanted, s.name
+         FROM {} JOIN schedules AS s ON s.id = r.schedule_id
+         JOIN jobs AS j ON j.id = r.job_id AND j.id BETWEEN $2 AND $3
+         JOIN schedule_versions AS v ON v.id = j.version_id
+         WHERE true ON CONFLICT (id) DO NOTHING",
+        connection.dialect().rows("$1", &columns)
+    );
+    let written = sql::query(AssertSqlSafe(statement)).bind(json(events)).bind(*first).bind(*last);
+    written.execute(connection).await
+}

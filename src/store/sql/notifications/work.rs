@@ -1,0 +1,44 @@
+//! What there is to do for a notifier.
+
+use crate::domain::Timestamp;
+use crate::store::sql;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::{AlertWork, WAITING_COUNTED};
+
+/// Where counting stops. Nobody does anything for deleted accounts.
+pub(in crate::store) const WORK: &str = "
+    WITH gone AS (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+    SELECT (SELECT at FROM notification_events
+            WHERE account_id NOT IN (SELECT id FROM gone) ORDER BY id LIMIT 1),
+           (SELECT due_at FROM notification_incidents
+            WHERE account_id NOT IN (SELECT id FROM gone) ORDER BY due_at LIMIT 1),
+           (SELECT wake_at FROM notification_deliveries
+            WHERE status < 3 AND status = 1 AND account_id NOT IN (SELECT id FROM gone)
+            ORDER BY wake_at LIMIT 1),
+           (SELECT wake_at FROM notification_deliveries
+            WHERE status < 3 AND status = 2 AND account_id NOT IN (SELECT id FROM gone)
+            ORDER BY wake_at LIMIT 1),
+           (SELECT count(*) FROM
+                (SELECT 1 AS one FROM notification_deliveries WHERE status < 3 LIMIT $1) AS w)";
+
+/// The oldest event, the next incident, the next try, the end of the next claim, how many wait.
+type Row = (Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, i64);
+
+/// What there is to do at `now`.
+pub(in crate::store) async fn alert_work(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+) -> Outcome<AlertWork> {
+    let query = sql::query_as(WORK).bind(i64::from(WAITING_COUNTED));
+    let (event, incident, waiting, claimed, count): Row = query.fetch_one(connection).await?;
+    let due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    let oldest = [event, waiting.filter(|at| *at <= now)].into_iter().flatten().min();
+    Ok(AlertWork {
+        relay: event.is_some() || due(incident),
+        deliver: due(waiting) || due(claimed),
+        next: [incident, waiting, claimed].into_iter().flatten().min(),
+        waiting: count.unsigned_abs(),
+        oldest,
+    })
+}

@@ -1,0 +1,203 @@
+//! Statements that run on both databases.
+//!
+//! The parameters are `$1`, `$2` and so on, and are bound in that order. A query can be cloned, so
+//! that work can be repeated: the clones share the values.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Arguments, Encode, FromRow, Postgres, SqlSafeStr, SqlStr, Sqlite, Type};
+
+use super::connection::Connection;
+use super::fault::{Fault, Outcome};
+use crate::store::StoreErrorKind;
+
+/// A value that both databases can store.
+pub(in crate::store) trait Value: Send + Sync + 'static {
+    fn add_to_postgres(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError>;
+    fn add_to_sqlite(&self, arguments: &mut SqliteArguments) -> Result<(), BoxDynError>;
+}
+
+impl<T> Value for T
+where
+    T: Type<Postgres> + Type<Sqlite> + Send + Sync + 'static,
+    for<'q> T: Encode<'q, Postgres> + Encode<'q, Sqlite>,
+{
+    fn add_to_postgres(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        arguments.add(self)
+    }
+
+    fn add_to_sqlite(&self, arguments: &mut SqliteArguments) -> Result<(), BoxDynError> {
+        Arguments::add(arguments, self)
+    }
+}
+
+/// A row type that both databases can fill.
+pub(in crate::store) trait ReadRow:
+    for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static
+{
+}
+
+impl<T> ReadRow for T where
+    T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static
+{
+}
+
+/// A statement and its parameters. `T` is the type of its rows; `()` if it returns none.
+pub(in crate::store) struct Query<T = ()> {
+    sql: SqlStr,
+    values: Vec<Arc<dyn Value>>,
+    rows: PhantomData<fn() -> T>,
+}
+
+/// A statement that returns no rows.
+pub(in crate::store) fn query(sql: impl SqlSafeStr) -> Query {
+    query_as(sql)
+}
+
+/// A statement that returns rows of type `T`.
+pub(in crate::store) fn query_as<T>(sql: impl SqlSafeStr) -> Query<T> {
+    Query { sql: sql.into_sql_str(), values: Vec::new(), rows: PhantomData }
+}
+
+/// A statement whose rows have one column, of type `T`.
+pub(in crate::store) fn query_scalar<T>(sql: impl SqlSafeStr) -> ScalarQuery<T> {
+    ScalarQuery(query_as(sql))
+}
+
+impl<T> Clone for Query<T> {
+    fn clone(&self) -> Self {
+        Self { sql: self.sql.clone(), values: self.values.clone(), rows: PhantomData }
+    }
+}
+
+impl<T> Query<T> {
+    /// Binds the next parameter.
+    pub(in crate::store) fn bind(mut self, value: impl Value) -> Self {
+        self.values.push(Arc::new(value));
+        self
+    }
+
+    fn postgres_arguments(&self) -> Outcome<PgArguments> {
+        let mut arguments = PgArguments::default();
+        let mut values = self.values.iter();
+        values.try_for_each(|value| value.add_to_postgres(&mut arguments)).map_err(|error| unencodable(&*error))?;
+        Ok(arguments)
+    }
+
+    fn sqlite_arguments(&self) -> Outcome<SqliteArguments> {
+        let mut arguments = SqliteArguments::default();
+        let mut values = self.values.iter();
+        values.try_for_each(|value| value.add_to_sqlite(&mut arguments)).map_err(|error| unencodable(&*error))?;
+        Ok(arguments)
+    }
+}
+
+fn unencodable(error: &dyn std::error::Error) -> Fault {
+    Fault::new(StoreErrorKind::Internal, format!("a parameter cannot be encoded: {error}"))
+}
+
+impl Query {
+    /// Runs the statement and returns the number of rows that it changed.
+    pub(in crate::store) async fn execute(self, connection: &mut Connection<'_>) -> Outcome<u64> {
+        match connection {
+            Connection::Postgres(connection) => {
+                let query = sqlx::query_with(self.sql.clone(), self.postgres_arguments()?);
+                Ok(query.execute(&mut **connection).await?.rows_affected())
+            }
+            Connection::Sqlite(connection) => {
+                let query = sqlx::query_with(self.sql.clone(), self.sqlite_arguments()?);
+                Ok(query.execute(&mut **connection).await?.rows_affected())
+            }
+        }
+    }
+}
+
+impl<T: ReadRow> Query<T> {
+    /// Returns all rows.
+    pub(in crate::store) async fn fetch_all(
+        self,
+        connection: &mut Connection<'_>,
+    ) -> Outcome<Vec<T>> {
+        match connection {
+            Connection::Postgres(connection) => {
+                let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
+                Ok(query.fetch_all(&mut **connection).await?)
+            }
+            Connection::Sqlite(connection) => {
+                let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
+                Ok(query.fetch_all(&mut **connection).await?)
+            }
+        }
+    }
+
+    /// Returns the first row, if there is one.
+    pub(in crate::store) async fn fetch_optional(
+        self,
+        connection: &mut Connection<'_>,
+    ) -> Outcome<Option<T>> {
+        match connection {
+            Connection::Postgres(connection) => {
+                let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
+                Ok(query.fetch_optional(&mut **connection).await?)
+            }
+            Connection::Sqlite(connection) => {
+                let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
+                Ok(query.fetch_optional(&mut **connection).await?)
+            }
+        }
+    }
+
+    /// Returns the row of a statement that always returns one.
+    pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> Outcome<T> {
+        let row = self.fetch_optional(connection).await?;
+        row.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "a statement returned no row"))
+    }
+}
+
+/// A statement whose rows have one column.
+pub(in crate::store) struct ScalarQuery<T>(Query<(T,)>);
+
+impl<T> Clone for ScalarQuery<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> ScalarQuery<T> {
+    /// Binds the next parameter.
+    pub(in crate::store) fn bind(self, value: impl Value) -> Self {
+        Self(self.0.bind(value))
+    }
+}
+
+impl<T> ScalarQuery<T>
+where
+    (T,): ReadRow,
+{
+    /// Returns the values of all rows.
+    pub(in crate::store) async fn fetch_all(
+        self,
+        connection: &mut Connection<'_>,
+    ) -> Outcome<Vec<T>> {
+        let rows = self.0.fetch_all(connection).await?;
+        Ok(rows.into_iter().map(|(value,)| value).collect())
+    }
+
+    /// Returns the value of the first row, if there is one.
+    pub(in crate::store) async fn fetch_optional(
+        self,
+        connection: &mut Connection<'_>,
+    ) -> Outcome<Option<T>> {
+        Ok(self.0.fetch_optional(connection).await?.map(|(value,)| value))
+    }
+
+    /// Returns the value of a statement that always returns a row.
+    pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> Outcome<T> {
+        let (value,) = self.0.fetch_one(connection).await?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,280 @@
+//! Encryption keys, and the encryption of secret columns with another key.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::{AssertSqlSafe, ColumnIndex, Decode, FromRow, Row, Type};
+
+use super::access::{Access, Database};
+use super::connection::{Connection, Dialect};
+use super::fault::{Fault, Outcome};
+use super::values::RowId;
+use crate::domain::AccountId;
+use crate::store::secrets::SealedRow;
+use crate::store::vault::Vault;
+use crate::store::{
+    KeyProof, OpenError, Resealed, Result, SealedTable, SecretStore, StoreErrorKind, sql,
+};
+
+#[async_trait]
+impl<D: Database> SecretStore for D {
+    async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
+        let known = self.key_proofs().await?;
+        let new = new_keys(self.vault(), &known, others);
+        if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
+            return Ok(());
+        }
+        let (others, vault) = (others.to_vec(), self.vault().clone());
+        let noted = self.api().transaction("use_keys", move |connection| {
+            Box::pin(note(connection, vault.clone(), others.clone()))
+        });
+        noted.await
+    }
+
+    async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
+        self.api().read("key_proofs", |connection| Box::pin(proofs(connection))).await
+    }
+
+    async fn stale_secrets(&self) -> Result<u64> {
+        let vault = self.vault().clone();
+        let counted = self.api().patient_read("stale_secrets", move |connection| {
+            let vault = vault.clone();
+            Box::pin(async move { stale(connection, &vault).await })
+        });
+        counted.await
+    }
+
+    /// Finds the rows before the transaction that writes: that can take long, and in SQLite other
+    /// writers would wait for it.
+    async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
+        let vault = self.vault().clone();
+        let found = self.api().patient_read("reseal", move |connection| {
+            let vault = vault.clone();
+            Box::pin(async move { find(connection, &vault, table, after, limit).await })
+        });
+        let found: Arc<[RowId]> = found.await?.into();
+        let Some(RowId(last)) = found.last().copied() else { return Ok(Resealed::default()) };
+        let vault = self.vault().clone();
+        let resealed = self.api().batch("reseal", found.len(), move |connection| {
+            let (vault, found) = (vault.clone(), found.clone());
+            Box::pin(async move { reseal(connection, &vault, table, &found).await })
+        });
+        Ok(Resealed { last: Some(last), ..resealed.await? })
+    }
+
+    /// Looks before and after: a server may write with an old key meanwhile.
+    async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
+        if keys_are_needed(self, abandon, &[]).await? {
+            return Ok(Vec::new());
+        }
+        let forget = sql::query_as("DELETE FROM secret_keys WHERE id <> $1 RETURNING id, proof")
+            .bind(self.vault().sealer.first().to_owned());
+        let forgotten = self.api().statement("forget_keys", 1, move |connection| {
+            Box::pin(forget.clone().fetch_all(connection))
+        });
+        let proof = |(id, proof)| KeyProof { id, proof };
+        let forgotten: Vec<KeyProof> = forgotten.await?.into_iter().map(proof).collect();
+        if forgotten.is_empty() || !keys_are_needed(self, abandon, &forgotten).await? {
+            return Ok(forgotten.into_iter().map(|key| key.id).collect());
+        }
+        let put_back = self.api().transaction("forget_keys", move |connection| {
+            Box::pin(insert(connection, forgotten.clone()))
+        });
+        put_back.await?;
+        Ok(Vec::new())
+    }
+}
+
+async fn keys_are_needed<D: Database>(
+    store: &D,
+    abandon: bool,
+    forgotten: &[KeyProof],
+) -> Result<bool> {
+    let (vault, forgotten): (_, Arc<[KeyProof]>) = (store.vault().clone(), forgotten.into());
+    let looked = store.api().patient_read("forget_keys", move |connection| {
+        let (vault, forgotten) = (vault.clone(), forgotten.clone());
+        Box::pin(async move { need_others(connection, &vault, abandon, &forgotten).await })
+    });
+    looked.await
+}
+
+/// The ids of rows that another key than the first has encrypted, in their order.
+async fn find(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    table: SealedTable,
+    after: [u8; 16],
+    limit: u32,
+) -> Outcome<Vec<RowId>> {
+    let (name, is_stale) = (table.name(), table.is_stale("$1"));
+    let select =
+        format!("SELECT id FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3");
+    let query = sql::query_scalar(AssertSqlSafe(select)).bind(vault.sealer.prefix());
+    query.bind(RowId(after)).bind(i64::from(limit)).fetch_all(connection).await
+}
+
+/// Encrypts these rows with the first key, unless they are gone or another process has done so.
+async fn reseal(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    table: SealedTable,
+    ids: &[RowId],
+) -> Outcome<Resealed> {
+    let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("$1"));
+    let lock = connection.dialect().exclusive_lock();
+    let select = format!(
+        "SELECT id, account_id, {} FROM {name} WHERE id = $2 AND ({is_stale}) {lock}",
+        columns.join(", ")
+    );
+    let mut rows = Vec::with_capacity(ids.len());
+    for id in ids {
+        let query = sql::query_as(AssertSqlSafe(select.clone())).bind(vault.sealer.prefix());
+        rows.extend(query.bind(*id).fetch_optional(connection).await?);
+    }
+    reseal_rows(connection, vault, table, rows).await
+}
+
+impl<'r, R> FromRow<'r, R> for SealedRow
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    RowId: Decode<'r, R::Database> + Type<R::Database>,
+    AccountId: Decode<'r, R::Database> + Type<R::Database>,
+    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        let RowId(id) = row.try_get(0)?;
+        let values = (2..row.len()).map(|place| row.try_get(place));
+        Ok(Self { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })
+    }
+}
+
+/// How many rows are looked at in one statement.
+const ROWS: i64 = 50;
+
+pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> Outcome<Vec<KeyProof>> {
+    let query = sql::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
+    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
+    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+}
+
+/// Those of the keys that are not known yet, if all fit.
+pub(in crate::store) fn new_keys(
+    vault: &Vault,
+    known: &[KeyProof],
+    others: &[KeyProof],
+) -> Outcome<Vec<KeyProof>> {
+    let unfit = |why| Fault::new(StoreErrorKind::WrongKeys, why);
+    vault.sealer.new_keys(known, others).map_err(unfit)
+}
+
+/// Notes the new keys, one process after the other: of those that begin with different keys, the
+/// first decides.
+async fn note(connection: &mut Connection<'_>, vault: Vault, others: Vec<KeyProof>) -> Outcome<()> {
+    if connection.dialect() == Dialect::Postgres {
+        let lock = "LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE";
+        sql::query(lock).execute(connection).await?;
+    }
+    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
+    insert(connection, new).await
+}
+
+async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> Outcome<()> {
+    for KeyProof { id, proof } in keys {
+        sql::query("INSERT INTO secret_keys (id, proof) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(id)
+            .bind(proof)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// How many rows have a secret that the first key has not sealed.
+async fn stale(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<u64> {
+    let mut rows = 0;
+    for table in SealedTable::ALL {
+        let (name, is_stale) = (table.name(), table.is_stale("$1"));
+        let query = AssertSqlSafe(format!("SELECT count(*) FROM {name} WHERE {is_stale}"));
+        let query = sql::query_scalar(query).bind(vault.sealer.prefix());
+        let count: i64 = query.fetch_one(&mut *connection).await?;
+        rows += count.unsigned_abs();
+    }
+    Ok(rows)
+}
+
+/// Whether there are secrets that need another key than the first one: stale ones, but for those
+/// that are to be abandoned because they cannot be opened. Those of a key of the store, or of one
+/// of those just `forgotten`, that is not known here can be opened elsewhere: by a server that was
+/// started meanwhile, with a newer first key.
+async fn need_others(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    abandon: bool,
+    forgotten: &[KeyProof],
+) -> Outcome<bool> {
+    if !abandon {
+        return Ok(stale(connection, vault).await? > 0);
+    }
+    let known = proofs(connection).await?;
+    let opens = |table, row: &SealedRow| match vault.sealer.reseal(table, row) {
+        Ok(_) => true,
+        Err(OpenError::UnknownKey(key)) => known.iter().chain(forgotten).any(|one| one.id == key),
+        Err(OpenError::Forged) => false,
+    };
+    for table in SealedTable::ALL {
+        let mut after = [0; 16];
+        loop {
+            let rows = stale_rows(connection, vault, table, after).await?;
+            let Some(last) = rows.last() else { break };
+            after = last.id;
+            if rows.iter().any(|row| opens(table, row)) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The next rows of a table that have a secret which the first key has not sealed, by their ids.
+async fn stale_rows(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    table: SealedTable,
+    after: [u8; 16],
+) -> Outcome<Vec<SealedRow>> {
+    let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("$1"));
+    let select = format!(
+        "SELECT id, account_id, {} FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3",
+        columns.join(", ")
+    );
+    let query = sql::query_as(AssertSqlSafe(select)).bind(vault.sealer.prefix());
+    query.bind(RowId(after)).bind(ROWS).fetch_all(connection).await
+}
+
+/// Seals rows anew that nobody else changes meanwhile.
+async fn reseal_rows(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    table: SealedTable,
+    rows: Vec<SealedRow>,
+) -> Outcome<Resealed> {
+    let (name, columns) = (table.name(), table.columns());
+    let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ${place}"));
+    let update = format!("UPDATE {name} SET {} WHERE id = $1", set.collect::<Vec<_>>().join(", "));
+    let mut done = Resealed::default();
+    for row in rows {
+        done.last = Some(row.id);
+        let Some(values) = vault.reseal(table, &row) else {
+            done.unreadable.push(row.account);
+            continue;
+        };
+        let mut query = sql::query(AssertSqlSafe(update.clone())).bind(RowId(row.id));
+        for value in values {
+            query = query.bind(value);
+        }
+        query.execute(&mut *connection).await?;
+        done.sealed += 1;
+    }
+    Ok(done)
+}

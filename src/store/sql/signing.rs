@@ -1,0 +1,128 @@
+//! The secrets that accounts' requests are signed with.
+
+use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::accounts::lock;
+use super::audit;
+use super::connection::Connection;
+use super::fault::Outcome;
+use super::maintenance::{OldRows, prune};
+use crate::domain::audit::Action;
+use crate::domain::{AccountId, SigningSecretId, Timestamp};
+use crate::store::signing::SECRETS;
+use crate::store::vault::Vault;
+use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write, sql};
+
+/// The number of accounts that get their first secret in one transaction.
+const ACCOUNTS_AT_ONCE: u16 = 500;
+
+pub(in crate::store) const OLD_SECRETS: OldRows =
+    OldRows { table: "signing_secrets", condition: "expires_at < $1", order: "expires_at" };
+
+#[async_trait]
+impl<D: Database> SigningStore for D {
+    async fn make_first_secrets(&self) -> Result<()> {
+        loop {
+            let vault = self.vault().clone();
+            let rows = usize::from(ACCOUNTS_AT_ONCE);
+            let made = self.api().batch("make_first_secrets", rows, move |connection| {
+                let vault = vault.clone();
+                Box::pin(async move { make_missing(connection, &vault).await })
+            });
+            if made.await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>> {
+        let secrets = sql::query_as(SECRETS).bind(account);
+        let secrets = self.api().all("signing_secrets", secrets).await?;
+        Ok(secrets.into_iter().map(|secret| self.vault().open_known(account, secret)).collect())
+    }
+
+    async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool> {
+        let (write, id, old_expires_at) = (*write, new.id, new.old_expires_at);
+        let secret = self.vault().seal_secret(write.account, id, &new.secret);
+        let rotated = self.api().transaction("rotate_signing_secret", move |connection| {
+            Box::pin(rotate(connection, write, (id, secret.clone()), old_expires_at))
+        });
+        rotated.await
+    }
+
+    async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        prune(self, "prune_signing_secrets", before, limit, OLD_SECRETS).await
+    }
+}
+
+/// Makes the first secret of some accounts that have none, and returns the number of accounts.
+async fn make_missing(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<usize> {
+    let lock = connection.dialect().exclusive_lock();
+    let statement = format!(
+        "SELECT id, created_at FROM accounts AS a
+         WHERE NOT EXISTS (SELECT 1 FROM signing_secrets AS s WHERE s.account_id = a.id)
+         ORDER BY id LIMIT $1 {lock}"
+    );
+    let query = sql::query_as(AssertSqlSafe(statement)).bind(i64::from(ACCOUNTS_AT_ONCE));
+    let without: Vec<(AccountId, Timestamp)> = query.fetch_all(connection).await?;
+    for (account, created_at) in &without {
+        make_first(connection, vault, *account, *created_at).await?;
+    }
+    Ok(without.len())
+}
+
+/// Makes the first secret of an account, as old as the account, unless the secret is there or the
+/// account is not.
+pub(in crate::store) async fn make_first(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    account: AccountId,
+    created_at: Timestamp,
+) -> Outcome<()> {
+    let (id, secret) = vault.first_secret(account);
+    sql::query(
+        "INSERT INTO signing_secrets (id, account_id, secret, created_at)
+         SELECT $1, id, $3, $4 FROM accounts WHERE id = $2 ON CONFLICT DO NOTHING",
+    )
+    .bind(id)
+    .bind(account)
+    .bind(secret)
+    .bind(created_at)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Adds a secret that signs beside the newest one until that expires.
+async fn rotate(
+    connection: &mut Connection<'_>,
+    write: Write,
+    (id, secret): (SigningSecretId, String),
+    old_expires_at: Timestamp,
+) -> Outcome<bool> {
+    if !lock(connection, write.account).await? {
+        return Ok(false);
+    }
+    sql::query("DELETE FROM signing_secrets WHERE account_id = $1 AND expires_at IS NOT NULL")
+        .bind(write.account)
+        .execute(connection)
+        .await?;
+    sql::query("UPDATE signing_secrets SET expires_at = $2 WHERE account_id = $1")
+        .bind(write.account)
+        .bind(old_expires_at)
+        .execute(connection)
+        .await?;
+    sql::query(
+        "INSERT INTO signing_secrets (id, account_id, secret, created_at) VALUES ($1, $2, $3, $4)",
+    )
+    .bind(id)
+    .bind(write.account)
+    .bind(secret)
+    .bind(write.now)
+    .execute(connection)
+    .await?;
+    audit::record(connection, write, Action::SigningSecretRotated, [id]).await?;
+    Ok(true)
+}

@@ -1,0 +1,129 @@
+//! Health, counts, and the removal of old rows.
+
+use std::future::Future;
+
+use async_trait::async_trait;
+
+use super::access::{Access, Database};
+use super::connection::Dialect;
+use super::history::prune_account;
+use super::leadership::all_shards;
+use super::maintenance::{OldRows, prune};
+use crate::domain::{AccountId, Timestamp};
+use crate::store::upkeep::SHORT_HISTORIES;
+use crate::store::{Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
+
+const SHARD_RECORDS: &str = concat!(
+    all_shards!(),
+    "SELECT n.shard, s.replica, s.epoch, s.led_at, t.since AS due_since, j.since AS waiting_since
+     FROM n
+     LEFT JOIN shards AS s ON s.shard = n.shard
+     LEFT JOIN (SELECT shard, min(next_tick) AS since FROM schedule_state
+                WHERE next_tick <= $1 GROUP BY shard) AS t ON t.shard = n.shard
+     LEFT JOIN (SELECT shard, min(wake_at) AS since FROM runs
+                WHERE status = 0 AND wake_at <= $1 GROUP BY shard) AS j ON j.shard = n.shard
+     ORDER BY n.shard"
+);
+
+pub(in crate::store) const OLD_KEYS: OldRows = OldRows {
+    table: "api_keys",
+    condition: "coalesce(revoked_at, expires_at) < $1",
+    order: "coalesce(revoked_at, expires_at)",
+};
+
+/// The part of the upkeep that depends on the database.
+pub(in crate::store) trait Upkept: Database {
+    /// Fails unless the store can be written to.
+    fn check_writable(&self) -> impl Future<Output = Result<()>> + Send;
+    /// Returns the time of the database's own clock, if it has one.
+    fn own_time(&self) -> impl Future<Output = Result<Option<Timestamp>>> + Send;
+    /// Makes the partitions of the days around `now`, if there are any.
+    fn make_partitions(&self, now: Timestamp) -> impl Future<Output = Result<()>> + Send;
+    /// Removes history that ended before `before`.
+    fn prune_history(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> impl Future<Output = Result<Upkeep>> + Send;
+}
+
+#[async_trait]
+impl<D: Upkept> UpkeepStore for D {
+    async fn ping(&self) -> Result<()> {
+        self.check_writable().await
+    }
+
+    async fn time(&self) -> Result<Option<Timestamp>> {
+        self.own_time().await
+    }
+
+    async fn prepare(&self, now: Timestamp) -> Result<()> {
+        self.make_partitions(now).await
+    }
+
+    async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
+        self.prune_history(before, limit).await
+    }
+
+    async fn short_histories(
+        &self,
+        plan: &str,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<AccountId>> {
+        let accounts = sql::query_scalar(SHORT_HISTORIES).bind(plan.to_owned());
+        let accounts = accounts.bind(before).bind(i64::from(limit));
+        self.scheduler().scalars("short_histories", accounts).await
+    }
+
+    async fn prune_account(
+        &self,
+        account: AccountId,
+        before: Timestamp,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<u64> {
+        let pruned = self.scheduler().batch("prune_account", limit as usize, move |connection| {
+            Box::pin(prune_account(connection, account, before, now, limit))
+        });
+        pruned.await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {
+        prune(self, "prune_keys", before, limit, OLD_KEYS).await
+    }
+
+    async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>> {
+        self.scheduler().all("shard_records", sql::query_as(SHARD_RECORDS).bind(now)).await
+    }
+
+    async fn unfinished(&self, cap: u32) -> Result<u64> {
+        let query = "SELECT count(*) FROM (SELECT 1 AS one FROM runs LIMIT $1) AS counted";
+        let query = sql::query_scalar::<i64>(query).bind(i64::from(cap));
+        Ok(self.scheduler().scalar("unfinished", query).await?.unwrap_or(0).unsigned_abs())
+    }
+
+    async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
+        let waiting = self.scheduler().read("waiting", move |connection| {
+            let query = sql::query_as(waiting(connection.dialect())).bind(now);
+            Box::pin(query.bind(i64::from(cap)).fetch_one(connection))
+        });
+        waiting.await
+    }
+}
+
+/// Counts the jobs that wait. Instant, number of rows.
+pub(in crate::store) fn waiting(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Postgres => {
+            "SELECT count(*) AS jobs, min(wake_at) AS since FROM
+                 (SELECT wake_at FROM runs WHERE status = 0 AND wake_at <= $1
+                  ORDER BY wake_at LIMIT $2) AS counted"
+        }
+        Dialect::Sqlite => {
+            "SELECT count(*) AS jobs, min(wake_at) AS since FROM
+                 (SELECT wake_at FROM runs INDEXED BY runs_wake
+                  WHERE status = 0 AND wake_at <= $1 ORDER BY wake_at LIMIT $2)"
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Changes of users, within a transaction.
+//!
+//! A change of what depends on a user locks the user's row first; a change of an account's members
+//! locks the account's row. In PostgreSQL the statements that follow see what the transactions before
+//! have committed.
+
+use sqlx::AssertSqlSafe;
+
+use super::statements::{
+    ACCOUNTS_OF, ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER,
+    END_OTHERS, END_SESSION, END_SESSIONS, EXTEND_SESSION, HAS_USER, INSERT_INVITATION,
+    INSERT_RESET, INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, REHASH_PASSWORD,
+    REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
+};
+use crate::domain::audit::Action;
+use crate::domain::token::TokenDigest;
+use crate::domain::user::Role;
+use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
+use crate::store::sql;
+use crate::store::sql::accounts::{insert_account, lock};
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::{
+    Act, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewReset,
+    NewSession, NewUser, PasswordHash, UserCreated, Write,
+};
+
+/// The user first, since most often it is the address that is taken; what cannot be joined takes
+/// the user away again.
+pub(in crate::store) async fn create_user(
+    connection: &mut Connection<'_>,
+    act: Act,
+    user: NewUser,
+    joins: Joins,
+) -> Outcome<UserCreated> {
+    if let Joins::Invited(digest) = &joins
+        && !is_invited(connection, act.now, *digest, &user).await?
+    {
+        return Ok(UserCreated::NoSuchInvitation);
+    }
+    let made = sql::query(INSERT_USER)
+        .bind(user.id)
+        .bind(user.email.as_str().to_owned())
+        .bind(user.password.0)
+        .bind(act.now)
+        .execute(&mut *connection)
+        .await?;
+    if made == 0 {
+        return Ok(UserCreated::EmailTaken);
+    }
+    let joined = join(connection, act, user.id, joins).await?;
+    if joined != UserCreated::Created {
+        sql::query(DELETE_USER).bind(user.id).execute(connection).await?;
+    }
+    Ok(joined)
+}
+
+/// Whether the invitation with this digest is for the user's address.
+async fn is_invited(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    digest: TokenDigest,
+    user: &NewUser,
+) -> Outcome<bool> {
+    let query = sql::query_scalar(INVITED).bind(digest.0.to_vec()).bind(now);
+    query.bind(user.email.as_str().to_owned()).fetch_one(connection).await
+}
+
+async fn join(
+    connection: &mut Connection<'_>,
+    act: Act,
+    user: UserId,
+    joins: Joins,
+) -> Outcome<UserCreated> {
+    match joins {
+        Joins::Nothing => {
+            let write = act.on(INSTALLATION);
+            audit::record(connection, write, Action::UserCreated, [user]).await?;
+            Ok(UserCreated::Created)
+        }
+        Joins::New(account) => {
+            let id = account.id;
+            if !insert_account(connection, account).await? {
+                return Ok(UserCreated::NameTaken);
+            }
+            add_member(connection, act.now, (id, user, Role::Owner)).await?;
+            audit::record(connection, act.on(id), Action::AccountCreated, [id]).await?;
+            Ok(UserCreated::Created)
+        }
+        Joins::Existing(account, role) => {
+            if !add_member(connection, act.now, (account, user, role)).await? {
+                return Ok(UserCreated::NoSuchAccount);
+            }
+            audit::record(connection, act.on(account), Action::MemberAdded, [user]).await?;
+            Ok(UserCreated::Created)
+        }
+        Joins::Invited(digest) => {
+            let account = accept_invitation(connection, act, user, digest).await?;
+            Ok(account.map_or(UserCreated::NoSuchInvitation, |_| UserCreated::Created))
+        }
+    }
+}
+
+/// Whether the user was no member before.
+async fn add_member(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    (account, user, role): (AccountId, UserId, Role),
+) -> Outcome<bool> {
+    let added = sql::query(ADD_MEMBER)
+        .bind(MembershipId::of(account, user))
+        .bind(account)
+        .bind(user)
+        .bind(role)
+        .bind(now)
+        .execute(connection)
+        .await?;
+    Ok(added > 0)
+}
+
+pub(in crate::store) async fn accept_invitation(
+    connection: &mut Connection<'_>,
+    act: Act,
+    user: UserId,
+    digest: TokenDigest,
+) -> Outcome<Option<AccountId>> {
+    let used: Option<(AccountId, Role, InvitationId)> = sql::query_as(USE_INVITATION)
+        .bind(digest.0.to_vec())
+        .bind(act.now)
+        .bind(user)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some((account, role, id)) = used else { return Ok(None) };
+    add_member(connection, act.now, (account, user, role)).await?;
+    audit::record(connection, act.on(account), Action::InvitationAccepted, [id]).await?;
+    Ok(Some(account))
+}
+
+/// Enters a change of a user for each account that the user belongs to; for the installation if there
+/// is none.
+async fn enter(
+    connection: &mut Connection<'_>,
+    act: Act,
+    action: Action,
+    user: UserId,
+) -> Outcome<()> {
+    let query = sql::query_scalar(ACCOUNTS_OF).bind(user);
+    let mut accounts: Vec<AccountId> = query.fetch_all(&mut *connection).await?;
+    if accounts.is_empty() {
+        accounts.push(INSTALLATION);
+    }
+    for (nth, account) in accounts.into_iter().enumerate() {
+        let write = Write { entry: act.entry.nth(nth), ..act.on(account) };
+        audit::record(connection, write, action, [user]).await?;
+    }
+    Ok(())
+}
+
+pub(in crate::store) async fn set_password(
+    connection: &mut Connection<'_>,
+    act: Act,
+    (user, version): (UserId, Option<i64>),
+    password: PasswordHash,
+    keep: Option<SessionId>,
+) -> Outcome<bool> {
+    let set = sql::query(SET_PASSWORD).bind(user).bind(password.0).bind(version);
+    if set.execute(&mut *connection).await? == 0 {
+        return Ok(false);
+    }
+    sql::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
+    end(connection, user, keep.map_or(Ending::All, Ending::AllBut)).await?;
+    enter(connection, act, Action::UserPasswordSet, user).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn rehash_password(
+    connection: &mut Connection<'_>,
+    user: UserId,
+    version: i64,
+    password: PasswordHash,
+) -> Outcome<()> {
+    let query = sql::query(REHASH_PASSWORD).bind(user).bind(version).bind(password.0);
+    query.execute(connection).await?;
+    Ok(())
+}
+
+pub(in crate::store) async fn disable_user(
+    connection: &mut Connection<'_>,
+    act: Act,
+    user: UserId,
+    disabled: bool,
+) -> Outcome<bool> {
+    let set = sql::query(DISABLE_USER).bind(user).bind(disabled.then_some(act.now));
+    if set.execute(&mut *connection).await? == 0 {
+        return sql::query_scalar(HAS_USER).bind(user).fetch_one(connection).await;
+    }
+    if disabled {
+        sql::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
+        end(connection, user, Ending::All).await?;
+    }
+    let action = if disabled { Action::UserDisabled } else { Action::UserEnabled };
+    enter(connection, act, action, user).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn change_member(
+    connection: &mut Connection<'_>,
+    write: Write,
+    user: UserId,
+    change: MemberChange,
+) -> Outcome<MemberChanged> {
+    let account = write.account;
+    lock(connection, account).await?;
+    let Some(role) = role(connection, account, user).await? else {
+        let MemberChange::Add(role) = change else { return Ok(MemberChanged::NoSuchMember) };
+        if !add_member(connection, write.now, (account, user, role)).await? {
+            return Ok(MemberChanged::NoSuchMember);
+        }
+        audit::record(connection, write, Action::MemberAdded, [user]).await?;
+        return Ok(MemberChanged::Done);
+    };
+    let stays_owner = matches!(change, MemberChange::Add(_) | MemberChange::Set(Role::Owner));
+    if role == Role::Owner && !stays_owner && !has_other_owner(connection, account, user).await? {
+        return Ok(MemberChanged::LastOwner);
+    }
+    let (query, action) = match change {
+        MemberChange::Add(_) => return Ok(MemberChanged::Done),
+        MemberChange::Set(same) if same == role => return Ok(MemberChanged::Done),
+        MemberChange::Set(role) => {
+            let query = sql::query(SET_ROLE).bind(account).bind(user).bind(role);
+            (query, Action::MemberRoleSet)
+        }
+        MemberChange::Remove => {
+            let query = sql::query(REMOVE_MEMBER).bind(account).bind(user);
+            (query, Action::MemberRemoved)
+        }
+    };
+    query.execute(&mut *connection).await?;
+    audit::record(connection, write, action, [user]).await?;
+    Ok(MemberChanged::Done)
+}
+
+async fn role(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    user: UserId,
+) -> Outcome<Option<Role>> {
+    let query = sql::query_scalar(MEMBER_ROLE).bind(account).bind(user);
+    query.fetch_optional(connection).await
+}
+
+async fn has_other_owner(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    user: UserId,
+) -> Outcome<bool> {
+    let query = sql::query_scalar(OTHER_OWNERS).bind(account).bind(user);
+    let others: i64 = query.fetch_one(connection).await?;
+    Ok(others > 0)
+}
+
+pub(in crate::store) async fn create_invitation(
+    connection: &mut Connection<'_>,
+    write: Write,
+    invitation: NewInvitation,
+) -> Outcome<bool> {
+    let email = invitation.email.as_str().to_owned();
+    let made = sql::query(INSERT_INVITATION)
+        .bind(invitation.id)
+        .bind(write.account)
+        .bind(email.clone())
+        .bind(invitation.role)
+        .bind(invitation.digest.0.to_vec())
+        .bind(write.now)
+        .bind(invitation.expires_at)
+        .execute(&mut *connection)
+        .await?;
+    sql::query(REPLACE_INVITATIONS)
+        .bind(write.account)
+        .bind(email)
+        .bind(invitation.id)
+        .execute(&mut *connection)
+        .await?;
+    if made == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::InvitationCreated, [invitation.id]).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn delete_invitation(
+    connection: &mut Connection<'_>,
+    write: Write,
+    id: InvitationId,
+) -> Outcome<bool> {
+    let query = sql::query(DELETE_INVITATION).bind(write.account).bind(id);
+    if query.execute(&mut *connection).await? == 0 {
+        return Ok(false);
+    }
+    audit::record(connection, write, Action::InvitationTakenBack, [id]).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn create_session(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    session: NewSession,
+) -> Outcome<bool> {
+    lock_user(connection, session.user).await?;
+    let made = sql::query(INSERT_SESSION)
+        .bind(session.id)
+        .bind(session.user)
+        .bind(session.password_version)
+        .bind(session.digest.0.to_vec())
+        .bind(now)
+        .bind(session.expires_at)
+        .bind(session.ends_at)
+        .execute(connection)
+        .await?;
+    Ok(made > 0)
+}
+
+pub(in crate::store) async fn extend_session(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    id: SessionId,
+    expires_at: Timestamp,
+) -> Outcome<()> {
+    let query = sql::query(EXTEND_SESSION).bind(id).bind(now).bind(expires_at);
+    query.execute(connection).await?;
+    Ok(())
+}
+
+pub(in crate::store) async fn end_sessions(
+    connection: &mut Connection<'_>,
+    act: Act,
+    user: UserId,
+    which: Ending,
+) -> Outcome<()> {
+    let ended = end(connection, user, which).await?;
+    if ended > 0 && !matches!(which, Ending::One(_)) {
+        enter(connection, act, Action::UserSignedOut, user).await?;
+    }
+    Ok(())
+}
+
+/// Returns how many have ended.
+async fn end(connection: &mut Connection<'_>, user: UserId, which: Ending) -> Outcome<u64> {
+    let query = match which {
+        Ending::One(id) => sql::query(END_SESSION).bind(user).bind(id),
+        Ending::AllBut(id) => sql::query(END_OTHERS).bind(user).bind(id),
+        Ending::All => sql::query(END_SESSIONS).bind(user),
+    };
+    query.execute(connection).await
+}
+
+pub(in crate::store) async fn create_reset(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    reset: NewReset,
+) -> Outcome<bool> {
+    lock_user(connection, reset.user).await?;
+    sql::query(DELETE_RESETS).bind(reset.user).execute(&mut *connection).await?;
+    let made = sql::query(INSERT_RESET)
+        .bind(reset.id)
+        .bind(reset.user)
+        .bind(reset.digest.0.to_vec())
+        .bind(now)
+        .bind(reset.expires_at)
+        .execute(connection)
+        .await?;
+    Ok(made > 0)
+}
+
+pub(in crate::store) async fn complete_reset(
+    connection: &mut Connection<'_>,
+    act: Act,
+    digest: TokenDigest,
+    password: PasswordHash,
+) -> Outcome<Option<UserId>> {
+    let user: Option<UserId> = sql::query_scalar(RESET)
+        .bind(digest.0.to_vec())
+        .bind(act.now)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(user) = user else { return Ok(None) };
+    lock_user(connection, user).await?;
+    // It may have been used up, or taken back, while the user was waited for.
+    let query = sql::query_scalar::<UserId>(RESET).bind(digest.0.to_vec()).bind(act.now);
+    if query.fetch_optional(connection).await?.is_none() {
+        return Ok(None);
+    }
+    Ok(set_password(connection, act, (user, None), password, None).await?.then_some(user))
+}
+
+/// Locks a user, so that the password does not change while a session or a reset is made by it.
+async fn lock_user(connection: &mut Connection<'_>, user: UserId) -> Outcome<()> {
+    let lock = connection.dialect().locking("FOR UPDATE");
+    if !lock.is_empty() {
+        let query = AssertSqlSafe(format!("SELECT 1 FROM users WHERE id = $1 {lock}"));
+        let _locked: Option<i32> =
+            sql::query_scalar(query).bind(user).fetch_optional(connection).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! Users, their memberships, and their sessions, invitations and resets.
+
+mod changes;
+pub(in crate::store) mod statements;
+
+use async_trait::async_trait;
+
+use super::access::{Access, Database};
+use super::maintenance::{OldRows, prune};
+use super::signing;
+use crate::domain::token::TokenDigest;
+use crate::domain::user::{EmailAddress, Role};
+use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
+use crate::store::sql;
+use crate::store::{
+    Act, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
+    NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated, UserStore,
+    Write,
+};
+use statements::{
+    INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
+};
+
+#[async_trait]
+impl<D: Database> UserStore for D {
+    async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
+        let (act, user, joins) = (*act, user.clone(), joins.clone());
+        let vault = self.vault().clone();
+        self.api()
+            .transaction("create_user", move |connection| {
+                let (vault, user, joins) = (vault.clone(), user.clone(), joins.clone());
+                Box::pin(async move {
+                    let account = joins.new_account();
+                    let created = changes::create_user(connection, act, user, joins).await?;
+                    if let (UserCreated::Created, Some(account)) = (created, account) {
+                        let (account, created_at) = account;
+                        signing::make_first(connection, &vault, account, created_at).await?;
+                    }
+                    Ok(created)
+                })
+            })
+            .await
+    }
+
+    async fn user(&self, id: UserId) -> Result<Option<User>> {
+        self.api().optional("user", sql::query_as(USER).bind(id)).await
+    }
+
+    async fn user_named(&self, email: &EmailAddress) -> Result<Option<User>> {
+        let query = sql::query_as(USER_NAMED).bind(email.as_str().to_owned());
+        self.api().optional("user_named", query).await
+    }
+
+    async fn users(&self) -> Result<Vec<User>> {
+        self.api().all("users", sql::query_as(USERS)).await
+    }
+
+    async fn set_password(
+        &self,
+        act: &Act,
+        user: UserId,
+        version: Option<i64>,
+        password: &PasswordHash,
+        keep: Option<SessionId>,
+    ) -> Result<bool> {
+        let (act, password) = (*act, password.clone());
+        self.api()
+            .transaction("set_password", move |connection| {
+                Box::pin(changes::set_password(
+                    connection,
+                    act,
+                    (user, version),
+                    password.clone(),
+                    keep,
+                ))
+            })
+            .await
+    }
+
+    async fn rehash_password(
+        &self,
+        user: UserId,
+        version: i64,
+        password: &PasswordHash,
+    ) -> Result<()> {
+        let password = password.clone();
+        self.api()
+            .transaction("rehash_password", move |connection| {
+                Box::pin(changes::rehash_password(connection, user, version, password.clone()))
+            })
+            .await
+    }
+
+    async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool> {
+        let act = *act;
+        self.api()
+            .transaction("disable_user", move |connection| {
+                Box::pin(changes::disable_user(connection, act, user, disabled))
+            })
+            .await
+    }
+
+    async fn members(&self, account: AccountId) -> Result<Vec<Member>> {
+        self.api().all("members", sql::query_as(MEMBERS).bind(account)).await
+    }
+
+    async fn memberships(&self, user: UserId) -> Result<Vec<Membership>> {
+        self.api().all("memberships", sql::query_as(MEMBERSHIPS).bind(user)).await
+    }
+
+    async fn role(&self, account: AccountId, user: UserId) -> Result<Option<Role>> {
+        self.api().scalar("role", sql::query_scalar(ROLE).bind(account).bind(user)).await
+    }
+
+    async fn change_member(
+        &self,
+        write: &Write,
+        user: UserId,
+        change: MemberChange,
+    ) -> Result<MemberChanged> {
+        let write = *write;
+        self.api()
+            .transaction("change_member", move |connection| {
+                Box::pin(changes::change_member(connection, write, user, change))
+            })
+            .await
+    }
+
+    async fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> Result<bool> {
+        let (write, invitation) = (*write, invitation.clone());
+        self.api()
+            .transaction("create_invitation", move |connection| {
+                Box::pin(changes::create_invitation(connection, write, invitation.clone()))
+            })
+            .await
+    }
+
+    async fn invitations(&self, account: AccountId, now: Timestamp) -> Result<Vec<Invitation>> {
+        self.api().all("invitations", sql::query_as(INVITATIONS).bind(account).bind(now)).await
+    }
+
+    async fn delete_invitation(&self, write: &Write, id: InvitationId) -> Result<bool> {
+        let write = *write;
+        self.api()
+            .transaction("delete_invitation", move |connection| {
+                Box::pin(changes::delete_invitation(connection, write, id))
+            })
+            .await
+    }
+
+    async fn accept_invitation(
+        &self,
+        act: &Act,
+        user: UserId,
+        digest: TokenDigest,
+    ) -> Result<Option<AccountId>> {
+        let act = *act;
+        self.api()
+            .transaction("accept_invitation", move |connection| {
+                Box::pin(changes::accept_invitation(connection, act, user, digest))
+            })
+            .await
+    }
+
+    async fn create_session(&self, now: Timestamp, session: &NewSession) -> Result<bool> {
+        let session = session.clone();
+        self.api()
+            .transaction("create_session", move |connection| {
+                Box::pin(changes::create_session(connection, now, session.clone()))
+            })
+            .await
+    }
+
+    async fn session(&self, digest: TokenDigest, now: Timestamp) -> Result<Option<Session>> {
+        self.api()
+            .optional("session", sql::query_as(SESSION).bind(digest.0.to_vec()).bind(now))
+            .await
+    }
+
+    async fn sessions(&self, user: UserId, now: Timestamp) -> Result<Vec<Session>> {
+        self.api().all("sessions", sql::query_as(SESSIONS).bind(user).bind(now)).await
+    }
+
+    async fn extend_session(
+        &self,
+        now: Timestamp,
+        id: SessionId,
+        expires_at: Timestamp,
+    ) -> Result<()> {
+        self.api()
+            .transaction("extend_session", move |connection| {
+                Box::pin(changes::extend_session(connection, now, id, expires_at))
+            })
+            .await
+    }
+
+    async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()> {
+        let act = *act;
+        self.api()
+            .transaction("end_sessions", move |connection| {
+                Box::pin(changes::end_sessions(connection, act, user, which))
+            })
+            .await
+    }
+
+    async fn create_reset(&self, now: Timestamp, reset: &NewReset) -> Result<bool> {
+        let reset = reset.clone();
+        self.api()
+            .transaction("create_reset", move |connection| {
+                Box::pin(changes::create_reset(connection, now, reset.clone()))
+            })
+            .await
+    }
+
+    async fn reset(&self, digest: TokenDigest, now: Timestamp) -> Result<Option<UserId>> {
+        self.api().scalar("reset", sql::query_scalar(RESET).bind(digest.0.to_vec()).bind(now)).await
+    }
+
+    async fn complete_reset(
+        &self,
+        act: &Act,
+        digest: TokenDigest,
+        password: &PasswordHash,
+    ) -> Result<Option<UserId>> {
+        let (act, password) = (*act, password.clone());
+        self.api()
+            .transaction("complete_reset", move |connection| {
+                Box::pin(changes::complete_reset(connection, act, digest, password.clone()))
+            })
+            .await
+    }
+
+    async fn prune_logins(&self, now: Timestamp, limit: u32) -> Result<u64> {
+        let mut most = 0;
+        for rows in OLD_LOGINS {
+            most = most.max(prune(self, "prune_logins", now, limit, rows).await?);
+        }
+        Ok(most)
+    }
+}
+
+const OLD_LOGINS: [OldRows; 3] =
+    [old_logins("sessions"), old_logins("invitations"), old_logins("password_resets")];
+
+const fn old_logins(table: &'static str) -> OldRows {
+    OldRows { table, condition: "expires_at <= $1", order: "expires_at" }
+}

@@ -1,0 +1,245 @@
+//! The statements on users, their rows, and the columns that are copied between stores.
+
+use sqlx::{FromRow, Row};
+
+use crate::domain::user::{EmailAddress, Role};
+use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
+use crate::store::form::Form;
+use crate::store::rows::{Holds, unfit};
+use crate::store::{Invitation, Member, Membership, PasswordHash, Session, User};
+
+/// Id, address, password, instant.
+pub(in crate::store) const INSERT_USER: &str = "
+    INSERT INTO users (id, email, password, password_version, created_at)
+    VALUES ($1, $2, $3, 1, $4) ON CONFLICT (email) DO NOTHING";
+/// Id.
+pub(in crate::store) const DELETE_USER: &str = "DELETE FROM users WHERE id = $1";
+/// Id.
+pub(in crate::store) const USER: &str = "SELECT * FROM users WHERE id = $1";
+/// Address.
+pub(in crate::store) const USER_NAMED: &str = "SELECT * FROM users WHERE email = $1";
+pub(in crate::store) const USERS: &str = "SELECT * FROM users ORDER BY email";
+/// User, password, version or none.
+pub(in crate::store) const SET_PASSWORD: &str = "
+    UPDATE users SET password = $2, password_version = password_version + 1
+    WHERE id = $1 AND (CAST($3 AS bigint) IS NULL OR password_version = $3)";
+/// User, version, password.
+pub(in crate::store) const REHASH_PASSWORD: &str = "
+    UPDATE users SET password = $3 WHERE id = $1 AND password_version = $2";
+/// User, instant or none.
+pub(in crate::store) const DISABLE_USER: &str = "
+    UPDATE users SET disabled_at = $2 WHERE id = $1 AND (disabled_at IS NULL) <> ($2 IS NULL)";
+/// User.
+pub(in crate::store) const HAS_USER: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1)";
+/// User.
+pub(in crate::store) const DELETE_RESETS: &str = "DELETE FROM password_resets WHERE user_id = $1";
+/// User.
+pub(in crate::store) const END_SESSIONS: &str = "DELETE FROM sessions WHERE user_id = $1";
+/// User, session.
+pub(in crate::store) const END_SESSION: &str =
+    "DELETE FROM sessions WHERE user_id = $1 AND id = $2";
+/// User, session.
+pub(in crate::store) const END_OTHERS: &str =
+    "DELETE FROM sessions WHERE user_id = $1 AND id <> $2";
+
+/// Account.
+pub(in crate::store) const MEMBERS: &str = "
+    SELECT m.user_id, u.email, m.role, m.created_at
+    FROM memberships AS m JOIN users AS u ON u.id = m.user_id
+    WHERE m.account_id = $1 ORDER BY u.email";
+/// User.
+pub(in crate::store) const MEMBERSHIPS: &str = "
+    SELECT m.account_id, a.name, m.role
+    FROM memberships AS m JOIN accounts AS a ON a.id = m.account_id
+    WHERE m.user_id = $1 ORDER BY a.name";
+/// User.
+pub(in crate::store) const ACCOUNTS_OF: &str = "
+    SELECT m.account_id FROM memberships AS m JOIN accounts AS a ON a.id = m.account_id
+    WHERE m.user_id = $1 ORDER BY m.account_id";
+/// Account, user.
+pub(in crate::store) const ROLE: &str = "
+    SELECT m.role FROM memberships AS m JOIN users AS u ON u.id = m.user_id
+    JOIN accounts AS a ON a.id = m.account_id
+    WHERE m.account_id = $1 AND m.user_id = $2 AND u.disabled_at IS NULL";
+/// Account, user.
+pub(in crate::store) const MEMBER_ROLE: &str =
+    "SELECT role FROM memberships WHERE account_id = $1 AND user_id = $2";
+/// Account, user.
+pub(in crate::store) const OTHER_OWNERS: &str = "
+    SELECT count(*) FROM memberships AS m JOIN users AS u ON u.id = m.user_id
+    WHERE m.account_id = $1 AND m.user_id <> $2 AND m.role = 'owner' AND u.disabled_at IS NULL";
+/// Id, account, user, role, instant.
+pub(in crate::store) const ADD_MEMBER: &str = "
+    INSERT INTO memberships (id, account_id, user_id, role, created_at)
+    SELECT $1, a.id, u.id, $4, $5 FROM accounts AS a CROSS JOIN users AS u
+    WHERE a.id = $2 AND u.id = $3 ON CONFLICT (id) DO NOTHING";
+/// Account, user, role.
+pub(in crate::store) const SET_ROLE: &str =
+    "UPDATE memberships SET role = $3 WHERE account_id = $1 AND user_id = $2";
+/// Account, user.
+pub(in crate::store) const REMOVE_MEMBER: &str =
+    "DELETE FROM memberships WHERE account_id = $1 AND user_id = $2";
+
+/// Id, account, address, role, digest, two instants.
+pub(in crate::store) const INSERT_INVITATION: &str = "
+    INSERT INTO invitations (id, account_id, email, role, digest, created_at, expires_at)
+    SELECT $1, id, $3, $4, $5, $6, $7 FROM accounts WHERE id = $2";
+/// Account, address, id of the one that stays.
+pub(in crate::store) const REPLACE_INVITATIONS: &str =
+    "DELETE FROM invitations WHERE account_id = $1 AND email = $2 AND id <> $3";
+/// Account, instant.
+pub(in crate::store) const INVITATIONS: &str = "
+    SELECT id, email, role, created_at, expires_at FROM invitations
+    WHERE account_id = $1 AND expires_at > $2 ORDER BY created_at DESC, id DESC";
+/// Account, id.
+pub(in crate::store) const DELETE_INVITATION: &str =
+    "DELETE FROM invitations WHERE account_id = $1 AND id = $2";
+/// Digest, instant, user.
+pub(in crate::store) const USE_INVITATION: &str = "
+    DELETE FROM invitations
+    WHERE digest = $1 AND expires_at > $2 AND email = (SELECT email FROM users WHERE id = $3)
+      AND account_id IN (SELECT id FROM accounts)
+    RETURNING account_id, role, id";
+/// Digest, instant, address.
+pub(in crate::store) const INVITED: &str = "
+    SELECT EXISTS (SELECT 1 FROM invitations WHERE digest = $1 AND expires_at > $2 AND email = $3)";
+
+/// Id, user, version of the password, digest, three instants.
+pub(in crate::store) const INSERT_SESSION: &str = "
+    INSERT INTO sessions (id, user_id, digest, created_at, expires_at, ends_at)
+    SELECT $1, id, $4, $5, $6, $7 FROM users
+    WHERE id = $2 AND password_version = $3 AND disabled_at IS NULL";
+/// Digest, instant.
+pub(in crate::store) const SESSION: &str = "
+    SELECT s.id, s.user_id, u.email, s.created_at, s.expires_at, s.ends_at
+    FROM sessions AS s JOIN users AS u ON u.id = s.user_id
+    WHERE s.digest = $1 AND s.expires_at > $2 AND u.disabled_at IS NULL";
+/// User, instant.
+pub(in crate::store) const SESSIONS: &str = "
+    SELECT s.id, s.user_id, u.email, s.created_at, s.expires_at, s.ends_at
+    FROM sessions AS s JOIN users AS u ON u.id = s.user_id
+    WHERE s.user_id = $1 AND s.expires_at > $2 AND u.disabled_at IS NULL ORDER BY s.id DESC";
+/// Id, instant, new expiry.
+pub(in crate::store) const EXTEND_SESSION: &str = "
+    UPDATE sessions SET expires_at = CASE WHEN $3 < ends_at THEN $3 ELSE ends_at END
+    WHERE id = $1 AND expires_at > $2 AND expires_at < $3";
+
+/// Id, user, digest, two instants.
+pub(in crate::store) const INSERT_RESET: &str = "
+    INSERT INTO password_resets (id, user_id, digest, created_at, expires_at)
+    SELECT $1, id, $3, $4, $5 FROM users WHERE id = $2 AND disabled_at IS NULL";
+/// Digest, instant.
+pub(in crate::store) const RESET: &str =
+    "SELECT user_id FROM password_resets WHERE digest = $1 AND expires_at > $2";
+
+crate::store::rows::row_that_holds! {
+    /// A row of one of the tables of users.
+    UserRow: AccountId, InvitationId, Role, SessionId, String, Timestamp, UserId, i64,
+}
+
+fn email(row: &impl Holds<String>) -> sqlx::Result<EmailAddress> {
+    row.read("email")?.parse().map_err(|_| unfit("email", "an address in another form"))
+}
+
+impl<R: UserRow> FromRow<'_, R> for User {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            email: email(row)?,
+            password: PasswordHash(row.read("password")?),
+            password_version: row.read("password_version")?,
+            created_at: row.read("created_at")?,
+            disabled_at: row.read("disabled_at")?,
+        })
+    }
+}
+
+impl<R: UserRow> FromRow<'_, R> for Member {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            user: row.read("user_id")?,
+            email: email(row)?,
+            role: row.read("role")?,
+            since: row.read("created_at")?,
+        })
+    }
+}
+
+impl<R: UserRow> FromRow<'_, R> for Membership {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            account: row.read("account_id")?,
+            name: row.read("name")?,
+            role: row.read("role")?,
+        })
+    }
+}
+
+impl<R: UserRow> FromRow<'_, R> for Invitation {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            email: email(row)?,
+            role: row.read("role")?,
+            created_at: row.read("created_at")?,
+            expires_at: row.read("expires_at")?,
+        })
+    }
+}
+
+impl<R: UserRow> FromRow<'_, R> for Session {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.read("id")?,
+            user: row.read("user_id")?,
+            email: email(row)?,
+            created_at: row.read("created_at")?,
+            expires_at: row.read("expires_at")?,
+            ends_at: row.read("ends_at")?,
+        })
+    }
+}
+
+pub(in crate::store) const USERS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("email", Form::Plain),
+    ("password", Form::Plain),
+    ("password_version", Form::Plain),
+    ("created_at", Form::Plain),
+    ("disabled_at", Form::Plain),
+];
+
+pub(in crate::store) const MEMBERSHIPS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("user_id", Form::Id),
+    ("role", Form::Plain),
+    ("created_at", Form::Plain),
+];
+
+pub(in crate::store) const INVITATIONS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("account_id", Form::Id),
+    ("email", Form::Plain),
+    ("role", Form::Plain),
+    ("digest", Form::Bytes),
+    ("created_at", Form::Plain),
+    ("expires_at", Form::Plain),
+];
+
+pub(in crate::store) const SESSIONS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("user_id", Form::Id),
+    ("digest", Form::Bytes),
+    ("created_at", Form::Plain),
+    ("expires_at", Form::Plain),
+    ("ends_at", Form::Plain),
+];
+
+pub(in crate::store) const RESETS_COPIED: &[(&str, Form)] = &[
+    ("id", Form::Id),
+    ("user_id", Form::Id),
+    ("digest", Form::Bytes),
+    ("created_at", Form::Plain),
+    ("expires_at", Form::Plain),
+];
