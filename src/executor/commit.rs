@@ -9,34 +9,34 @@ use super::Shared;
 use super::ended::{Batch, Ended};
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::faults::Point;
-use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreErrorKind};
+use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
 use crate::telemetry::traces::trace_id;
 
 /// How often a commit is tried that fails for a reason that time does not mend.
 const HOPELESS_TRIES: u32 = 3;
 /// How soon what could not be committed is tried again.
-pub(super) const FASTEST_RETRY: Duration = Duration::from_millis(50);
+const FASTEST_RETRY: Duration = Duration::from_millis(50);
 /// The longest pause between two tries, of which each is twice as long as the one before.
-pub(super) const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// Commits batches.
 #[derive(Clone)]
 pub(super) struct Commit(pub(super) Arc<Shared>);
 
 impl Commit {
-    /// Commits a batch, splitting it as long as the store refuses a row of it. Returns what was
-    /// passed over because somebody else holds its rows.
-    pub(super) async fn run<P>(&self, batch: Batch<P>, locked: Locked) -> Vec<Ended<P>> {
-        let (mut parts, mut held) = (vec![batch], Vec::new());
+    /// Commits a batch, splitting it as long as the store refuses a row of it. Returns the
+    /// completions whose rows another transaction holds.
+    pub(super) async fn run(&self, batch: Batch) -> Vec<Ended> {
+        let (mut parts, mut busy) = (vec![batch], Vec::new());
         while let Some(mut part) = parts.pop() {
-            match self.try_commit(part.completions(), locked).await {
+            match self.try_commit(part.completions()).await {
                 Ok(committed) => {
                     log(part.completions(), &committed);
                     committed.trace(part.completions());
                     let fates = part.into_ended().zip(&committed.fates);
-                    let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
-                    held.extend(busy.map(|(ended, _)| ended));
+                    let left = fates.filter(|(_, fate)| **fate == Fate::Busy);
+                    busy.extend(left.map(|(ended, _)| ended));
                     self.announce(committed).await;
                 }
                 Err(()) if part.len() > 1 => {
@@ -50,19 +50,19 @@ impl Commit {
                 }
             }
         }
-        held
+        busy
     }
 
     /// Commits a part, again and again while the store is away. `Err` if it is to be split: a row is
     /// refused, or makes the store fail each time, or it may be that all of them take too long. Claims that end in the meantime make the commit a no-op: the sweep
     /// has closed their attempts.
-    async fn try_commit(&self, part: &[Completion], locked: Locked) -> Result<Committed, ()> {
+    async fn try_commit(&self, part: &[Completion]) -> Result<Committed, ()> {
         let shared = &self.0;
         let mut pause = FASTEST_RETRY;
         let mut hopeless = 0;
         loop {
             let began = shared.clock.monotonic();
-            match shared.store.commit(shared.clock.now(), part, locked).await {
+            match shared.store.commit(shared.clock.now(), part).await {
                 Ok(committed) => {
                     let took = shared.clock.monotonic().saturating_sub(began);
                     shared.commits.follow(true);
@@ -106,7 +106,7 @@ impl Commit {
 }
 
 /// What to commit for a job whose outcome the store refuses.
-fn replace<P>(Ended { completion: mut refused, place }: Ended<P>) -> Option<Ended<P>> {
+fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
     let message = "the outcome of the attempt could not be stored".to_owned();
     let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
     if refused.end == end && refused.exchange.is_none() {

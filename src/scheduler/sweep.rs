@@ -16,7 +16,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
-use crate::store::{Completion, End, ExecutorId, Fate, HeldClaim, Locked};
+use crate::store::{Completion, End, ExecutorId, Fate, HeldClaim};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
@@ -148,7 +148,7 @@ impl Sweeper {
         let most = self.closing.get();
         let (mut parts, mut closed) = (ends.chunks(most).map(<[_]>::to_vec).collect::<Vec<_>>(), 0);
         while let Some(mut part) = parts.pop() {
-            match self.context.store.commit(now, &part, Locked::Awaited).await {
+            match self.context.store.commit(now, &part).await {
                 Ok(committed) => {
                     self.closing.follow(true);
                     let fates = committed.fates.iter();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use punctual::runtime::Clock;
-use punctual::store::{ClaimStore, Committed, Completion, Fate, Locked};
+use punctual::store::{ClaimStore, Committed, Completion, Fate};
 use tokio::time::timeout;
 
 use crate::oracle;
@@ -28,16 +28,13 @@ pub struct Rows {
 
 impl Rows {
     /// What a commit says while they are held.
-    pub async fn meet(&self, completions: &[Completion], locked: Locked) -> Option<Committed> {
+    pub async fn meet(&self, completions: &[Completion]) -> Option<Committed> {
         if !self.are_held.load(Ordering::SeqCst) {
             return None;
         }
         let commits = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(commits, Ordering::SeqCst);
-        match locked {
-            Locked::Awaited => live_for(LOCK_TIMEOUT).await,
-            Locked::PassedOver => tokio::task::yield_now().await,
-        }
+        live_for(LOCK_TIMEOUT).await;
         self.commits.fetch_sub(1, Ordering::SeqCst);
         let fates = vec![Fate::Busy; completions.len()];
         Some(Committed { fates, ..Committed::default() })
@@ -93,7 +90,7 @@ async fn outcomes_whose_rows_are_held_are_the_work_of_one_task() {
     }
     are_renewed(&mut world).await;
     let held = world.process().executor.running().saturating_sub(world.target.open());
-    assert!(held >= JOBS / 2, "{held} are set aside, others not answered");
+    assert!(held >= JOBS / 2, "{held} are deferred, others not answered");
     // Two for what comes, one for what waits.
     let most = rows.most.load(Ordering::SeqCst);
     assert!(most <= 3, "{most} commits at once");
@@ -144,6 +141,43 @@ async fn a_stop_waits_for_the_commits() {
     assert!(timeout(Duration::from_millis(50), &mut stop).await.is_err(), "it is not over");
     gate.release();
     let stopped = timeout(Duration::from_secs(20), stop).await;
+    assert!(stopped.expect("it ends"), "by itself");
+    assert_eq!(process.executor.running(), 0);
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_outcomes_whose_rows_are_held() {
+    let mut world = world().await;
+    let (clock, rows) = (world.clock.clone(), world.process().rows.clone());
+    rows.are_held.store(true, Ordering::SeqCst);
+    let deferred = async {
+        while world.process().executor.running() <= world.target.open() {
+            world.trigger().await;
+            pass(&clock, Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), deferred).await.expect("one is answered");
+    let process = world.process();
+    process.tasks.begin_stop();
+    let mut stop = Box::pin(process.executor.stop(Duration::from_secs(3_600)));
+    let several_retries = pass(&clock, Duration::from_secs(5));
+    tokio::select! {
+        _ = &mut stop => panic!("it is over while rows are held"),
+        () = several_retries => {}
+    }
+    rows.are_held.store(false, Ordering::SeqCst);
+    let retries = async {
+        loop {
+            pass(&clock, Duration::from_secs(1)).await;
+        }
+    };
+    let stopped = async {
+        tokio::select! {
+            stopped = stop => stopped,
+            () = retries => unreachable!(),
+        }
+    };
+    let stopped = timeout(Duration::from_secs(20), stopped).await;
     assert!(stopped.expect("it ends"), "by itself");
     assert_eq!(process.executor.running(), 0);
 }

@@ -24,12 +24,12 @@ use punctual::store::{
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
     DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants,
     HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
-    KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey,
-    NewSchedule, NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result,
-    Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
-    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
-    StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep,
-    UpkeepStore, Usage, Waiting, Wanted, Write,
+    KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, NewJob, NewKey, NewSchedule,
+    NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated,
+    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind,
+    StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
+    Write,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -145,12 +145,11 @@ gated! { ClaimStore:
             &self,
             now: Timestamp,
             completions: &[Completion],
-            locked: Locked,
         ) -> Result<Committed> {
             let commit = async {
-                match self.rows.meet(completions, locked).await {
+                match self.rows.meet(completions).await {
                     Some(committed) => Ok(committed),
-                    None => self.inner.commit(now, completions, locked).await,
+                    None => self.inner.commit(now, completions).await,
                 }
             };
             let failed = |fault| StoreError::new("commit", StoreErrorKind::Unavailable, fault);
