@@ -33,6 +33,7 @@
 mod backlog;
 mod batch;
 mod decide;
+mod ended_leases;
 mod erase;
 mod fire;
 mod flights;

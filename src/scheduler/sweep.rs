@@ -5,18 +5,18 @@
 //! are more than a page, the oldest of each account come first: one account's many keep nobody's few
 //! waiting.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::Context;
+use super::ended_leases::EndedLeases;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
-use crate::store::{Completion, End, ExecutorId, Fate, HeldClaim};
+use crate::store::{Completion, End, Fate, HeldClaim};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
@@ -25,10 +25,6 @@ const EVERY: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(2);
 /// The rest between pages, so that other work never waits long for the store and the queue.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// How long after a lease's end its claims should have been closed. One that is found so late could
-/// not be renewed, nor its claims ended, since the store was away: whoever holds it is given as much
-/// time again, so that what has been sent is not sent twice.
-const OVERDUE: Duration = Duration::from_secs(4);
 /// The most jobs of a kind handled at once.
 const BATCH: u32 = 1_000;
 
@@ -37,9 +33,7 @@ pub struct Sweeper {
     context: Context,
     retry: RetryPolicy,
     random: Random,
-    /// Executors whose leases ended [`OVERDUE`] ago or longer, and when they were found so, on the
-    /// monotonic clock.
-    overdue: HashMap<ExecutorId, Duration>,
+    ended: EndedLeases,
     /// Set until the claims of an earlier process on this store have been closed.
     alone: bool,
     /// The round through the late jobs that is under way.
@@ -65,9 +59,9 @@ impl Sweeper {
     /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
     /// then have run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
-        let (overdue, sweeping, each_at) = (HashMap::new(), None, None);
+        let (ended, sweeping, each_at) = (EndedLeases::default(), None, None);
         let closing = BatchSize::new(BATCH as usize);
-        Self { context, retry, random, overdue, alone, sweeping, each_at, closing }
+        Self { context, retry, random, ended, alone, sweeping, each_at, closing }
     }
 
     /// Pushes the next page of late jobs; says whether there may be more. Many of them may not be
@@ -111,29 +105,14 @@ impl Sweeper {
         }
     }
 
-    /// Notes which leases were found long after their end.
-    fn note_overdue(&mut self, found: &[HeldClaim], now: Timestamp) {
-        let (clock, known) = (&self.context.clock, std::mem::take(&mut self.overdue));
-        let late = found.iter().filter(|claim| now > clock.after(claim.until, OVERDUE));
-        let since = |claim: &HeldClaim| {
-            let since = known.get(&claim.executor).copied();
-            (claim.executor, since.unwrap_or_else(|| clock.monotonic()))
-        };
-        self.overdue = late.map(since).collect();
-    }
-
-    /// Whether an ended claim is to be closed now.
-    fn is_lost(&self, claim: &HeldClaim) -> bool {
-        let long_ago =
-            |since: &Duration| self.context.clock.monotonic().saturating_sub(*since) >= OVERDUE;
-        self.alone || self.overdue.get(&claim.executor).is_none_or(long_ago)
-    }
-
     async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
         let found = self.context.store.expired(before, BATCH).await?;
         let is_full = found.len() == BATCH as usize;
-        self.note_overdue(&found, now);
-        let expired: Vec<_> = found.into_iter().filter(|claim| self.is_lost(claim)).collect();
+        self.ended.note(&found, !is_full, now, &self.context.clock);
+        let may_close = |claim: &HeldClaim| {
+            self.alone || self.ended.may_close(claim.executor, &self.context.clock)
+        };
+        let expired: Vec<_> = found.into_iter().filter(may_close).collect();
         if expired.is_empty() {
             return Ok(false);
         }
