@@ -57,7 +57,12 @@ impl Committer {
             let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
             let (commit, deferred) = (commit.clone(), deferred.clone());
             self.tasks.spawn(TaskKind::Committer, async move {
-                for ended in commit.run(batch.into_iter().collect()).await {
+                let later = commit.run(batch.into_iter().collect()).await;
+                if let Some(first) = later.first() {
+                    let (rows, job) = (later.len(), first.completion.job);
+                    tracing::warn!(rows, %job, "deferred completions: locked, or too slow to commit");
+                }
+                for ended in later {
                     // If the task is gone, the sweep closes the attempt.
                     let _ = deferred.send(ended).await;
                 }

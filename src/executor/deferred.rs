@@ -1,5 +1,5 @@
-//! Completions whose rows another transaction holds: they are committed later, so that no other
-//! completion waits for them.
+//! Completions whose rows another transaction holds, or which take the store too long: they are
+//! committed later, so that no other completion waits for them.
 //!
 //! One task retries all of them, so that they use one connection to the store however many they are.
 
@@ -28,7 +28,7 @@ pub(super) async fn retry_deferred(commit: Commit, mut incoming: mpsc::Receiver<
         {
             deferred.push(ended);
         }
-        tracing::debug!(rows = deferred.len(), "retrying completions whose rows were locked");
+        tracing::debug!(rows = deferred.len(), "retrying deferred completions");
         let mut retried = std::mem::take(&mut deferred).into_iter().peekable();
         while retried.peek().is_some() {
             let batch = retried.by_ref().take(commit.0.commits.get()).collect();

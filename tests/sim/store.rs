@@ -52,6 +52,11 @@ pub struct GatedStore {
     pub rows: Arc<Rows>,
 }
 
+/// What a statement says that has taken too long.
+fn too_slow(operation: &'static str) -> StoreError {
+    StoreError::new(operation, StoreErrorKind::Unavailable, "it took too long")
+}
+
 /// Implements a part of the contract by passing each method through the gate.
 macro_rules! gated {
     ($contract:ident: $(
@@ -123,8 +128,40 @@ gated! { FiringStore:
         late_before: Timestamp
     ) -> Vec<Candidate>;
     fn unstarted(&self, schedules: &[ScheduleId], most: u32) -> HashMap<ScheduleId, u32>;
-    fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired;
-    fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims);
+    {
+        async fn fire(
+            &self,
+            fences: &[Fence],
+            now: Timestamp,
+            firings: &[Firing],
+        ) -> Result<Fired> {
+            let fire = async {
+                match self.rows.is_slow_to_fire(firings) {
+                    true => Err(too_slow("fire")),
+                    false => self.inner.fire(fences, now, firings).await,
+                }
+            };
+            let failed = |fault| StoreError::new("fire", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("fire", fire, failed).await
+        }
+
+        async fn fire_and_claim(
+            &self,
+            fences: &[Fence],
+            claim: &Claim,
+            firings: &[Firing],
+        ) -> Result<(Fired, Claims)> {
+            let fire = async {
+                match self.rows.is_slow_to_fire(firings) {
+                    true => Err(too_slow("fire_and_claim")),
+                    false => self.inner.fire_and_claim(fences, claim, firings).await,
+                }
+            };
+            let failed =
+                |fault| StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("fire_and_claim", fire, failed).await
+        }
+    }
 }
 
 gated! { ClaimStore:
@@ -147,6 +184,9 @@ gated! { ClaimStore:
             completions: &[Completion],
         ) -> Result<Committed> {
             let commit = async {
+                if self.rows.is_slow(completions) {
+                    return Err(too_slow("commit"));
+                }
                 match self.rows.meet(completions).await {
                     Some(committed) => Ok(committed),
                     None => self.inner.commit(now, completions).await,
