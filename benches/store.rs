@@ -28,8 +28,8 @@ use punctual::runtime::{Clock, Random};
 use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    Claim, Claimed, Completion, End, ExecutorId, Fence, Fired, Firing, Locked, NewSchedule,
-    NewVersion, Sealer, SharedStore, TickJob, Write,
+    Claim, Claimed, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion,
+    Sealer, SharedStore, TickJob, Write,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -199,7 +199,7 @@ impl Bench {
             assert_eq!(claimed.len(), ids.len());
             let ends: Vec<_> = claimed.iter().map(|claimed| self.success(claimed, now)).collect();
             let start = Instant::now();
-            self.store.commit(now, &ends, Locked::Awaited).await.expect("committed");
+            self.store.commit(now, &ends).await.expect("committed");
             spent[3] += start.elapsed();
         }
         let [candidates, fire, claim, commit] = spent;

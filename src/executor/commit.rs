@@ -9,63 +9,80 @@ use super::Shared;
 use super::ended::{Batch, Ended};
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::faults::Point;
-use crate::store::{Committed, Completion, End, Fate, Locked, StoreError, StoreErrorKind};
+use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
 use crate::telemetry::traces::trace_id;
 
 /// How often a commit is tried that fails for a reason that time does not mend.
 const HOPELESS_TRIES: u32 = 3;
+/// How often a single completion is tried that may take the store too long, before it is deferred.
+const SLOW_TRIES: u32 = 2;
 /// How soon what could not be committed is tried again.
-pub(super) const FASTEST_RETRY: Duration = Duration::from_millis(50);
+const FASTEST_RETRY: Duration = Duration::from_millis(50);
 /// The longest pause between two tries, of which each is twice as long as the one before.
-pub(super) const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+
+/// Why a part of a batch is not tried any more as it is.
+enum Cause {
+    /// The store refuses a row of it, or a row makes the store fail each time.
+    Refused,
+    /// A row of it may take the store too long.
+    Slow,
+}
 
 /// Commits batches.
 #[derive(Clone)]
 pub(super) struct Commit(pub(super) Arc<Shared>);
 
 impl Commit {
-    /// Commits a batch, splitting it as long as the store refuses a row of it. Returns what was
-    /// passed over because somebody else holds its rows.
-    pub(super) async fn run<P>(&self, batch: Batch<P>, locked: Locked) -> Vec<Ended<P>> {
-        let (mut parts, mut held) = (vec![batch], Vec::new());
+    /// Commits a batch, splitting it as long as the store refuses a row of it, or takes too long over
+    /// it. Returns the completions to defer: another transaction holds their rows, or each alone takes
+    /// the store too long.
+    pub(super) async fn run(&self, batch: Batch) -> Vec<Ended> {
+        let (mut parts, mut deferred) = (vec![batch], Vec::new());
+        let mut pause = FASTEST_RETRY;
         while let Some(mut part) = parts.pop() {
-            match self.try_commit(part.completions(), locked).await {
+            match self.try_commit(part.completions(), &mut pause).await {
                 Ok(committed) => {
                     log(part.completions(), &committed);
                     committed.trace(part.completions());
                     let fates = part.into_ended().zip(&committed.fates);
-                    let busy = fates.filter(|(_, fate)| **fate == Fate::Busy);
-                    held.extend(busy.map(|(ended, _)| ended));
+                    let left = fates.filter(|(_, fate)| **fate == Fate::Busy);
+                    deferred.extend(left.map(|(ended, _)| ended));
                     self.announce(committed).await;
                 }
-                Err(()) if part.len() > 1 => {
+                Err(_) if part.len() > 1 => {
                     let rest = part.split();
                     parts.push(rest);
                     parts.push(part);
                 }
-                Err(()) => {
+                Err(Cause::Slow) => deferred.extend(part.into_ended()),
+                Err(Cause::Refused) => {
                     let replaced = part.into_ended().filter_map(replace);
                     parts.extend(replaced.map(|ended| Batch::from_iter([ended])));
                 }
             }
         }
-        held
+        deferred
     }
 
-    /// Commits a part, again and again while the store is away. `Err` if it is to be split: a row is
-    /// refused, or makes the store fail each time, or it may be that all of them take too long. Claims that end in the meantime make the commit a no-op: the sweep
-    /// has closed their attempts.
-    async fn try_commit(&self, part: &[Completion], locked: Locked) -> Result<Committed, ()> {
+    /// Commits a part, again and again while the store is away. Claims that end in the meantime make
+    /// the commit a no-op: the sweep has closed their attempts. `pause` grows until the store answers,
+    /// whichever part is tried.
+    async fn try_commit(
+        &self,
+        part: &[Completion],
+        pause: &mut Duration,
+    ) -> Result<Committed, Cause> {
         let shared = &self.0;
-        let mut pause = FASTEST_RETRY;
-        let mut hopeless = 0;
+        let (mut hopeless, mut slow) = (0, 0);
         loop {
             let began = shared.clock.monotonic();
-            match shared.store.commit(shared.clock.now(), part, locked).await {
+            match shared.store.commit(shared.clock.now(), part).await {
                 Ok(committed) => {
                     let took = shared.clock.monotonic().saturating_sub(began);
                     shared.commits.follow(true);
+                    *pause = FASTEST_RETRY;
                     COMMIT_BATCH_SECONDS.record_span(took);
                     COMMIT_BATCH_SIZE.record_count(part.len());
                     return Ok(committed);
@@ -74,17 +91,18 @@ impl Commit {
                     if error.kind() == StoreErrorKind::Rejected || hopeless == HOPELESS_TRIES =>
                 {
                     tracing::warn!(%error, rows = part.len(), "store refused outcomes");
-                    return Err(());
+                    return Err(Cause::Refused);
                 }
                 Err(error) => {
                     hopeless += u32::from(is_hopeless(&error));
+                    slow += u32::from(may_be_slow(&error));
                     tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
                     shared.commits.follow(false);
-                    shared.clock.sleep(pause).await;
-                    if part.len() > shared.commits.get() {
-                        return Err(());
+                    shared.clock.sleep(*pause).await;
+                    *pause = (*pause * 2).min(SLOWEST_RETRY);
+                    if slow == SLOW_TRIES || slow > 0 && part.len() > 1 {
+                        return Err(Cause::Slow);
                     }
-                    pause = (pause * 2).min(SLOWEST_RETRY);
                 }
             }
         }
@@ -106,7 +124,7 @@ impl Commit {
 }
 
 /// What to commit for a job whose outcome the store refuses.
-fn replace<P>(Ended { completion: mut refused, place }: Ended<P>) -> Option<Ended<P>> {
+fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
     let message = "the outcome of the attempt could not be stored".to_owned();
     let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
     if refused.end == end && refused.exchange.is_none() {
@@ -121,6 +139,12 @@ fn replace<P>(Ended { completion: mut refused, place }: Ended<P>) -> Option<Ende
 /// Whether a row may be the cause, and not the state that the store is in.
 fn is_hopeless(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
+}
+
+/// Whether the store has been asked and has not answered in time, as far as that can be told: while it
+/// is away, most calls do not reach it.
+fn may_be_slow(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Unavailable && !error.is_void()
 }
 
 fn log(part: &[Completion], committed: &Committed) {

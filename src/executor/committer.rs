@@ -7,8 +7,8 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::BATCH;
 use super::Shared;
-use super::aside::Aside;
 use super::commit::Commit;
+use super::deferred::{MAX_DEFERRED, retry_deferred};
 use super::ended::Ended;
 use crate::runtime::{TaskKind, Tasks};
 use crate::telemetry::metrics::{Beat, Loop};
@@ -37,7 +37,9 @@ impl Committer {
     pub(super) async fn run(mut self) {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let commit = Commit(self.shared.clone());
-        let (aside, kept) = Aside::start(commit.clone(), &self.tasks);
+        let (deferred, incoming) = mpsc::channel(MAX_DEFERRED);
+        let retrying =
+            self.tasks.spawn(TaskKind::Committer, retry_deferred(commit.clone(), incoming));
         let mut batch = Vec::with_capacity(BATCH);
         let mut last: Option<Duration> = None;
         let beat = Beat::start(Loop::Committer, self.shared.clock.monotonic());
@@ -53,18 +55,24 @@ impl Committer {
             }
             last = Some(self.shared.clock.monotonic());
             let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            let (commit, aside) = (commit.clone(), aside.clone());
+            let (commit, deferred) = (commit.clone(), deferred.clone());
             self.tasks.spawn(TaskKind::Committer, async move {
-                let batch = batch.into_iter().collect();
-                let held = commit.run(batch, aside.locked()).await;
-                aside.put(held).await;
+                let later = commit.run(batch.into_iter().collect()).await;
+                if let Some(first) = later.first() {
+                    let (rows, job) = (later.len(), first.completion.job);
+                    tracing::warn!(rows, %job, "deferred completions: locked, or too slow to commit");
+                }
+                for ended in later {
+                    // If the task is gone, the sweep closes the attempt.
+                    let _ = deferred.send(ended).await;
+                }
                 drop(turn);
             });
         }
         // The last ones are awaited: with the committer ends what the executor is waited for.
         let _all = commits.acquire_many(COMMITS).await;
-        drop(aside);
-        let _kept = kept.await;
+        drop(deferred);
+        let _retried = retrying.await;
     }
 
     /// Adds to a batch what comes until then, unless it is full already.

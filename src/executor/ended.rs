@@ -5,18 +5,18 @@ use crate::store::Completion;
 
 /// An attempt that has ended, and what keeps a stop, which ends the lease, waiting until its outcome is
 /// committed: what has been sent is not lost because the store is slow.
-pub(super) struct Ended<P = Place> {
+pub(super) struct Ended {
     pub(super) completion: Completion,
-    pub(super) place: P,
+    pub(super) place: Place,
 }
 
 /// Some of them, to be committed at once.
-pub(super) struct Batch<P> {
+pub(super) struct Batch {
     completions: Vec<Completion>,
-    places: Vec<P>,
+    places: Vec<Place>,
 }
 
-impl<P> Batch<P> {
+impl Batch {
     pub(super) fn len(&self) -> usize {
         self.completions.len()
     }
@@ -32,14 +32,14 @@ impl<P> Batch<P> {
         Self { completions, places }
     }
 
-    pub(super) fn into_ended(self) -> impl Iterator<Item = Ended<P>> {
+    pub(super) fn into_ended(self) -> impl Iterator<Item = Ended> {
         let pairs = self.completions.into_iter().zip(self.places);
         pairs.map(|(completion, place)| Ended { completion, place })
     }
 }
 
-impl<P> FromIterator<Ended<P>> for Batch<P> {
-    fn from_iter<I: IntoIterator<Item = Ended<P>>>(ended: I) -> Self {
+impl FromIterator<Ended> for Batch {
+    fn from_iter<I: IntoIterator<Item = Ended>>(ended: I) -> Self {
         let pairs = ended.into_iter().map(|Ended { completion, place }| (completion, place));
         let (completions, places) = pairs.unzip();
         Self { completions, places }

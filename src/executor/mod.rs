@@ -13,13 +13,13 @@
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
 //! from being committed: that job alone ends FAILED `INTERNAL`, and so does one whose request cannot
-//! be read. Rows that somebody else holds keep nobody waiting but their own jobs: their outcomes are
-//! set aside, and committed when they are free. The lease is renewed until all outcomes are committed.
+//! be read. Rows that another transaction holds, or that take the store too long, delay only their own
+//! jobs: the completions are deferred, and retried until they are committed (`deferred`). The lease is renewed until all outcomes are committed.
 
-mod aside;
 mod attempt;
 mod commit;
 mod committer;
+mod deferred;
 mod dispatcher;
 mod ended;
 mod handover;

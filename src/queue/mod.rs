@@ -14,6 +14,7 @@
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
 //! - Writes can be repeated, to the same end. What was taken with an answer that got lost is refilled
 //!   from the store; a request that is counted, or taken back, again is another one.
+//! - A full run queue drops tickets, but not those of an account that has few ready ones in it.
 //! - `take` never hands out a ticket before its start, more than the room given, and goes round
 //!   the accounts, so that one with many tickets does not keep others waiting.
 
@@ -33,6 +34,13 @@ use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::runtime::{CallError, measured};
+
+/// The maximum number of tickets in a run queue: of a process, or of a shard where that has its own. A
+/// full one drops tickets, and the sweep, which finds their jobs in the store, pushes them again later.
+const MOST_TICKETS: usize = 250_000;
+/// How many ready tickets an account may have in a full run queue. One account's backlog cannot lock
+/// out the others: those that have less are taken, until there are twice [`MOST_TICKETS`].
+const FULL_SHARE: usize = 1_000;
 
 /// How many more attempts an executor may begin.
 #[derive(Clone, Debug, Default)]
@@ -209,7 +217,7 @@ measured! {
         /// are no more.
         async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes>;
 
-        /// Queues tickets.
+        /// Queues tickets, as far as there is room.
         async fn push(&self, tickets: &[Ticket]) -> Result<()>;
 
         /// Queues tickets that were just taken and cannot start yet: nobody is notified.

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The fewest, where batches have failed; and by how many they grow again with each that does not.
+/// By how many rows batches grow again with each that does not fail.
 const STEP: usize = 25;
 
-/// How many rows a batch has: half as many after a failure, which may have been a batch that took too
-/// long, so that none is tried unchanged for ever; and slowly more again.
+/// How many rows a batch has: half as many after a failure, because the batch may have taken too long,
+/// down to a single row, which is then known to be the cause; and slowly more again.
 #[derive(Debug)]
 pub struct BatchSize {
     most: usize,
@@ -28,7 +28,7 @@ impl BatchSize {
     pub fn follow(&self, is_done: bool) {
         let _ = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
             let next = if is_done { now + STEP } else { now / 2 };
-            Some(next.clamp(STEP.min(self.most), self.most))
+            Some(next.clamp(1, self.most))
         });
     }
 }
@@ -45,7 +45,13 @@ mod tests {
             size.follow(is_done);
             sizes.push(size.get());
         }
-        assert_eq!(sizes, [500, 250, 125, 150, 75, 37, 25]);
+        assert_eq!(sizes, [500, 250, 125, 150, 75, 37, 18]);
+        for _ in 0..9 {
+            size.follow(false);
+        }
+        assert_eq!(size.get(), 1, "a single row");
+        size.follow(true);
+        assert_eq!(size.get(), 26);
         for _ in 0..30 {
             size.follow(true);
         }

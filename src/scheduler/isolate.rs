@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 
 use super::fire::{Outcome, fire_batch};
 use super::led::Parts;
+use super::may_be_slow;
 use super::pending::DueTick;
 use crate::domain::Timestamp;
 use crate::runtime::RunError;
@@ -17,6 +18,10 @@ use crate::telemetry::metrics::FIRINGS_PARKED;
 /// index with the store may bring it back before.
 const PARKED: Duration = Duration::from_secs(60);
 
+/// The maximum number of statements of a batch that take the store too long: enough to find one
+/// schedule in 500, and not so many that all of them are tried one by one at a store that is slow.
+const MAX_TIMEOUTS: u32 = 12;
+
 /// A batch that has been fired.
 pub(super) struct Fired {
     /// What was to be fired.
@@ -25,31 +30,48 @@ pub(super) struct Fired {
     pub(super) outcome: Result<Vec<Fence>, RunError>,
 }
 
-/// Fires a batch, splitting it as long as it fails for a reason that lies in it.
+/// Fires a batch, splitting it as long as it fails for a reason that may lie in it. A single schedule
+/// that takes the store too long is to blame only if the store has fired others: otherwise the store
+/// may be slow, and all is tried again soon.
 pub(super) async fn fire(
     parts: Parts<'_>,
     fences: Vec<Fence>,
     now: Timestamp,
     due: Vec<DueTick>,
 ) -> Fired {
-    let mut lost = Vec::new();
+    let (mut lost, mut slow) = (Vec::new(), Vec::new());
+    let (mut timeouts, mut has_fired) = (0, false);
     let mut batches = vec![&due[..]];
     while let Some(batch) = batches.pop() {
         let fired = fire_batch(parts.context, parts.rules, &fences, now, batch);
         let fired = AssertUnwindSafe(fired).catch_unwind().await;
-        match fired.unwrap_or_else(|_| Err(Panicked.into())) {
+        let error = match fired.unwrap_or_else(|_| Err(Panicked.into())) {
             Ok(Outcome { fenced }) => {
+                has_fired = true;
                 lost.extend(fences.iter().filter(|fence| fenced.contains(&fence.shard)));
+                continue;
             }
-            Err(error) if !lies_in_batch(&error) => return Fired { due, outcome: Err(error) },
-            Err(error) => match batch {
-                [one] => park(parts, &fences, now, *one, &error).await,
-                _ => {
-                    let (first, rest) = batch.split_at(batch.len() / 2);
-                    batches.extend([rest, first]);
-                }
-            },
+            Err(error) => error,
+        };
+        let is_slow = error.downcast_ref().is_some_and(may_be_slow);
+        timeouts += u32::from(is_slow);
+        if timeouts > MAX_TIMEOUTS || !is_slow && !lies_in_batch(&error) {
+            return Fired { due, outcome: Err(error) };
         }
+        match batch {
+            [one] if is_slow => slow.push((*one, error)),
+            [one] => park(parts, &fences, now, *one, &error).await,
+            _ => {
+                let (first, rest) = batch.split_at(batch.len() / 2);
+                batches.extend([rest, first]);
+            }
+        }
+    }
+    for (one, error) in slow {
+        if !has_fired {
+            return Fired { due, outcome: Err(error) };
+        }
+        park(parts, &fences, now, one, &error).await;
     }
     Fired { due, outcome: Ok(lost) }
 }

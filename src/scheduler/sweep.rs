@@ -5,18 +5,18 @@
 //! are more than a page, the oldest of each account come first: one account's many keep nobody's few
 //! waiting.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Context;
+use super::ended_leases::EndedLeases;
+use super::{Context, may_be_slow};
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
 use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
-use crate::store::{Completion, End, ExecutorId, Fate, HeldClaim, Locked};
+use crate::store::{Committed, Completion, End, Fate, HeldClaim, StoreError};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// How often it sweeps.
@@ -25,10 +25,9 @@ const EVERY: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(2);
 /// The rest between pages, so that other work never waits long for the store and the queue.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// How long after a lease's end its claims should have been closed. One that is found so late could
-/// not be renewed, nor its claims ended, since the store was away: whoever holds it is given as much
-/// time again, so that what has been sent is not sent twice.
-const OVERDUE: Duration = Duration::from_secs(4);
+/// The maximum number of commits that time out in one sweep: each takes seconds, and late jobs wait.
+/// The next sweep goes on with smaller batches of what is left.
+const MAX_TIMEOUTS: u32 = 3;
 /// The most jobs of a kind handled at once.
 const BATCH: u32 = 1_000;
 
@@ -37,9 +36,7 @@ pub struct Sweeper {
     context: Context,
     retry: RetryPolicy,
     random: Random,
-    /// Executors whose leases ended [`OVERDUE`] ago or longer, and when they were found so, on the
-    /// monotonic clock.
-    overdue: HashMap<ExecutorId, Duration>,
+    ended: EndedLeases,
     /// Set until the claims of an earlier process on this store have been closed.
     alone: bool,
     /// The round through the late jobs that is under way.
@@ -48,6 +45,8 @@ pub struct Sweeper {
     each_at: Option<Duration>,
     /// The number of lost claims closed at once: a batch that takes too long is not tried unchanged.
     closing: BatchSize,
+    /// Jobs that alone take the store too long to close, the one last that was tried last.
+    slow: Vec<JobId>,
 }
 
 /// A round through the late jobs: those that become late meanwhile are of the next one, so that it
@@ -65,9 +64,9 @@ impl Sweeper {
     /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
     /// then have run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
-        let (overdue, sweeping, each_at) = (HashMap::new(), None, None);
+        let (ended, sweeping, each_at) = (EndedLeases::default(), None, None);
         let closing = BatchSize::new(BATCH as usize);
-        Self { context, retry, random, overdue, alone, sweeping, each_at, closing }
+        Self { context, retry, random, ended, alone, sweeping, each_at, closing, slow: Vec::new() }
     }
 
     /// Pushes the next page of late jobs; says whether there may be more. Many of them may not be
@@ -111,29 +110,14 @@ impl Sweeper {
         }
     }
 
-    /// Notes which leases were found long after their end.
-    fn note_overdue(&mut self, found: &[HeldClaim], now: Timestamp) {
-        let (clock, known) = (&self.context.clock, std::mem::take(&mut self.overdue));
-        let late = found.iter().filter(|claim| now > clock.after(claim.until, OVERDUE));
-        let since = |claim: &HeldClaim| {
-            let since = known.get(&claim.executor).copied();
-            (claim.executor, since.unwrap_or_else(|| clock.monotonic()))
-        };
-        self.overdue = late.map(since).collect();
-    }
-
-    /// Whether an ended claim is to be closed now.
-    fn is_lost(&self, claim: &HeldClaim) -> bool {
-        let long_ago =
-            |since: &Duration| self.context.clock.monotonic().saturating_sub(*since) >= OVERDUE;
-        self.alone || self.overdue.get(&claim.executor).is_none_or(long_ago)
-    }
-
     async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
         let found = self.context.store.expired(before, BATCH).await?;
         let is_full = found.len() == BATCH as usize;
-        self.note_overdue(&found, now);
-        let expired: Vec<_> = found.into_iter().filter(|claim| self.is_lost(claim)).collect();
+        self.ended.note(&found, !is_full, now, &self.context.clock);
+        let may_close = |claim: &HeldClaim| {
+            self.alone || self.ended.may_close(claim.executor, &self.context.clock)
+        };
+        let expired: Vec<_> = found.into_iter().filter(may_close).collect();
         if expired.is_empty() {
             return Ok(false);
         }
@@ -142,20 +126,40 @@ impl Sweeper {
         Ok(closed > 0 && is_full)
     }
 
-    /// Closes attempts, splitting the batch as long as it fails for a reason that lies in it: what
+    /// The batches in which attempts are closed, the last one first: those that took the store too long
+    /// come at the end, each by itself, the one first that was tried longest ago.
+    fn batches(&self, ends: Vec<Completion>) -> Vec<Vec<Completion>> {
+        let place = |end: &Completion| self.slow.iter().position(|job| *job == end.job);
+        let (mut slow, others): (Vec<_>, Vec<_>) =
+            ends.into_iter().partition(|end| place(end).is_some());
+        slow.sort_by_key(|end| std::cmp::Reverse(place(end)));
+        let others = others.chunks(self.closing.get()).rev().map(<[_]>::to_vec);
+        slow.into_iter().map(|end| vec![end]).chain(others).collect()
+    }
+
+    /// Closes attempts, splitting the batch as long as it fails for a reason that may lie in it: what
     /// cannot be stored of one keeps no other from being closed. Returns how many were.
     async fn commit(&mut self, now: Timestamp, ends: Vec<Completion>) -> Result<usize, RunError> {
-        let most = self.closing.get();
-        let (mut parts, mut closed) = (ends.chunks(most).map(<[_]>::to_vec).collect::<Vec<_>>(), 0);
+        self.slow.retain(|job| ends.iter().any(|end| end.job == *job));
+        let (mut parts, mut closed, mut timeouts) = (self.batches(ends), 0, 0);
         while let Some(mut part) = parts.pop() {
-            match self.context.store.commit(now, &part, Locked::Awaited).await {
+            match self.context.store.commit(now, &part).await {
                 Ok(committed) => {
                     self.closing.follow(true);
-                    let fates = committed.fates.iter();
-                    closed += fates.filter(|fate| matches!(fate, Fate::Applied(_))).count();
-                    committed.trace(&part);
-                    committed.count();
-                    self.context.queue.push(&committed.tickets).await?;
+                    closed += self.has_closed(&part, &committed).await?;
+                }
+                Err(error) if may_be_slow(&error) => {
+                    self.closing.follow(false);
+                    timeouts += 1;
+                    if let [slow] = &part[..] {
+                        self.note_slow(slow.job, &error);
+                    } else {
+                        let rest = part.split_off(part.len() / 2);
+                        parts.extend([rest, part]);
+                    }
+                    if timeouts == MAX_TIMEOUTS {
+                        return Err(error.into());
+                    }
                 }
                 Err(error) if !error.lies_in_call() => {
                     self.closing.follow(false);
@@ -176,11 +180,35 @@ impl Sweeper {
                 }
             }
         }
+        Ok(closed)
+    }
+
+    /// Tells what a batch has closed; returns how many attempts.
+    async fn has_closed(
+        &self,
+        part: &[Completion],
+        committed: &Committed,
+    ) -> Result<usize, RunError> {
+        let fates = committed.fates.iter();
+        let closed = fates.filter(|fate| matches!(fate, Fate::Applied(_))).count();
+        committed.trace(part);
+        committed.count();
         WORKERS_LOST.add(closed as u64);
         if closed > 0 {
             tracing::warn!(closed, "closed attempts whose executor was lost");
         }
+        self.context.queue.push(&committed.tickets).await?;
         Ok(closed)
+    }
+
+    /// An attempt alone has taken the store too long: from now on all others come before it.
+    fn note_slow(&mut self, job: JobId, error: &StoreError) {
+        let known = self.slow.len();
+        self.slow.retain(|slow| *slow != job);
+        if self.slow.len() == known {
+            tracing::error!(%job, %error, "closing a lost attempt takes too long, others come first");
+        }
+        self.slow.push(job);
     }
 
     /// The end of an attempt whose executor was lost: tried again if one is left.

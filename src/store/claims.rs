@@ -173,16 +173,6 @@ impl Completion {
     }
 }
 
-/// What a commit does about rows that somebody else holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locked {
-    /// It waits for them for as long as others of the service may need them, and then goes past
-    /// those that are still held.
-    Awaited,
-    /// It goes past them at once.
-    PassedOver,
-}
-
 /// What became of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -302,13 +292,10 @@ measured! {
         /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
         /// status, streak, active and held job), and the events that preferences want. A run that began before the last one known does not
         /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
-        /// one that somebody else holds is passed over, together with all it is to be written with.
-        async fn commit(
-            &self,
-            now: Timestamp,
-            completions: &[Completion],
-            locked: Locked,
-        ) -> Result<Committed>;
+        /// one that another transaction holds for longer than the service ever does is passed over
+        /// ([`Fate::Busy`]), together with all it is to be written with. The batch waits for held rows
+        /// once, for a fraction of a second, however many they are.
+        async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
         /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
         /// id, beginning after those of `after`; at most `limit`. Rows that cannot be read are left out,

@@ -97,7 +97,7 @@ pub use channels::{
 };
 pub use claims::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, Fate,
-    HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Locked, Run, Unreadable,
+    HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Run, Unreadable,
 };
 pub use copy::{NextTicks, Page, RowKey, Table};
 pub use error::{StoreError, StoreErrorKind};

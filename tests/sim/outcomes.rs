@@ -1,15 +1,23 @@
 //! Outcomes that cannot be committed for a while, because the store is slow or somebody else holds
 //! their rows.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use punctual::runtime::Clock;
-use punctual::store::{ClaimStore, Committed, Completion, Fate, Locked};
+use punctual::domain::job::{Job, JobStatus};
+use punctual::domain::{JobId, ScheduleId};
+use punctual::runtime::{Clock, Random, Worker};
+use punctual::scheduler::Sweeper;
+use punctual::store::{
+    Claim, ClaimStore, Committed, Completion, ExecutorId, Fate, Firing, JobStore, NewJob,
+};
 use tokio::time::timeout;
 
+use crate::calendar::to_next_minute;
 use crate::oracle;
-use crate::process::CLAIM_TIME;
+use crate::process::{CLAIM_TIME, RETRY};
 use crate::world::{World, live_for};
 
 /// How long a commit waits for rows that somebody holds, in real time.
@@ -21,27 +29,50 @@ const JOBS: usize = 15;
 #[derive(Default)]
 pub struct Rows {
     are_held: AtomicBool,
+    /// Of the next commit of several, the second one's job is slow from then on.
+    is_next_slow: AtomicBool,
+    /// The store has no answer in time to what is about one of these.
+    slow_jobs: Mutex<HashSet<JobId>>,
+    slow_schedules: Mutex<HashSet<ScheduleId>>,
     /// Commits that have met them and are under way, and how many there were at most.
     commits: AtomicUsize,
     most: AtomicUsize,
 }
 
 impl Rows {
+    /// Whether the store has no answer in time to a commit.
+    pub fn is_slow(&self, completions: &[Completion]) -> bool {
+        let mut slow = lock(&self.slow_jobs);
+        if let [_, second, ..] = completions
+            && self.is_next_slow.swap(false, Ordering::SeqCst)
+        {
+            slow.insert(second.job);
+        }
+        completions.iter().any(|completion| slow.contains(&completion.job))
+    }
+
+    /// Whether it has none in time to a firing.
+    pub fn is_slow_to_fire(&self, firings: &[Firing]) -> bool {
+        let slow = lock(&self.slow_schedules);
+        firings.iter().any(|firing| slow.contains(&firing.schedule))
+    }
+
     /// What a commit says while they are held.
-    pub async fn meet(&self, completions: &[Completion], locked: Locked) -> Option<Committed> {
+    pub async fn meet(&self, completions: &[Completion]) -> Option<Committed> {
         if !self.are_held.load(Ordering::SeqCst) {
             return None;
         }
         let commits = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(commits, Ordering::SeqCst);
-        match locked {
-            Locked::Awaited => live_for(LOCK_TIMEOUT).await,
-            Locked::PassedOver => tokio::task::yield_now().await,
-        }
+        live_for(LOCK_TIMEOUT).await;
         self.commits.fetch_sub(1, Ordering::SeqCst);
         let fates = vec![Fate::Busy; completions.len()];
         Some(Committed { fates, ..Committed::default() })
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets time pass as it does: in small steps, in which the service can do something.
@@ -93,7 +124,7 @@ async fn outcomes_whose_rows_are_held_are_the_work_of_one_task() {
     }
     are_renewed(&mut world).await;
     let held = world.process().executor.running().saturating_sub(world.target.open());
-    assert!(held >= JOBS / 2, "{held} are set aside, others not answered");
+    assert!(held >= JOBS / 2, "{held} are deferred, others not answered");
     // Two for what comes, one for what waits.
     let most = rows.most.load(Ordering::SeqCst);
     assert!(most <= 3, "{most} commits at once");
@@ -146,4 +177,125 @@ async fn a_stop_waits_for_the_commits() {
     let stopped = timeout(Duration::from_secs(20), stop).await;
     assert!(stopped.expect("it ends"), "by itself");
     assert_eq!(process.executor.running(), 0);
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_outcomes_whose_rows_are_held() {
+    let mut world = world().await;
+    let (clock, rows) = (world.clock.clone(), world.process().rows.clone());
+    rows.are_held.store(true, Ordering::SeqCst);
+    let deferred = async {
+        while world.process().executor.running() <= world.target.open() {
+            world.trigger().await;
+            pass(&clock, Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), deferred).await.expect("one is answered");
+    let process = world.process();
+    process.tasks.begin_stop();
+    let mut stop = Box::pin(process.executor.stop(Duration::from_secs(3_600)));
+    let several_retries = pass(&clock, Duration::from_secs(5));
+    tokio::select! {
+        _ = &mut stop => panic!("it is over while rows are held"),
+        () = several_retries => {}
+    }
+    rows.are_held.store(false, Ordering::SeqCst);
+    let retries = async {
+        loop {
+            pass(&clock, Duration::from_secs(1)).await;
+        }
+    };
+    let stopped = async {
+        tokio::select! {
+            stopped = stop => stopped,
+            () = retries => unreachable!(),
+        }
+    };
+    let stopped = timeout(Duration::from_secs(20), stopped).await;
+    assert!(stopped.expect("it ends"), "by itself");
+    assert_eq!(process.executor.running(), 0);
+}
+
+#[tokio::test]
+async fn an_outcome_that_takes_the_store_too_long_keeps_no_other() {
+    let mut world = world().await;
+    let (clock, rows) = (world.clock.clone(), world.process().rows.clone());
+    rows.is_next_slow.store(true, Ordering::SeqCst);
+    for _ in 0..JOBS {
+        world.trigger().await;
+    }
+    let committed = async {
+        loop {
+            pass(&clock, Duration::from_millis(200)).await;
+            let left = world.process().executor.running().saturating_sub(world.target.open());
+            if left == 1 && lock(&rows.slow_jobs).len() == 1 {
+                return;
+            }
+        }
+    };
+    timeout(Duration::from_secs(20), committed).await.expect("all others are");
+    let slow: Vec<JobId> = lock(&rows.slow_jobs).drain().collect();
+    let jobs = world.jobs().await;
+    let is_running = |job: &Job| job.status == JobStatus::Running;
+    assert!(jobs.iter().any(|job| job.id == slow[0] && is_running(job)), "it waits");
+    assert!(jobs.iter().filter(|job| job.status.is_final()).count() >= JOBS / 3);
+    holds(world).await;
+}
+
+/// Attempts of a lost executor, of which one takes the store too long to close.
+#[tokio::test]
+async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_closed() {
+    const LOST: ExecutorId = ExecutorId(77);
+    let mut world = world().await;
+    let (clock, rows) = (world.clock.clone(), world.process().rows.clone());
+    let (sqlite, context) = (world.process().sqlite.clone(), world.process().context.clone());
+    let schedule = world.history.alive()[0];
+    let ids: Vec<_> = (0..40).map(|n| JobId::new(clock.now(), n)).collect();
+    for id in &ids {
+        let new = NewJob { id: *id, schedule };
+        sqlite.create_job(&world.write(), &new, None).await.expect("made");
+    }
+    let (now, lease) = (clock.now(), Duration::from_secs(1));
+    sqlite.renew(LOST, now.plus(lease), now).await.expect("begun");
+    let claims = sqlite.claim(&Claim { executor: LOST, now }, &ids).await.expect("claimed");
+    assert_eq!(claims.taken.len(), ids.len());
+    lock(&rows.slow_jobs).insert(ids[17]);
+    let mut sweeper = Sweeper::new(context, RETRY, Random::seeded(3), false);
+    sweeper.run_once(clock.now()).await.expect("none has ended");
+    let mut left = Vec::new();
+    for _ in 0..9 {
+        clock.advance(Duration::from_secs(2));
+        // It says that one could not be closed.
+        let _ = sweeper.run_once(clock.now()).await;
+        left = sqlite.expired(clock.now(), 99).await.expect("read");
+        left.retain(|claim| claim.executor == LOST);
+    }
+    assert_eq!(left.iter().map(|claim| claim.job).collect::<Vec<_>>(), [ids[17]]);
+    lock(&rows.slow_jobs).clear();
+    sweeper.run_once(clock.now()).await.expect("swept");
+    assert!(sqlite.expired(clock.now(), 99).await.expect("read").is_empty());
+}
+
+#[tokio::test]
+async fn a_schedule_that_takes_the_store_too_long_keeps_no_other_from_firing() {
+    let mut world = world().await;
+    for _ in 0..4 {
+        world.create_every_minute().await;
+    }
+    world.lead_all().await;
+    let rows = world.process().rows.clone();
+    let all = world.history.alive();
+    lock(&rows.slow_schedules).insert(all[1]);
+    world.clock.advance(to_next_minute(world.clock.now()));
+    let due = world.clock.now();
+    world.lead().await;
+    for id in &all {
+        let has_fired = world.next_tick(*id).await.is_some_and(|tick| tick > due);
+        assert_eq!(has_fired, *id != all[1]);
+    }
+    lock(&rows.slow_schedules).clear();
+    // It has been set aside for a minute.
+    world.clock.advance(Duration::from_secs(60));
+    world.lead().await;
+    assert!(world.next_tick(all[1]).await.is_some_and(|tick| tick > due));
 }

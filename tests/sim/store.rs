@@ -24,12 +24,12 @@ use punctual::store::{
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
     DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants,
     HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
-    KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, Locked, NewJob, NewKey,
-    NewSchedule, NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result,
-    Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
-    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
-    StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep,
-    UpkeepStore, Usage, Waiting, Wanted, Write,
+    KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, NewJob, NewKey, NewSchedule,
+    NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated,
+    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind,
+    StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
+    Write,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -50,6 +50,11 @@ pub struct GatedStore {
     pub inner: SharedStore,
     pub gate: Arc<Gate>,
     pub rows: Arc<Rows>,
+}
+
+/// What a statement says that has taken too long.
+fn too_slow(operation: &'static str) -> StoreError {
+    StoreError::new(operation, StoreErrorKind::Unavailable, "it took too long")
 }
 
 /// Implements a part of the contract by passing each method through the gate.
@@ -123,8 +128,40 @@ gated! { FiringStore:
         late_before: Timestamp
     ) -> Vec<Candidate>;
     fn unstarted(&self, schedules: &[ScheduleId], most: u32) -> HashMap<ScheduleId, u32>;
-    fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired;
-    fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims);
+    {
+        async fn fire(
+            &self,
+            fences: &[Fence],
+            now: Timestamp,
+            firings: &[Firing],
+        ) -> Result<Fired> {
+            let fire = async {
+                match self.rows.is_slow_to_fire(firings) {
+                    true => Err(too_slow("fire")),
+                    false => self.inner.fire(fences, now, firings).await,
+                }
+            };
+            let failed = |fault| StoreError::new("fire", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("fire", fire, failed).await
+        }
+
+        async fn fire_and_claim(
+            &self,
+            fences: &[Fence],
+            claim: &Claim,
+            firings: &[Firing],
+        ) -> Result<(Fired, Claims)> {
+            let fire = async {
+                match self.rows.is_slow_to_fire(firings) {
+                    true => Err(too_slow("fire_and_claim")),
+                    false => self.inner.fire_and_claim(fences, claim, firings).await,
+                }
+            };
+            let failed =
+                |fault| StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("fire_and_claim", fire, failed).await
+        }
+    }
 }
 
 gated! { ClaimStore:
@@ -145,12 +182,14 @@ gated! { ClaimStore:
             &self,
             now: Timestamp,
             completions: &[Completion],
-            locked: Locked,
         ) -> Result<Committed> {
             let commit = async {
-                match self.rows.meet(completions, locked).await {
+                if self.rows.is_slow(completions) {
+                    return Err(too_slow("commit"));
+                }
+                match self.rows.meet(completions).await {
                     Some(committed) => Ok(committed),
-                    None => self.inner.commit(now, completions, locked).await,
+                    None => self.inner.commit(now, completions).await,
                 }
             };
             let failed = |fault| StoreError::new("commit", StoreErrorKind::Unavailable, fault);

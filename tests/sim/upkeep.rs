@@ -198,6 +198,7 @@ async fn accounts_that_are_empty_keep_none_behind_them_waiting() {
         assert!(
             sqlite.create_account(&write, &account.to_string(), UNLIMITED).await.expect("made")
         );
+        let write = Write { account: *account, ..world.write() };
         assert!(sqlite.delete_account(&write).await.expect("deleted"));
     }
     world.clock.advance(Duration::from_secs(1));

@@ -4,12 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::queue::Room;
-
-/// The most tickets kept, but for those of accounts that have less than their share of them; what
-/// comes on top is left to the sweep, which finds it in the store. Accounts below their share have at
-/// most as many together.
-const MOST_TICKETS: usize = 250_000;
+use crate::queue::{FULL_SHARE, MOST_TICKETS, Room};
+use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// Tickets that wait for their start, and tickets that wait for room.
 #[derive(Default)]
@@ -66,17 +62,26 @@ impl<K: Copy + Eq + std::hash::Hash, Q: Default> Rotation<K, Q> {
 
 impl RunQueue {
     pub(super) fn push(&mut self, tickets: &[Ticket]) {
+        let mut dropped = 0;
         for ticket in tickets {
-            if self.has_room_for(ticket.account) && self.queued.insert(ticket.job) {
-                *self.accounts.entry(ticket.account).or_default() += 1;
-                self.later.insert((ticket.start, ticket.job), *ticket);
+            if self.queued.contains(&ticket.job) {
+                continue;
             }
+            if !self.has_room_for(ticket.account) {
+                dropped += 1;
+                continue;
+            }
+            self.queued.insert(ticket.job);
+            *self.accounts.entry(ticket.account).or_default() += 1;
+            self.later.insert((ticket.start, ticket.job), *ticket);
         }
+        TICKETS_DROPPED.add(dropped);
     }
 
     fn has_room_for(&self, account: AccountId) -> bool {
-        let own = || self.accounts.get(&account).copied().unwrap_or(0);
-        self.queued.len() < MOST_TICKETS || own() < MOST_TICKETS / self.accounts.len().max(1)
+        let own = self.accounts.get(&account).copied().unwrap_or(0);
+        let most = if own < FULL_SHARE { 2 * MOST_TICKETS } else { MOST_TICKETS };
+        self.queued.len() < most
     }
 
     fn count_down(&mut self, account: AccountId) {
@@ -153,10 +158,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_takes_what_is_an_accounts_share() {
+    fn a_full_queue_takes_what_is_an_accounts_share_and_never_twice_as_much() {
         let at = Timestamp::from_millis(0);
         let ticket = |account: u128, n: usize| Ticket {
-            job: JobId::new(at, account << 64 | n as u128),
+            job: JobId::new(at, account << 32 | n as u128),
             shard: crate::domain::shard::ShardId(0),
             account: AccountId::new(at, account),
             host: HostKey(1),
@@ -175,8 +180,8 @@ mod tests {
         assert_eq!(queue.accounts.len(), 1);
         queue.push(&many);
         assert_eq!(queue.queued.len(), MOST_TICKETS);
-        let crowd: Vec<_> = (3..MOST_TICKETS as u128 + 3).map(|n| ticket(n, 0)).collect();
+        let crowd: Vec<_> = (3..MOST_TICKETS as u128 + 12).map(|n| ticket(n, 0)).collect();
         queue.push(&crowd);
-        assert!(queue.queued.len() <= 2 * MOST_TICKETS);
+        assert_eq!(queue.queued.len(), 2 * MOST_TICKETS);
     }
 }

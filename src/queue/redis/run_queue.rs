@@ -22,15 +22,14 @@ use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::queue::{Result, Room};
+use crate::queue::{FULL_SHARE, MOST_TICKETS, Result, Room};
 use crate::runtime::Clock;
+use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// The most tickets a script handles: the server does nothing else meanwhile.
 const BATCH: usize = 500;
 /// The most batches of a shard that a take makes ready.
 const MOST_BATCHES: usize = 20;
-/// The most tickets kept for a shard; what comes on top is left to the sweep.
-const MOST_TICKETS: usize = 250_000;
 /// How long a take goes on to shards that have more; what it leaves comes with the next one.
 const LONGEST_ROUND: Duration = Duration::from_millis(500);
 /// How long an answer is kept for a taker that asks again.
@@ -77,6 +76,7 @@ impl RunQueue {
 
     /// Returns how many tickets were not queued yet. If a shard fails, the others' are queued.
     pub(super) async fn push(&self, lent: &Lent, keys: &Keys, pushed: &[Ticket]) -> Result<usize> {
+        let now = self.clock.now();
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
         for ticket in pushed {
             shards.entry(ticket.shard).or_default().push(ticket);
@@ -84,12 +84,18 @@ impl RunQueue {
         let batches = shards.iter().flat_map(|(shard, tickets)| {
             tickets.chunks(BATCH).map(|batch| {
                 let mut script = self.push.key(keys.tickets(*shard));
-                script.key(keys.ready(*shard)).arg(MOST_TICKETS);
+                script.key(keys.ready(*shard));
+                script.arg(now.as_millis()).arg(MOST_TICKETS).arg(FULL_SHARE);
                 for ticket in batch {
                     script.arg(ticket.start.as_millis()).arg(tickets::encode(ticket));
                 }
                 let mut link = lent.link();
-                async move { lent.answer("push", script.invoke_async::<usize>(&mut link)).await }
+                async move {
+                    let answer = script.invoke_async::<(usize, u64)>(&mut link);
+                    let (new, dropped) = lent.answer("push", answer).await?;
+                    TICKETS_DROPPED.add(dropped);
+                    Ok(new)
+                }
             })
         });
         join_all(batches).await.into_iter().sum()

@@ -21,10 +21,10 @@ use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
-use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::fault::{Outcome, Remedy};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
-    Locked, Result, Unreadable,
+    Result, Unreadable,
 };
 
 impl FromRow<'_, PgRow> for HeldClaim {
@@ -221,12 +221,7 @@ impl ClaimStore for PostgresStore {
             .await
     }
 
-    async fn commit(
-        &self,
-        now: Timestamp,
-        completions: &[Completion],
-        locked: Locked,
-    ) -> Result<Committed> {
+    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
         }
@@ -242,14 +237,11 @@ impl ClaimStore for PostgresStore {
             })
             .await
         };
-        let is_to_pass_over = |fault: &Fault| fault.remedy == Remedy::PassOver;
-        let mut committed = match locked {
-            Locked::Awaited => with(Manner::Trusting).await,
-            Locked::PassedOver => with(Manner::Passing).await,
+        // The cheap way first; the other one only if rows are held, or were changed meanwhile.
+        let committed = match with(Manner::Trusting).await {
+            Err(fault) if fault.remedy == Remedy::PassOver => with(Manner::Passing).await,
+            committed => committed,
         };
-        if locked == Locked::Awaited && committed.as_ref().is_err_and(is_to_pass_over) {
-            committed = with(Manner::Passing).await;
-        }
         committed.map_err(failed_in("commit"))
     }
 

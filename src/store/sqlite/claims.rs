@@ -24,7 +24,7 @@ use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
-    Locked, Result, StoreErrorKind, Unreadable,
+    Result, StoreErrorKind, Unreadable,
 };
 
 impl FromRow<'_, SqliteRow> for HeldClaim {
@@ -169,12 +169,7 @@ impl ClaimStore for SqliteStore {
     }
 
     /// Writes take turns, so nobody else holds a row.
-    async fn commit(
-        &self,
-        now: Timestamp,
-        completions: &[Completion],
-        _: Locked,
-    ) -> Result<Committed> {
+    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
         }

@@ -71,6 +71,7 @@ table! {
 
     TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed after they were made, by their tickets or beside the API; all others started in the moment in which they were fired.";
     SWEEP_TICKETS: Counter = "punctual_sweep_tickets_total", "Tickets pushed again because the queue had none for a late job.";
+    TICKETS_DROPPED: Counter = "punctual_tickets_dropped_total", "Tickets that a full run queue did not take; the sweep pushes them again.";
     QUEUE_TICKETS: Gauge = "punctual_queue_tickets", "Jobs that could start and wait for an executor, in the whole store, counted to 10,000.";
     OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "For how long the oldest of these jobs could have started, in the whole store.";
 

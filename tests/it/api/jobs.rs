@@ -6,9 +6,7 @@ use punctual::domain::audit::Author;
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings};
 use punctual::domain::{AuditId, JobId, Timestamp};
 use punctual::queue::{Queue, Room};
-use punctual::store::{
-    Claim, ClaimStore, Completion, End, ExecutorId, JobStore, Locked, NewJob, Write,
-};
+use punctual::store::{Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, Write};
 use serde_json::{Value, json};
 
 use super::harness::{START, Service, at, id};
@@ -44,11 +42,7 @@ pub async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str
         exchange: Some(Exchange { result: Ok(response), timings, duration_ms: 2_000 }),
         end,
     };
-    service
-        .store
-        .commit(service.clock.now(), &[completion], Locked::Awaited)
-        .await
-        .expect("committed");
+    service.store.commit(service.clock.now(), &[completion]).await.expect("committed");
 }
 
 pub fn failure() -> Failure {

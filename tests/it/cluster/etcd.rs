@@ -134,6 +134,39 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     world.holds().await;
 }
 
+/// How late a tick may be while a leader leaves of which etcd cannot tell: it asks etcd for 2 s to end
+/// its lease there, then ends the one in the store; the others look there every second; and a busy
+/// machine's share.
+const HANDED_OVER_BY_THE_STORE: Duration = Duration::from_secs(2 + 1 + 4);
+
+/// A deploy during an outage of etcd: the replica that stops hands its shards over by the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_etcd_a_replica_that_stops_hands_its_shards_over() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.fires_on(HANDED_OVER_BY_THE_STORE);
+    world.calm = true;
+    let leader = world.leader_of(0).await;
+    world.etcd().kill(0);
+    // The store's word counts when etcd has not answered for five seconds.
+    live_for(LEASE + Duration::from_secs(5)).await;
+    assert_eq!(world.leader_of(0).await, leader, "it leads on");
+    world.replicas[leader].close_door();
+    live_for(Duration::from_millis(500)).await;
+    world.replicas[leader].process().terminate();
+    within(HANDED_OVER_BY_THE_STORE, "others lead its shards", async || {
+        world.leaders().await.iter().all(|(_, place)| *place != leader).then_some(())
+    })
+    .await;
+    let status = world.replicas[leader].ended(Duration::from_secs(15)).await;
+    assert_eq!(status.code(), Some(0), "a clean stop");
+    world.minutes(1.5).await;
+    world.etcd().restart(0);
+    world.etcd().ready().await;
+    world.restart(leader).await;
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
 /// Neither the queue nor etcd: the store is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_nothing_but_the_store_ticks_go_on() {

@@ -12,6 +12,7 @@ mod etcd;
 mod history;
 pub mod lapse;
 mod load;
+mod modes;
 mod oracles;
 mod partitions;
 mod postgres;

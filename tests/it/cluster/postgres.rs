@@ -19,7 +19,7 @@ use crate::harness::wait::{live_for, until, within};
 
 /// Of each replica, as worlds are set.
 const API_CONNECTIONS: i64 = 8;
-/// Of each replica: two commit what comes, one what has been set aside.
+/// Of each replica: two commit what comes, one what was deferred.
 const EXECUTORS_COMMITS: i64 = 3;
 /// What only the statements contain that fire, and claim where there is room, and that claim.
 const FIRES: &str = "CROSS JOIN (SELECT ($15::uuid IS NOT NULL)";

@@ -5,6 +5,7 @@ mod cancelling;
 mod changes;
 mod core;
 mod handover;
+mod hanging;
 mod load;
 mod requests;
 mod responses;

@@ -1,16 +1,44 @@
--- Queues tickets. KEYS: waiting, ready. ARGV: the most tickets kept, then a start and a ticket
--- each. Answers how many were not queued yet.
-local room = tonumber(ARGV[1]) - redis.call('ZCARD', KEYS[1])
-local ready = redis.call('ZCARD', KEYS[2])
-local new = {}
-for i = 2, #ARGV, 2 do
-    local ticket = ARGV[i + 1]
-    local known = ready > 0 and redis.call('ZRANGEBYLEX', KEYS[2], '[' .. ticket,
+-- Queues tickets. KEYS: waiting, ready. ARGV: now in ms, the most tickets kept, the most ready
+-- tickets of an account above that, then a start and a ticket each. Answers how many were not queued
+-- yet, and how many were dropped.
+--
+-- One account's backlog may fill the shard. Another account's few tickets are taken all the same, up
+-- to twice the most: those that may start already, straight to the ready ones, where one look counts
+-- an account's.
+local now, most, share = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local any_ready = redis.call('ZCARD', KEYS[2])
+local count = redis.call('ZCARD', KEYS[1]) + any_ready
+local waiting, ready, ready_of, dropped = {}, {}, {}, 0
+
+local function is_within_share(account)
+    -- Greater than any host, job and start, which never begin with so many of these bytes.
+    ready_of[account] = ready_of[account] or redis.call('ZLEXCOUNT', KEYS[2], '[' .. account,
+        '(' .. account .. string.rep('\255', 9))
+    return ready_of[account] < share
+end
+
+for i = 4, #ARGV, 2 do
+    local start, ticket, account = ARGV[i], ARGV[i + 1], ARGV[i + 1]:sub(1, 16)
+    local is_ready = any_ready > 0 and redis.call('ZRANGEBYLEX', KEYS[2], '[' .. ticket,
         '(' .. ticket .. '\255', 'LIMIT', 0, 1)[1]
-    if not known and #new / 2 < room - ready then
-        new[#new + 1] = ARGV[i]
-        new[#new + 1] = ticket
+    if is_ready then
+        -- It is queued.
+    elseif count < most then
+        waiting[#waiting + 1] = start
+        waiting[#waiting + 1] = ticket
+        count = count + 1
+    elseif redis.call('ZSCORE', KEYS[1], ticket) then
+        -- So is this one.
+    elseif count < 2 * most and tonumber(start) <= now and is_within_share(account) then
+        ready[#ready + 1] = 0
+        ready[#ready + 1] = ticket .. string.format('%015.0f', tonumber(start))
+        ready_of[account] = ready_of[account] + 1
+        count = count + 1
+    else
+        dropped = dropped + 1
     end
 end
-if #new == 0 then return 0 end
-return redis.call('ZADD', KEYS[1], 'NX', unpack(new))
+local new = 0
+if #waiting > 0 then new = redis.call('ZADD', KEYS[1], 'NX', unpack(waiting)) end
+if #ready > 0 then new = new + redis.call('ZADD', KEYS[2], unpack(ready)) end
+return { new, dropped }

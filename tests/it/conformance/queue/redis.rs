@@ -427,3 +427,10 @@ async fn over_tls_the_given_authority_is_trusted_and_no_other() {
         RedisServer::start_cluster(&[&tls[..], &["--tls-cluster", "yes"]].concat()).await;
     is_trusted("rediss+cluster").await;
 }
+
+/// Not of the suite: to fill a queue takes too long to be done for each adapter with faults, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_takes_the_few_tickets_of_others() {
+    let (_server, queue, _tasks) = own().await;
+    super::tickets::a_full_queue_takes_the_few_tickets_of_others(&queue).await;
+}

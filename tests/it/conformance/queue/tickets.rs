@@ -136,3 +136,48 @@ pub async fn many_takers_get_each_ticket_once(queue: &SharedQueue) {
     assert_eq!(all.len(), 1_000);
     assert_eq!(all.into_iter().collect::<HashSet<_>>().len(), 1_000);
 }
+
+/// The maximum number of tickets in a shard.
+const FULL: u128 = 250_000;
+/// How many ready tickets an account may have in a full one.
+const SHARE: u128 = 1_000;
+/// So long ago that a ticket may start by any clock.
+const LONG_AGO: i64 = -1_000_000_000_000;
+
+/// One account's backlog fills a shard: its further tickets are dropped, the few of others are not.
+/// Beyond their share, they are.
+pub async fn a_full_queue_takes_the_few_tickets_of_others(queue: &SharedQueue) {
+    let backlog: Vec<_> = (0..FULL).map(|n| ticket(n, 1, 1, LONG_AGO)).collect();
+    for some in backlog.chunks(25_000) {
+        queue.push(some).await.expect("pushed");
+    }
+    // Ready, as a backlog is that executors have looked at.
+    let noisy = Room { accounts: HashMap::from([(account(1), 0)]), ..room(500) };
+    for _ in 0..2 {
+        assert_eq!(take(queue, 0, &noisy).await, []);
+    }
+    let others = |from: u128, count: u128, of, host| -> Vec<_> {
+        (from..from + count).map(|n| ticket(FULL + n, of, host, LONG_AGO)).collect()
+    };
+    let [more, few, many] =
+        [others(0, 500, 1, 2), others(1_000, 20, 2, 3), others(2_000, SHARE + 500, 3, 4)];
+    for tickets in [&more, &few, &few, &many, &few] {
+        queue.push(tickets).await.expect("pushed");
+    }
+    let of = async |host| {
+        let hosts = (1..=4).map(|one| (HostKey(one), if one == host { 2_000 } else { 0 }));
+        let room = Room { hosts: hosts.collect(), ..room(500) };
+        let mut taken = Vec::new();
+        loop {
+            let some = take(queue, 0, &room).await;
+            if some.is_empty() {
+                return taken;
+            }
+            taken.extend(some);
+        }
+    };
+    assert_eq!(of(2).await, [], "of an account that has more than its share");
+    let taken: HashSet<_> = of(3).await.into_iter().collect();
+    assert_eq!(taken, jobs(&few).into_iter().collect());
+    assert_eq!(of(4).await.len() as u128, SHARE);
+}

@@ -12,7 +12,7 @@ use punctual::domain::plan::{ChannelType, NotifyOn};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::store::{
     AlertWork, Change, Claimed, ClaimedDeliveries, ClaimedDelivery, Committed, Completion,
-    Delivery, DeliveryClaim, DeliveryContent, DeliveryQuery, End, ExecutorId, Fate, Firing, Locked,
+    Delivery, DeliveryClaim, DeliveryContent, DeliveryQuery, End, ExecutorId, Fate, Firing,
     Relayed, SETTLED, TickJob, TryEnd, TryOutcome,
 };
 
@@ -210,7 +210,8 @@ async fn batch(w: &World, schedule: ScheduleId, ends: &str, at: i64) -> Vec<(Com
 }
 
 /// `told` says whether a commit knows what its claims have told; it is read if not.
-async fn commits_raise(w: &World, locked: Locked, told: bool) {
+/// Each batch ends with `busy`, whose rows the caller holds.
+pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
     let mut schedules = Vec::new();
     let channel = w.channel("ops").await;
     for policy in policies() {
@@ -234,10 +235,14 @@ async fn commits_raise(w: &World, locked: Locked, told: bool) {
             }
             expected += schedule.events - before;
         }
-        let committed = w.store.commit(minute(at), &completions, locked).await.expect("commit");
-        assert!(committed.fates.iter().all(|fate| matches!(fate, Fate::Applied(_))), "{ends}");
+        let count = completions.len();
+        completions.extend_from_slice(busy);
+        let committed = w.store.commit(minute(at), &completions).await.expect("commit");
+        let (fates, left) = committed.fates.split_at(count);
+        assert!(fates.iter().all(|fate| matches!(fate, Fate::Applied(_))), "{ends}");
+        assert!(left.iter().all(|fate| *fate == Fate::Busy), "{ends}");
         assert_eq!(committed.events, expected, "{ends}");
-        let again = w.store.commit(minute(at), &completions, locked).await.expect("commit");
+        let again = w.store.commit(minute(at), &completions).await.expect("commit");
         assert_eq!(again.events, 0, "{ends}: each is lost by then");
     }
     let events: u64 = schedules.iter().map(|(_, expected)| expected.events).sum();
@@ -255,15 +260,11 @@ async fn commits_raise(w: &World, locked: Locked, told: bool) {
 }
 
 pub async fn commits_raise_what_the_policy_says(w: &World) {
-    commits_raise(w, Locked::Awaited, true).await;
+    commits_raise(w, true, &[]).await;
 }
 
 pub async fn commits_that_read_raise_the_same(w: &World) {
-    commits_raise(w, Locked::Awaited, false).await;
-}
-
-pub async fn commits_past_locks_raise_the_same(w: &World) {
-    commits_raise(w, Locked::PassedOver, true).await;
+    commits_raise(w, false, &[]).await;
 }
 
 pub async fn what_does_not_end_a_run_raises_nothing(w: &World) {

@@ -26,7 +26,7 @@ use punctual::store::{
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
     ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
-    KnownSecret, Locked, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
+    KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
     Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
     SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery,
     StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
@@ -255,7 +255,7 @@ flaky! { ClaimStore:
     fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> Aborts;
-    fn commit(&self, now: Timestamp, completions: &[Completion], locked: Locked) -> Committed
+    fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn late_of_each(

@@ -7,9 +7,8 @@ use punctual::domain::schedule::{SkipReason, UnreadableFields};
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
-    Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, Locked, MemberChange,
-    MemberChanged, NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered,
-    Wanted, Write,
+    Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, MemberChange, MemberChanged,
+    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted, Write,
 };
 
 use super::accounts::new_key;
@@ -127,7 +126,7 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!(w.store.late(minute(9), None, 100).await.expect("read"), []);
     // An attempt that was under way ends as it ends.
     let ended = w.completion(&running, None, End::Succeeded);
-    let committed = w.store.commit(minute(5), &[ended], Locked::Awaited).await.expect("commit");
+    let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
     assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
 }
 
@@ -162,7 +161,7 @@ pub async fn what_it_had_goes_in_small_batches(w: &World) {
     assert_eq!(w.store.job(w.account, running.job).await.expect("read"), None);
     // The executor that still runs one learns that it has lost it.
     let ended = w.completion(&running, None, End::Succeeded);
-    let committed = w.store.commit(minute(5), &[ended], Locked::Awaited).await.expect("commit");
+    let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
     assert_eq!(committed.fates, [Fate::Lost]);
 }
 

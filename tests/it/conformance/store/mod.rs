@@ -337,7 +337,6 @@ macro_rules! every_case {
             alerts {
                 commits_raise_what_the_policy_says,
                 commits_that_read_raise_the_same,
-                commits_past_locks_raise_the_same,
                 what_does_not_end_a_run_raises_nothing,
                 an_event_becomes_a_delivery_for_each_channel,
                 that_nobody_is_told_is_recorded,

@@ -9,8 +9,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    AccountStore, End, Fate, Fired, FiringStore, Locked, Result, ScheduleStore, SealedTable,
-    SecretStore, SharedStore, StoreErrorKind,
+    AccountStore, End, Fate, Fired, FiringStore, Result, ScheduleStore, SealedTable, SecretStore,
+    SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
@@ -241,7 +241,7 @@ async fn a_full_store_says_so_and_recovers() {
         let job = world.manual_job(id, minute(1)).await;
         let claimed = world.claim(minute(1), &[job]).await.remove(0);
         let end = world.completion(&claimed, Some(answered(200, &body)), End::Succeeded);
-        match store.commit(minute(1), &[end], Locked::Awaited).await {
+        match store.commit(minute(1), &[end]).await {
             Ok(_) => kept += 1,
             Err(error) => {
                 assert_eq!(world.status(job).await, JobStatus::Running, "undone whole");
@@ -267,7 +267,7 @@ async fn a_full_store_says_so_and_recovers() {
         exchange: Some(answered(200, &body)),
         end: End::Succeeded,
     };
-    let committed = store.commit(minute(2), &[completion], Locked::Awaited).await.expect("commit");
+    let committed = store.commit(minute(2), &[completion]).await.expect("commit");
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success)]);
 }
 
@@ -293,8 +293,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
         world.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)
     };
     let batch = [end(0, b"good"), end(1, b"bad"), end(2, b"good")];
-    let error =
-        world.store.commit(minute(2), &batch, Locked::Awaited).await.expect_err("a bad row");
+    let error = world.store.commit(minute(2), &batch).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
     assert!(!error.is_transient());
     for job in &jobs {
@@ -303,8 +302,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     assert_eq!(world.read(id).await.last_run_at, None);
     let committed = world.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 2]);
-    let error =
-        world.store.commit(minute(2), &batch[1..2], Locked::Awaited).await.expect_err("a bad row");
+    let error = world.store.commit(minute(2), &batch[1..2]).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected);
 }
 

@@ -18,8 +18,8 @@ use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp, Version
 use punctual::runtime::{Random, TaskKind, Tasks};
 use punctual::store::{
     Candidate, Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate,
-    Fence, Fired, Firing, JobQuery, Locked, NewJob, NewSchedule, NewVersion, ScheduleQuery,
-    ScheduleSort, SharedStore, SkipQuery, SortField, TickJob, Write,
+    Fence, Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort,
+    SharedStore, SkipQuery, SortField, TickJob, Write,
 };
 
 use super::flaky::FlakyStore;
@@ -359,7 +359,7 @@ impl World {
     }
 
     pub async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed {
-        self.store.commit(now, completions, Locked::Awaited).await.expect("commit")
+        self.store.commit(now, completions).await.expect("commit")
     }
 
     /// Claims a job at `now` and ends its attempt.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use punctual::domain::job::JobStatus;
-use punctual::store::{Claimed, Completion, End, Fate, Locked, UpkeepStore};
+use punctual::store::{Claimed, Completion, End, Fate, UpkeepStore};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 use tokio::time::timeout;
 
-use super::super::alerts::ONE_BY_ONE;
+use super::super::alerts::{ONE_BY_ONE, commits_raise};
 use super::super::world::{World, failure, minute};
 use super::locks::until_one_waits;
 use super::world;
@@ -48,7 +48,7 @@ async fn a_commit_that_begins_anew_raises_its_events_once() {
         run(&mut changed, "SELECT FROM schedule_state FOR UPDATE").await;
         run(&mut changed, &format!("UPDATE runs SET {change} WHERE id = '{job}'")).await;
         let (store, end) = (w.store.clone(), fails(&w, &claimed));
-        let commit = async move |end| store.commit(minute(2), &[end], Locked::Awaited).await;
+        let commit = async move |end| store.commit(minute(2), &[end]).await;
         let committed = w.spawn({
             let (commit, end) = (commit.clone(), end.clone());
             async move { commit(end).await.expect("commit") }
@@ -80,7 +80,7 @@ async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
         run(&mut hold, &format!("LOCK TABLE jobs_{day} IN ACCESS EXCLUSIVE MODE")).await;
     }
     let batch = [fails(&w, &claimed)];
-    let committed = w.store.commit(minute(2), &batch, Locked::Awaited).await.expect("commit");
+    let committed = w.store.commit(minute(2), &batch).await.expect("commit");
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed)]);
     assert_eq!(committed.events, 1);
 }
@@ -101,17 +101,30 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
         let id = Uuid::from_bytes(id);
         run(&mut hold, &format!("SELECT FROM {table} = '{id}' FOR UPDATE")).await;
         let batch = [fails(&w, &free), fails(&w, &held)];
-        let committed = w.store.commit(minute(2), &batch, Locked::PassedOver);
-        let committed = timeout(AT_ONCE, committed).await.expect("at once").expect("commit");
+        let committed = w.store.commit(minute(2), &batch).await.expect("commit");
         assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed), Fate::Busy]);
         assert_eq!(committed.events, 1);
         hold.rollback().await.expect("roll back");
-        let committed = w.store.commit(minute(2), &batch, Locked::PassedOver).await;
+        let committed = w.store.commit(minute(2), &batch).await;
         let committed = committed.expect("commit");
         assert_eq!(committed.fates, [Fate::Lost, Fate::Applied(JobStatus::Failed)]);
         assert_eq!(committed.events, 1);
     }
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 4);
+}
+
+/// A commit that passes over a held row reads what others take as their claims have told it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_past_a_held_row_raise_what_the_policy_says() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let held = running(&w).await;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    let job = Uuid::from_bytes(held.job.to_bytes());
+    run(&mut hold, &format!("SELECT FROM runs WHERE id = '{job}' FOR UPDATE")).await;
+    commits_raise(&w, true, &[fails(&w, &held)]).await;
+    hold.rollback().await.expect("roll back");
 }
 
 /// Deliveries that somebody holds are passed over, by claiming and by pruning.

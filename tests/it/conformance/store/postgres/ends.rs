@@ -2,7 +2,7 @@
 
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::{ErrorCode, Failure};
-use punctual::store::{Completion, End, Fate, Locked, SharedStore};
+use punctual::store::{Completion, End, Fate, SharedStore};
 use sqlx::Connection;
 
 use super::super::world::minute;
@@ -15,7 +15,7 @@ fn failed() -> Failure {
 }
 
 async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<Fate> {
-    store.commit(minute(2), &ends, Locked::Awaited).await.expect("commit").fates
+    store.commit(minute(2), &ends).await.expect("commit").fates
 }
 
 /// What is decided by a job as its claim has told it, or as it was read without a lock, is decided

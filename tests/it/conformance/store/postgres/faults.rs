@@ -9,9 +9,7 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::runtime::{TaskKind, Tasks};
 use punctual::store::postgres::{PostgresStore, Settings};
-use punctual::store::{
-    AccountStore, End, Fate, Locked, ScheduleStore, StoreErrorKind, UpkeepStore,
-};
+use punctual::store::{AccountStore, End, Fate, ScheduleStore, StoreErrorKind, UpkeepStore};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -220,7 +218,7 @@ async fn callers_that_go_away_spoil_no_connection() {
                 let claimed = w.claim(minute(1), &[job]).await;
                 let ends = claimed.iter().map(|one| w.completion(one, None, End::Succeeded));
                 let ends: Vec<_> = ends.collect();
-                abandon(polls, w.store.commit(minute(1), &ends, Locked::Awaited)).await;
+                abandon(polls, w.store.commit(minute(1), &ends)).await;
             }
             _ => {
                 let missing = ScheduleId::new(minute(0), 1);
@@ -260,7 +258,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
         w.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)
     };
     let batch = [end(0, b"good"), end(1, b"bad"), end(2, b"good")];
-    let error = w.store.commit(minute(2), &batch, Locked::Awaited).await.expect_err("a bad row");
+    let error = w.store.commit(minute(2), &batch).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
     for job in &jobs {
         assert_eq!(w.status(*job).await, JobStatus::Running);

@@ -8,8 +8,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Grants, Locked, NewKey, Reservation, Reserved, SETTLED,
-    TickRange, Wanted,
+    Claimed, End, Fate, Fired, Firing, Grants, NewKey, Reservation, Reserved, SETTLED, TickRange,
+    Wanted,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -186,7 +186,7 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     let (claimed, renewed, committed, ()) = tokio::join!(
         w.store.claim(&claim, &claimed),
         w.store.renew(w.executor, minute(3), minute(2)),
-        w.store.commit(minute(2), &end, Locked::Awaited),
+        w.store.commit(minute(2), &end),
         release,
     );
     assert_eq!(claimed.expect("claim").taken.len(), 1);
@@ -200,8 +200,8 @@ async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Po
     let batch = ends.map(|claimed| w.completion(claimed, None, End::Succeeded));
     let committed = w.commit(minute(2), &batch).await;
     assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success), Fate::Busy]);
-    let again = w.store.commit(minute(2), &batch, Locked::PassedOver);
-    let again = timeout(AT_ONCE, again).await.expect("at once").expect("commit");
+    let again = timeout(MOMENT, w.store.commit(minute(2), &batch)).await;
+    let again = again.expect("after one lock timeout").expect("commit");
     assert_eq!((again.fates, again.tickets.len()), (vec![Fate::Lost, Fate::Busy], 0));
     assert_eq!(w.status(ends[1].job).await, JobStatus::Running, "nothing of it is written");
     hold.rollback().await.expect("roll back");

@@ -6,8 +6,7 @@ use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
 use punctual::store::{
-    Cancelled, Change, Changed, Claim, End, Fence, Fired, Firing, Locked, SharedStore,
-    StoreErrorKind,
+    Cancelled, Change, Changed, Claim, End, Fence, Fired, Firing, SharedStore, StoreErrorKind,
 };
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
@@ -337,8 +336,7 @@ async fn nobody_waits_in_a_circle() {
         let starts = async {
             w.store.fire_and_claim(&[w.fence], &claim, &firings).await.expect("fire and claim")
         };
-        let commits =
-            async { w.store.commit(now, &backwards, Locked::Awaited).await.expect("commit") };
+        let commits = async { w.store.commit(now, &backwards).await.expect("commit") };
         tokio::join!(fires, starts, commits, cancels, deletes);
     }
     let mut beside = database.beside().await;

@@ -1,0 +1,156 @@
+//! Leases of executors that have ended: when the claims under them may be closed.
+//!
+//! Danger: a store that was away, or whose time has moved, makes the lease of a living executor look
+//! ended. The executor still runs what it has claimed; if its claims were closed, the jobs would be
+//! sent twice.
+//!
+//! Rule: a lease that ended while this replica watched is closed at once: a living executor would
+//! have renewed it. Any other lease that is found ended gets [`GRACE`] from its first sight, in which
+//! a living executor renews it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::domain::Timestamp;
+use crate::runtime::Clock;
+use crate::store::{ExecutorId, HeldClaim};
+
+/// How long a living executor may take to renew its lease when the store is back: it first samples the
+/// store's time, every 5 s, because it does not renew by a time that it does not believe; its renewer
+/// looks every 2 s; and the calls take up to a second. 5 s + 2 s + 1 s = 8 s.
+const GRACE: Duration = Duration::from_secs(8);
+/// The longest pause between two looks of a replica that watches: two sweeps.
+const MAX_PAUSE: Duration = Duration::from_secs(4);
+
+/// What this replica has seen of leases that ended.
+#[derive(Default)]
+pub(super) struct EndedLeases {
+    /// When it looked last.
+    looked: Option<Timestamp>,
+    /// When it looked last and saw all that had ended.
+    saw_all: Option<Timestamp>,
+    /// From when on the claims of an executor may be closed, on the monotonic clock.
+    close_at: HashMap<ExecutorId, Duration>,
+}
+
+impl EndedLeases {
+    /// Notes what a look at `now` has found, and whether that is all that has ended.
+    pub(super) fn note(
+        &mut self,
+        found: &[HeldClaim],
+        is_all: bool,
+        now: Timestamp,
+        clock: &Clock,
+    ) {
+        let watches = self.looked.is_some_and(|looked| now <= clock.after(looked, MAX_PAUSE));
+        let watched_since = self.saw_all.filter(|_| watches);
+        let mut known = std::mem::take(&mut self.close_at);
+        if !watches {
+            // The grace begins anew: the store was away in the meantime.
+            known.clear();
+        }
+        let monotonic = clock.monotonic();
+        for HeldClaim { executor, until, .. } in found {
+            let is_watched = watched_since.is_some_and(|since| *until >= since);
+            let close_at = if is_watched { monotonic } else { monotonic + GRACE };
+            let close_at = known.get(executor).copied().unwrap_or(close_at);
+            self.close_at.insert(*executor, close_at);
+        }
+        self.looked = Some(now);
+        if is_all {
+            self.saw_all = Some(now);
+        }
+    }
+
+    /// Whether the claims of an executor may be closed now.
+    pub(super) fn may_close(&self, executor: ExecutorId, clock: &Clock) -> bool {
+        self.close_at.get(&executor).is_some_and(|at| clock.monotonic() >= *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::JobId;
+
+    const LOST: ExecutorId = ExecutorId(1);
+
+    struct Watch {
+        leases: EndedLeases,
+        clock: Clock,
+    }
+
+    impl Watch {
+        fn new() -> Self {
+            let clock = Clock::manual(Timestamp::from_millis(1_900_000_000_000));
+            Self { leases: EndedLeases::default(), clock }
+        }
+
+        /// Looks after a pause; the lease ended so long ago, if it did. Whether it may be closed.
+        fn look(&mut self, pause: u64, ended_ago: Option<u64>, is_all: bool) -> bool {
+            self.clock.advance(Duration::from_secs(pause));
+            let now = self.clock.now();
+            let claim = |ago| HeldClaim {
+                job: JobId::new(now, 1),
+                attempt: 1,
+                max_attempts: 1,
+                executor: LOST,
+                until: now.minus(Duration::from_secs(ago)),
+            };
+            let found: Vec<_> = ended_ago.map(claim).into_iter().collect();
+            self.leases.note(&found, is_all, now, &self.clock);
+            self.leases.may_close(LOST, &self.clock)
+        }
+    }
+
+    #[test]
+    fn a_lease_that_ends_while_it_is_watched_is_closed_at_once() {
+        let mut watch = Watch::new();
+        assert!(!watch.look(0, None, true));
+        assert!(!watch.look(2, None, true));
+        assert!(watch.look(2, Some(1), true));
+        assert!(watch.look(2, Some(3), true), "what was left of it, too");
+    }
+
+    #[test]
+    fn a_lease_that_ended_unwatched_is_given_time_to_be_renewed() {
+        let mut watch = Watch::new();
+        watch.look(0, None, true);
+        // The store was away, and the lease ended a moment before it came back.
+        assert!(!watch.look(30, Some(1), true));
+        for seen_for in [2, 4, 6] {
+            assert!(!watch.look(2, Some(1 + seen_for), true), "seen for {seen_for} s");
+        }
+        assert!(watch.look(2, Some(9), true), "seen for 8 s");
+        assert!(!watch.look(2, None, true), "renewed");
+    }
+
+    #[test]
+    fn a_replica_that_starts_and_a_clock_that_jumps_close_nothing_at_once() {
+        let mut watch = Watch::new();
+        assert!(!watch.look(0, Some(3_600), true), "the first look of all");
+        let mut watch = Watch::new();
+        watch.look(0, None, true);
+        assert!(!watch.look(2, Some(28), true), "it had not ended two seconds ago");
+    }
+
+    #[test]
+    fn an_outage_within_the_grace_begins_it_anew() {
+        let mut watch = Watch::new();
+        watch.look(0, Some(1), true);
+        watch.look(2, Some(3), true);
+        assert!(!watch.look(20, Some(23), true));
+        for _ in 0..3 {
+            assert!(!watch.look(2, Some(30), true));
+        }
+        assert!(watch.look(2, Some(31), true));
+    }
+
+    #[test]
+    fn what_did_not_fit_into_an_earlier_look_counts_as_watched() {
+        let mut watch = Watch::new();
+        watch.look(0, None, true);
+        assert!(!watch.look(2, None, false), "a page full of others");
+        assert!(watch.look(1, Some(2), false));
+    }
+}
