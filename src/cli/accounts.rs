@@ -1,4 +1,4 @@
-//! `punctual account` and `punctual key`: what operators do with accounts and their keys.
+//! `punctual account` and `punctual key`: the operator commands on accounts and their keys.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 }
 
 fn key_id(text: &str) -> Result<KeyId, String> {
-    let allowed = |_| "take an id that `punctual key list` shows, such as key_01K…".to_owned();
+    let allowed = |_| "must be an id from `punctual key list`, such as key_01K…".to_owned();
     text.parse().map_err(allowed)
 }
 
@@ -194,8 +194,8 @@ async fn set_suspended(
     let account = accounts.named(name).await.map_err(refused)?;
     accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
-        true => format!("{name} is suspended; nothing of it fires any more\n"),
-        false => format!("{name} goes on with what is due from now on\n"),
+        true => format!("{name} is suspended; none of its schedules fires any more\n"),
+        false => format!("{name} is active again; ticks that are due from now on fire\n"),
     })
 }
 

@@ -1,4 +1,4 @@
-//! `punctual audit-log`: who changed what.
+//! `punctual audit-log`: lists the entries of the audit log.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `punctual cron`: what an expression means.
+//! `punctual cron`: explains a cron expression.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `punctual openapi`: the OpenAPI document.
+//! `punctual openapi`: prints the OpenAPI document.
 
 use clap::Args;
 

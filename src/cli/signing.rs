@@ -1,4 +1,4 @@
-//! `punctual signing`: the secrets that accounts' requests are signed with.
+//! `punctual signing`: the operator commands on the secrets that sign an account's requests.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ pub struct OfAccount {
 }
 
 impl OfAccount {
-    /// The secrets, and what time it is for them.
-    /// What is read to be shown is noted first.
+    /// Returns the secrets of the account and the current time. If the secrets will be `shown`, the
+    /// reading is first recorded in the audit log.
     async fn secrets(&self, shown: bool) -> Result<(Vec<KnownSecret>, Timestamp), CliError> {
         let accounts = accounts(&self.settings).await?;
         let account = accounts.named(&self.name).await.map_err(refused)?;
@@ -95,7 +95,7 @@ fn table(secrets: &[KnownSecret], now: Timestamp) -> String {
     output::table(["ID", "CREATED", "EXPIRES", "STATE"], &rows)
 }
 
-/// The secrets that sign, one a line.
+/// Returns the secrets that sign, one per line.
 fn revealed(secrets: &[KnownSecret], now: Timestamp) -> Result<String, CliError> {
     let mut lines = String::new();
     for KnownSecret { id, secret, .. } in secrets.iter().filter(|one| !is_over(one, now)) {

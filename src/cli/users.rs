@@ -1,4 +1,4 @@
-//! `punctual user`, and who belongs to an account: what operators do with people who sign in.
+//! `punctual user` and the member commands of `punctual account`: the operator commands on users.
 
 use std::io::Read;
 
@@ -151,20 +151,21 @@ async fn disable(args: &UserArgs, disabled: bool) -> Result<(), CliError> {
 }
 
 impl PasswordArgs {
-    /// The first line of standard input, or one that nobody has chosen.
+    /// Returns the first line of standard input or a generated password.
     fn password(&self, accounts: &Accounts) -> Result<Password, CliError> {
         if !self.password_stdin {
             return Ok(accounts.new_password());
         }
         let mut text = String::new();
-        // A little more than the longest password: a longer one is refused, not cut.
+        // This limit is above the maximum length of a password, so that a longer password is
+        // rejected instead of cut.
         let read = std::io::stdin().lock().take(2_048).read_to_string(&mut text);
         read.map_err(|error| CliError::failed(format!("cannot read the password: {error}")))?;
         let line = text.lines().next().unwrap_or_default();
         Password::new(line).map_err(CliError::usage)
     }
 
-    /// Shows a password that nobody has chosen, this once.
+    /// Prints a generated password, which is shown only once.
     fn print(&self, password: &Password) -> Result<(), CliError> {
         let said = if self.password_stdin { "the password is set" } else { password.reveal() };
         output::print(&format!("{said}\n"))

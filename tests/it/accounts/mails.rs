@@ -31,7 +31,7 @@ async fn a_forgotten_password_is_set_anew_once() {
     assert_eq!(mail.header("To"), "ann@example.com");
     assert_eq!(mail.recipients, ["ann@example.com"]);
     assert_eq!(mail.header("From"), "punctual@example.com");
-    assert_eq!(mail.header("Subject"), "Set your Punctual password anew");
+    assert_eq!(mail.header("Subject"), "Reset your Punctual password");
     assert!(mail.header("Content-Type").starts_with("text/plain"), "{mail:?}");
     assert!(mail.text.contains("\nhttps://punctual.example/app/reset#"), "{}", mail.text);
     let (token, new) = (mail.token(), password("another horse"));
