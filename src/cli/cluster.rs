@@ -14,7 +14,7 @@ use crate::domain::Timestamp;
 use crate::runtime::Clock;
 use crate::store::ShardRecord;
 
-/// What to show of the cluster.
+/// The options of `punctual cluster`.
 #[derive(Args, Debug)]
 pub struct ClusterArgs {
     /// Print JSON

@@ -10,13 +10,13 @@ use crate::app::{Copied, CopiedTable, copy};
 use crate::config::{Loaded, load_part};
 use crate::runtime::{Clock, Random};
 
-/// What to copy, and where to.
+/// The source and the target of the copy.
 #[derive(Args, Debug)]
 pub struct CopyArgs {
-    /// The store to copy: sqlite:PATH; nobody may serve it meanwhile
+    /// The store to copy: sqlite:PATH; no service may use it during the copy
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The store to copy it into: postgres://USER@HOST:PORT/DATABASE
+    /// The store to copy into: postgres://USER@HOST:PORT/DATABASE
     #[arg(long, value_name = "URL")]
     to: String,
     #[command(flatten)]

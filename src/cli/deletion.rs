@@ -26,10 +26,10 @@ const LATER: &str = "`punctual account list --deleted` shows when nothing is lef
 pub struct DeletionArgs {
     /// The name of the account
     name: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
-    /// Do not wait until a server has removed everything
+    /// Do not wait until a server has removed all data
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]

@@ -12,11 +12,11 @@ use crate::app::{Diagnosis, diagnose};
 use crate::domain::finding::Grade;
 use crate::runtime::Clock;
 
-/// What to check, and for how many.
+/// The options of `punctual doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// How many replicas there will be, for PostgreSQL's max_connections [default: those that are
-    /// alive, or one]
+    /// The number of replicas to expect, for PostgreSQL's max_connections [default: the live
+    /// replicas, or one]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     replicas: Option<u32>,
     /// Print JSON

@@ -20,7 +20,7 @@ use crate::store::Account;
 pub struct ExportArgs {
     /// The name of the account
     name: String,
-    /// The file to write, which must not be there yet; only its owner can read it [default: print]
+    /// The file to create, which must not exist; only its owner can read it [default: print]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -17,19 +17,19 @@ use crate::store::{Act, SealedTable, SharedStore};
 /// The number of rows that are encrypted again in one transaction. Each can have a body of 256 KiB.
 const ROWS: u32 = 50;
 
-/// What to do with keys.
+/// The commands on keys for secrets.
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
-    /// Make a key and print it, as secrets.keys and secrets.keys_file take it
+    /// Generate a key and print it, in the form of secrets.keys and secrets.keys_file
     Generate,
     /// Encrypt all stored secrets with the first key
     ///
-    /// Can be stopped at any time and run again, and beside running servers; they must all have
-    /// the new key by then. Says at the end which keys are not needed any more.
+    /// Can be stopped at any time and run again, and can run beside servers if all of them already
+    /// have the new key. Reports at the end which keys are no longer needed.
     Rotate {
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
-        /// Forget the old keys although some rows cannot be decrypted: those are lost then
+        /// Give up the old keys even if some rows cannot be decrypted; these rows are lost
         #[arg(long)]
         abandon_unreadable: bool,
     },

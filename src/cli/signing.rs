@@ -12,27 +12,27 @@ use crate::domain::Timestamp;
 use crate::domain::audit::Action;
 use crate::store::KnownSecret;
 
-/// What to do with signing secrets.
+/// The commands on signing secrets.
 #[derive(Debug, Subcommand)]
 pub enum SigningCommand {
     /// List the secrets of an account, newest first, without showing them
     List(OfAccount),
-    /// Print the secrets that sign, newest first, for the receivers to verify with
+    /// Print the active secrets, newest first, with which receivers verify requests
     Show(OfAccount),
-    /// Make a new secret; both sign until the overlap is over
+    /// Create a new secret; the old and the new one both sign until the overlap ends
     ///
-    /// `punctual signing show` prints it. A secret that was to end already ends at once: there are
-    /// never more than two.
+    /// `punctual signing show` prints it. There are never more than two active secrets: if an
+    /// earlier overlap is still running, its old secret ends at once.
     Rotate {
         #[command(flatten)]
         account: OfAccount,
-        /// How long the old one signs too, such as 24h or 15m
+        /// The time for which the old secret signs too, such as 24h or 15m
         #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
         overlap: Duration,
     },
 }
 
-/// Whose secrets.
+/// The account whose secrets to use.
 #[derive(Args, Debug)]
 pub struct OfAccount {
     /// The name of the account

@@ -34,25 +34,26 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The time to wait at the end for requests that were sent a second time.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
-/// What to verify.
+/// The service to verify.
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Where the API is, such as `https://punctual.example.com`, with the base path if there is one
+    /// The URL of the API, such as `https://punctual.example.com`, including its base path
     #[arg(long, value_name = "URL")]
     url: String,
-    /// A file that holds a key of scope write; else the variable PUNCTUAL_KEY
+    /// A file with a key of scope write [default: the variable PUNCTUAL_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The key itself
     #[arg(long, env = "PUNCTUAL_KEY", hide = true, hide_env_values = true)]
     key: Option<String>,
-    /// What the schedules call: a URL that answers with a status below 400, and that the service may call
+    /// The target of the schedules: a URL that the service may call, and that answers with a status
+    /// below 400
     #[arg(long, value_name = "URL")]
     target: String,
-    /// Listen here and count the requests; --target must lead here then
+    /// Listen on this address and count the requests; --target must lead to it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// How many ticks of each schedule are awaited; they tick every minute
+    /// The number of ticks of each schedule to wait for; there is one per minute
     #[arg(long, value_name = "COUNT", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1_440))]
     minutes: u32,

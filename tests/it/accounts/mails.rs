@@ -1,4 +1,4 @@
-//! Links by mail, as a real server receives them.
+//! Links in mails, as a real mail server receives them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn world(server: &MailServer) -> World {
     World::with(|context, _| context.mailer = Some(mailer(port))).await
 }
 
-/// Waits for what nobody waits for.
+/// Waits for the background tasks, which no call waits for.
 async fn settle(w: &World) {
     assert!(w.context.tasks.finish(Duration::from_secs(20)).await, "everything has ended");
 }
