@@ -3,13 +3,13 @@
 #   docker build --tag punctual:latest .
 #   docker run --read-only --cap-drop ALL -p 8080:8080 -v punctual:/var/lib/punctual punctual:latest
 #
-# What is built follows from the lock file and the toolchain: the same sources give the same binary.
+# The build is pinned by the lock file and the toolchain: the same sources give the same binary.
 # `tests/run image` builds the final stage from a binary of its own and runs it.
 
 FROM docker.io/library/rust:1.95.0-slim-bookworm AS builder
 WORKDIR /build
 COPY . .
-# Static, the resolver of names included, so that the final stage needs no libraries.
+# Statically linked, including the name resolver, so that the final stage needs no libraries.
 RUN host=$(rustc --version --verbose | sed -n 's/^host: //p') && \
     RUSTFLAGS="-C target-feature=+crt-static" \
     cargo build --locked --profile dist --bin punctual --target "$host" && \
@@ -18,14 +18,14 @@ RUN host=$(rustc --version --verbose | sed -n 's/^host: //p') && \
 
 FROM scratch
 COPY --from=builder --chmod=755 /image/punctual /usr/local/bin/punctual
-# Where one machine keeps its store; a cluster writes nowhere.
+# The folder of the store on a single machine. Replicas of a cluster write no files.
 COPY --from=builder --chown=65532:65532 /image/data /var/lib/punctual
 ENV PATH=/usr/local/bin \
     PUNCTUAL_DATA_DIR=/var/lib/punctual \
     PUNCTUAL_HTTP_LISTEN=0.0.0.0:8080 \
     PUNCTUAL_OPS_LISTEN=0.0.0.0:8081 \
     PUNCTUAL_LOG_FORMAT=json
-# Any user will do, if the volume lets it write.
+# Any user works if it can write to the volume.
 USER 65532:65532
 VOLUME /var/lib/punctual
 EXPOSE 8080 8081

@@ -1,14 +1,15 @@
-//! Alerts: how soon people are told, how many a second one replica tells, and what that costs jobs.
+//! Benchmarks alerts: their latency, the throughput of one replica, and their cost for jobs.
 //!
-//! - 50 failures a second, each schedule with a host of its own, on 20 channels without flood control,
-//!   everything else as it comes: from the answer that fails the job to the arrival of the alert.
-//! - 5,000 jobs that fail at once, first without and then with a preference on each, grouping switched
-//!   off: the start lag of both, and alerts a second.
-//! - Finished jobs a second where one of twenty fails, first without and then with a preference on each,
-//!   as a ratio to a bare reqwest loop right before and right after.
+//! - Latency: 50 failures per second, with one host per schedule, on 20 channels without flood
+//!   control, and defaults otherwise. The time from the response that fails the job to the arrival
+//!   of the alert.
+//! - Throughput: 5,000 jobs that fail at once, first without and then with a preference on each
+//!   schedule, without grouping. The start lag of both, and the alerts per second.
+//! - Cost: finished jobs per second when one of twenty fails, first without and then with a
+//!   preference on each schedule, as a ratio to a bare reqwest loop right before and right after.
 //!
-//! `cargo bench --bench alerts`, or `tests/servers cargo bench --bench alerts` for the cluster, takes
-//! twelve minutes.
+//! `cargo bench --bench alerts`, or `tests/servers cargo bench --bench alerts` for the cluster,
+//! takes twelve minutes.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -30,16 +31,16 @@ use support::target::Target;
 
 const PATIENCE: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
-/// Failures a second, for so many seconds.
+/// The number of failures per second, and the duration in seconds.
 const PER_SECOND: usize = 50;
 const SECONDS: usize = 30;
-/// Schedules, each with a host of its own.
+/// The number of schedules, each with its own host.
 const HOSTS: usize = 200;
-/// Channels: as many as an account can verify in a minute.
+/// The number of channels. An account cannot verify more of them in a minute.
 const CHANNELS: usize = 20;
-/// Jobs that fail at once.
+/// The number of jobs that fail at once.
 const BURST: usize = 5_000;
-/// Schedules of the throughput, of which one of `FAILING` fails.
+/// The number of schedules of the cost benchmark. One of `FAILING` fails.
 const SCHEDULES: usize = 20_000;
 const FAILING: usize = 20;
 const ROUNDS: usize = 3;
@@ -53,13 +54,13 @@ fn main() {
     what_it_costs();
 }
 
-/// The id in an answer about one object.
+/// Returns the id in a response about one object.
 fn id(answer: &str) -> String {
     let (_, rest) = answer.split_once(r#""id":""#).expect("an id");
     rest.split('"').next().expect("an id").to_owned()
 }
 
-/// A verified webhook to the receiver.
+/// Creates and verifies a webhook channel that posts to the receiver. Returns its id.
 fn channel(service: &Service, receiver: &Receiver) -> String {
     let body = format!(
         r#"{{"type": "webhook", "label": "bench", "config": {{"url": "{}"}}}}"#,
@@ -75,7 +76,7 @@ fn prefer(service: &Service, schedule: &str, channel: &str) {
     service.call("PUT", &format!("/v1/schedules/{schedule}/notifications"), &body, 200);
 }
 
-/// From the answer that fails a job to the arrival of its alert.
+/// Measures the time from the response that fails a job to the arrival of its alert.
 fn how_soon() {
     let (target, receiver) = (Target::start(), Receiver::start());
     let service = Service::start(&[("PUNCTUAL_NOTIFY_CHANNEL_PER_MINUTE", "0")]);
@@ -83,7 +84,7 @@ fn how_soon() {
     let port = target.address.port();
     let schedules: Vec<String> = (0..HOSTS)
         .map(|host| {
-            // Every address of the loopback network is a host of its own.
+            // Every address of the loopback network counts as another host.
             let url = format!("http://127.0.{}.{}:{port}/fail", host / 250, host % 250 + 1);
             let (ids, _) = service.create_failing(1, "0 0 29 2 *", &url);
             prefer(&service, &ids[0], &channels[host % CHANNELS]);
@@ -117,7 +118,8 @@ async fn trigger_evenly(service: &Service, schedules: &[String]) {
     }
 }
 
-/// A service that groups nothing, and whose caps one account that calls one host does not meet.
+/// Starts a service without grouping. Its caps are so high that one account that calls one host
+/// does not reach them.
 fn ungrouped() -> Service {
     Service::start(&[
         ("PUNCTUAL_NOTIFY_CHANNEL_PER_MINUTE", "0"),
@@ -127,7 +129,8 @@ fn ungrouped() -> Service {
     ])
 }
 
-/// The start lag of jobs that fail at once, without alerts and with, and alerts a second.
+/// Measures the start lag of jobs that fail at once, without and with alerts, and the alerts per
+/// second.
 fn how_many() {
     let (target, receiver) = (Target::start(), Receiver::start());
     let service = ungrouped();
@@ -151,7 +154,8 @@ fn how_many() {
     );
 }
 
-/// Waits for the next minute; the start lag of its jobs. Returns when the minute began.
+/// Waits for the jobs of the next minute and prints their start lag. Returns the start of that
+/// minute.
 fn burst(target: &Target, what: &str) -> Instant {
     target.take_lags();
     thread::sleep(MINUTE - since_minute(&Clock::system()));
@@ -161,7 +165,7 @@ fn burst(target: &Target, what: &str) -> Instant {
     due
 }
 
-/// Jobs a second where some fail, without alerts and with.
+/// Measures the jobs per second when some jobs fail, without and with alerts.
 fn what_it_costs() {
     let (target, receiver) = (Target::start(), Receiver::start());
     let caps = ["SLOTS", "PER_ACCOUNT", "PER_HOST"].map(|cap| format!("PUNCTUAL_EXECUTOR_{cap}"));
@@ -194,10 +198,10 @@ fn what_it_costs() {
     println!("throughput with alerts on 5 % failures: {:.3} of that without", with / without);
 }
 
-/// Finished jobs a second of all schedules' next tick.
+/// Returns the finished jobs per second at the next tick of all schedules.
 fn rate(target: &Target, service: &Service) -> f64 {
     target.take_lags();
-    // Those of the minute before have finished.
+    // The jobs of the previous minute have finished.
     let before = service.metric(FINISHED, "");
     thread::sleep(MINUTE - since_minute(&Clock::system()));
     let due = Instant::now();

@@ -1,6 +1,6 @@
-//! Requests a second of a GET of one schedule, with authentication and rate limiting, and its ratio
-//! to a bare axum handler that returns the same bytes, under the same load; and the time a bulk
-//! create of 1000 schedules takes.
+//! Benchmarks `GET` of one schedule, with authentication and rate limits: the requests per second,
+//! and their ratio to a bare axum handler that returns the same bytes under the same load. Also
+//! measures the duration of a bulk create of 1,000 schedules.
 //!
 //! `cargo bench --bench api` takes a minute.
 #![allow(
@@ -29,7 +29,8 @@ const SPAN: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 3;
 const BULK_CALLS: usize = 20;
 
-/// Makes this program the bare server: the address and the bytes to return follow.
+/// The argument that turns this program into the bare server. The address and the response bytes
+/// follow it.
 const BARE: &str = "bare-server";
 
 fn main() {
@@ -57,7 +58,7 @@ fn main() {
     println!("best: {ours:.0} / {bare:.0} = {:.3}", ours / bare);
 }
 
-/// The bare server as a process.
+/// The bare server as a separate process.
 struct Bare {
     address: SocketAddr,
     process: Child,

@@ -1,10 +1,10 @@
-//! 100,000 schedules of one account that are due at one instant: how long they take, how late 20
-//! schedules of another account are sent that are due at the same instant and were made last, and
-//! how long reads of the API take meanwhile.
+//! Benchmarks a burst of 100,000 schedules of one account that are due at the same instant: its
+//! duration, the lag of 20 schedules of another account that are due at the same instant and were
+//! created last, and the latency of API reads in the meantime.
 //!
 //! `cargo bench --bench burst`, or `tests/servers cargo bench --bench burst` for a cluster of one
-//! replica, takes five minutes. The caps per account and per host are raised, because here one
-//! account calls one host.
+//! replica, takes five minutes. The caps per account and per host are raised because one account
+//! calls one host.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -29,7 +29,7 @@ use support::target::Target;
 const MANY: usize = 100_000;
 const FEW: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often a read is sent.
+/// The pause between two reads.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
 fn main() {
@@ -60,7 +60,8 @@ fn main() {
     println!("{} reads of the API meanwhile: {}", reads.len(), summary(reads));
 }
 
-/// A full minute so many minutes from now, and the expression that is due then alone.
+/// Returns the start of the minute that is `minutes` from now, and a cron expression that is due
+/// then and not again for a day.
 fn instant_in(minutes: u64) -> (Timestamp, String) {
     let clock = Clock::system();
     let now = clock.now();
@@ -71,7 +72,7 @@ fn instant_in(minutes: u64) -> (Timestamp, String) {
     (due, format!("{minute} {hour} * * *"))
 }
 
-/// How long reads of a schedule take, one after the other, until all is over.
+/// Reads a schedule again and again until `over` is set. Returns the latencies.
 fn read(service: &Service, id: &str, over: &AtomicBool) -> Vec<Duration> {
     let mut times = Vec::new();
     while !over.load(Ordering::Relaxed) {

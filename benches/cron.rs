@@ -1,6 +1,6 @@
-//! The time one evaluation of a cadence takes, and its ratio to the bare crate `cron` in UTC.
+//! Benchmarks the evaluation of a cadence, also as a ratio to the bare crate `cron` in UTC.
 //!
-//! `cargo bench --bench cron` prints a table; nothing is asserted.
+//! `cargo bench --bench cron` prints a table and asserts nothing.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use punctual::domain::Timestamp;
 use punctual::domain::cron::{Cadence, Cron};
 
-/// Expression, the same in the dialect of the bare crate, timezone.
+/// An expression, the same expression for the bare crate, and the timezone.
 const COMMON: [(&str, &str, &str); 8] = [
     ("* * * * *", "0 * * * * *", "UTC"),
     ("*/5 * * * *", "0 */5 * * * *", "Europe/Berlin"),
@@ -64,7 +64,8 @@ fn main() {
     println!("parse: {parse:.0} ns");
 }
 
-/// Nanoseconds per call, the best of five rounds, over instants spread through two years.
+/// Returns the nanoseconds per call: the best of five rounds, each over instants spread across two
+/// years.
 fn best(mut call: impl FnMut(Timestamp)) -> f64 {
     let mut best = Duration::MAX;
     for _ in 0..5 {

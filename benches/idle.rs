@@ -1,6 +1,6 @@
-//! What schedules cost that have nothing to do: processor, memory, and the time from start to ready
-//! of 100,000 in one process; of 1,000,000 over the three replicas of a cluster also the bytes in
-//! Redis and PostgreSQL, and the time until the shards of a replica that ends are led, and fire, again.
+//! Benchmarks idle schedules. With 100,000 in one process: processor time, memory, and the time
+//! from start to ready. With 1,000,000 on the three replicas of a cluster: also the bytes in Redis
+//! and PostgreSQL, and the time until the shards of a stopped replica have a leader and fire again.
 //!
 //! `cargo bench --bench idle` takes two minutes, `tests/servers cargo bench --bench idle` ten.
 #![allow(
@@ -22,11 +22,11 @@ use support::target::Target;
 
 const SPAN: Duration = Duration::from_secs(30);
 const STARTS: usize = 3;
-/// Next due in years.
+/// Due only in some years.
 const LEAP_DAY: &str = "0 0 29 2 *";
-/// Schedules that fire each minute: some of each shard.
+/// The number of schedules that fire each minute. Each shard has some of them.
 const FIRING: usize = 1_000;
-/// How long a tick is waited for.
+/// The timeout of a wait for a tick.
 const TICK: Duration = Duration::from_secs(90);
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
@@ -51,7 +51,7 @@ fn replicas() {
     let start = Instant::now();
     all[0].create(SCHEDULES, LEAP_DAY, NOWHERE);
     println!("1,000,000 schedules made in {:.0?}", start.elapsed());
-    // Hints are followed within moments.
+    // The replicas follow the hints within moments.
     thread::sleep(Duration::from_secs(10));
     let each = |before: u64, now: u64| (now - before) as f64 / SCHEDULES as f64;
     let (redis, postgres) =
@@ -75,7 +75,7 @@ fn replicas() {
     }
 }
 
-/// Waits until the replicas lead all shards between them.
+/// Waits until all shards have a leader among the replicas.
 fn led(replicas: &[Service]) {
     let start = Instant::now();
     let led = || replicas.iter().map(|one| one.metric("punctual_leader_shards", "")).sum::<f64>();
@@ -85,9 +85,9 @@ fn led(replicas: &[Service]) {
     }
 }
 
-/// What replicas cost that have nothing to do.
+/// Prints the processor time and the memory of idle replicas.
 fn rest(replicas: &[Service]) {
-    // Let the work of the start end first.
+    // Let the work of the start finish first.
     thread::sleep(Duration::from_secs(10));
     let before: Vec<_> = replicas.iter().map(Service::processor_time).collect();
     thread::sleep(SPAN);

@@ -1,9 +1,9 @@
-//! The start lag: from the instant a job is scheduled for to its request's arrival at the target,
-//! by triggers spread evenly and by schedules due at the same minute: 200 jobs a second, or 500 over
-//! the three replicas of a cluster.
+//! Benchmarks the start lag: the time from the scheduled instant of a job to the arrival of its
+//! request at the target. Measured with evenly spread triggers and with schedules due at the same
+//! minute: 200 jobs per second, or 500 on the three replicas of a cluster.
 //!
-//! `cargo bench --bench lag`, or `tests/servers cargo bench --bench lag` for the cluster, takes three
-//! minutes.
+//! `cargo bench --bench lag`, or `tests/servers cargo bench --bench lag` for the cluster, takes
+//! three minutes.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Triggers all schedules once a second, one after the other, without waiting for the answers.
+/// Triggers each schedule once per second, evenly spread, without waiting for the responses.
 fn trigger_evenly(replicas: &[Service], ids: &[String]) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     load::runtime().block_on(async {

@@ -1,7 +1,8 @@
-//! Throughput with 10,000, 100,000 and 1,000,000 schedules present, of which 10,000 are due each
-//! minute: the median ratio to a bare reqwest loop, and what the larger numbers make of it.
+//! Benchmarks the throughput with 10,000, 100,000 and 1,000,000 schedules, of which 10,000 are due
+//! each minute: the median ratio to a bare reqwest loop, and the effect of the larger numbers on
+//! it.
 //!
-//! `tests/servers cargo bench --bench scale` takes fourteen minutes; without servers, everything is
+//! `tests/servers cargo bench --bench scale` takes fourteen minutes. Without servers, everything is
 //! embedded.
 #![allow(
     clippy::disallowed_methods,
@@ -20,12 +21,12 @@ use support::target::Target;
 const ROUNDS: usize = 3;
 const DUE: usize = 10_000;
 const PRESENT: [usize; 3] = [10_000, 100_000, 1_000_000];
-/// Due in some years.
+/// Due only in some years.
 const NOT_DUE: &str = "0 0 29 2 *";
 
 fn main() {
     let (target, service) = (Target::start(), Service::start(&lifted_caps("1024")));
-    // All must be there before the minute they are first due in.
+    // All schedules must exist before the minute in which they are first due.
     wait_for_second(1..25);
     service.create(DUE, "* * * * *", &target.url());
     let rounds = Rounds { target, service, due: DUE, in_flight: 128 };

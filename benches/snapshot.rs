@@ -1,7 +1,8 @@
-//! A long transaction beside the service: 60,000 schedules are due each minute, so 1,000 jobs a second
-//! finish on average, for five minutes without and five minutes with a snapshot that somebody holds
-//! open, as a backup does. Throughput and start lag of the latter as ratios to the former; then the
-//! bytes that a schedule takes in PostgreSQL, and a finished job whose answer had 300 bytes.
+//! Benchmarks the effect of a long transaction of another database client. 60,000 schedules are due
+//! each minute, so 1,000 jobs finish per second on average: for five minutes without and five
+//! minutes with a snapshot that stays open, as a backup does. Prints the throughput and the start
+//! lag with the snapshot as ratios to those without. Also prints the bytes in PostgreSQL per
+//! schedule, and per finished job with a response of 300 bytes.
 //!
 //! `tests/servers cargo bench --bench snapshot` takes thirteen minutes.
 #![allow(
@@ -28,7 +29,7 @@ fn main() {
     assert!(cluster::is_there(), "run it by: tests/servers cargo bench --bench snapshot");
     let (target, service) = (Target::start(), Service::start(&lifted_caps("1024")));
     let empty = cluster::postgres_bytes();
-    // All must be there before the minute they are first due in.
+    // All schedules must exist before the minute in which they are first due.
     wait_for_second(1..25);
     service.create(DUE, "* * * * *", &format!("{}long", target.url()));
     let made = cluster::postgres_bytes();
@@ -43,7 +44,8 @@ fn main() {
     println!("bytes: {per_schedule} a schedule, {:.0} a finished job", cluster::bytes_per_job());
 }
 
-/// The median ratio to the bare loop, and the median of the rounds' 99th percentiles in seconds.
+/// Returns the median ratio to the bare loop, and the median of the 99th percentiles of the start
+/// lag in seconds.
 fn median_of(rounds: &Rounds) -> (f64, f64) {
     let all: Vec<Round> = (0..ROUNDS).map(|_| rounds.run(|| ())).collect();
     let ratio = median(all.iter().map(|round| round.ratio).collect());

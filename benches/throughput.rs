@@ -1,14 +1,15 @@
-//! Finished jobs a second when 20,000 schedules are due at once, 50,000 on a cluster of one replica,
-//! and its ratio to the requests a second of a bare reqwest loop of one thread against the same
-//! target; and the same while an account of as many schedules is removed.
+//! Benchmarks the finished jobs per second when 20,000 schedules are due at once, or 50,000 on a
+//! cluster of one replica, and their ratio to the requests per second of a single-threaded bare
+//! reqwest loop against the same target. Then does the same while an account with as many schedules
+//! is removed.
 //!
-//! A machine that is shared is half as fast from one minute to the next. So the bare loop runs right
-//! before and right after each round, and what counts is the median of the rounds' own ratios.
+//! The speed of a shared machine can halve from one minute to the next. So the bare loop runs right
+//! before and right after each round, and the result is the median of the ratios of the rounds.
 //!
 //! `cargo bench --bench throughput`, or `tests/servers cargo bench --bench throughput` for the
-//! cluster, takes nine minutes; then BullMQ and graphile-worker, which take Node.js and npm, get as many
-//! jobs as the cluster. The caps per account and per host are
-//! raised, because here one account calls one host; everything else is as it comes.
+//! cluster, takes nine minutes. On the cluster, BullMQ and graphile-worker, which need Node.js and
+//! npm, then run as many jobs. The caps per account and per host are raised because one account
+//! calls one host. All other settings are defaults.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -30,7 +31,7 @@ const ROUNDS: usize = 5;
 const ROUNDS_OF_OTHERS: usize = 3;
 /// An account with as many schedules, which are not due.
 const LEAVING: &str = "leaving";
-/// Due in some years.
+/// Due only in some years.
 const NOT_DUE: &str = "0 0 29 2 *";
 
 fn main() {
@@ -42,7 +43,7 @@ fn main() {
     let in_flight = fastest.expect("three of them").1;
 
     let service = Service::start(&lifted_caps("1024"));
-    // All must be there before the minute they are first due in.
+    // All schedules must exist before the minute in which they are first due.
     wait_for_second(1..25);
     let (_, bulk) = service.create(schedules, "* * * * *", &target.url());
     println!("bulk create of 1000: {}", summary(bulk));
@@ -50,7 +51,8 @@ fn main() {
     let mut rounds = Rounds { target, service, due: schedules, in_flight };
     let ratios = (0..ROUNDS).map(|_| rounds.run(|| ()).ratio).collect();
     println!("median of the ratios: {:.3}", median(ratios));
-    // What removes an account takes rows and locks as what removes history does, and more of them.
+    // The removal of an account takes the same rows and locks as the history pruner, and more of
+    // them.
     rounds.service.fill_account(LEAVING, schedules, NOT_DUE, &rounds.target.url());
     let beside = rounds.run(|| rounds.service.delete_account(LEAVING));
     println!("while an account is removed: {:.3}", beside.ratio);
@@ -61,7 +63,7 @@ fn main() {
     }
 }
 
-/// What other queues make of as many jobs.
+/// Measures other queues with the same number of jobs.
 fn compare(target: &Target, count: usize, in_flight: usize) {
     let peers = Peers::install();
     let bullmq = || peers.bullmq(&target.url(), count);

@@ -1,9 +1,9 @@
 //! Punctual runs HTTP requests on cron schedules, for many accounts. Its README follows below.
 //!
-//! The modules stand in the order in which data flows. `domain` decides and touches nothing; the contracts
-//! (`store`, `queue`, `cluster`) have an adapter for one machine and one for a cluster; the stages
-//! (`scheduler`, `executor`) read the store, let `domain` decide and write the store; the front
-//! doors turn HTTP into commands.
+//! The modules are listed in the order in which data flows. `domain` makes the decisions and does
+//! no I/O. The contracts (`store`, `queue`, `cluster`) each have an adapter for one machine and one
+//! for a cluster. The stages (`scheduler`, `executor`) read the store, let `domain` decide and
+//! write the store. The front doors turn HTTP into commands.
 //!
 #![doc = include_str!("../README.md")]
 

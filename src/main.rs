@@ -1,4 +1,4 @@
-//! The binary: hands the command line to the library.
+//! The binary: passes the command line to the library.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use punctual::cli::{self, CliError};
 use tokio::runtime::Builder;
 
-/// Jobs are made on one thread and dropped on another all the time, which is what the system's
-/// allocator is slow at. It serves SQLite too.
+/// Jobs are constantly allocated on one thread and freed on another, which is slow with the system
+/// allocator. SQLite uses this allocator, too.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long blocking calls that are still under way may hold up the end of the process.
+/// The maximum time for which blocking calls that are still running delay the end of the process.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {

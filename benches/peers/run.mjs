@@ -1,9 +1,9 @@
-// Jobs a second of another job queue, with the same call to the same target:
+// Benchmarks the jobs per second of another job queue, with the same call to the same target:
 //
 //   node run.mjs bullmq   REDIS_URL    TARGET COUNT
 //   node run.mjs graphile POSTGRES_URL TARGET COUNT
 //
-// All jobs are there before the worker starts; the number is printed alone.
+// All jobs are queued before the worker starts. The only output is the number.
 
 import { Pool } from "undici";
 
@@ -17,7 +17,7 @@ async function call() {
   if (answer.statusCode !== 200) throw new Error(`status ${answer.statusCode}`);
 }
 
-// Counts the calls that were made and the jobs that were finished after them.
+// Counts finished jobs. `all` resolves when `total` jobs have finished.
 function counter(total) {
   let done;
   const all = new Promise((resolve) => (done = resolve));
@@ -29,7 +29,7 @@ async function bullmq(total) {
   const { Queue, Worker } = await import("bullmq");
   const { default: Redis } = await import("ioredis");
   const connection = new Redis(url, { maxRetriesPerRequest: null });
-  // As it is run where jobs must not be lost.
+  // The durable settings, for use where jobs must not be lost.
   await connection.config("SET", "appendonly", "yes");
   await connection.config("SET", "appendfsync", "everysec");
   const queue = new Queue("bench", { connection });

@@ -1,4 +1,4 @@
-//! The cluster's servers: those that `tests/servers` has started, if the bench runs beside them.
+//! The servers of the cluster, if `tests/servers` has started them for the benchmark.
 
 use std::env;
 
@@ -7,8 +7,8 @@ use url::Url;
 
 use super::load;
 
-/// Settings for a cluster of its own: a new database, and prefixes that nobody else has. Nothing
-/// without servers: then everything is embedded.
+/// Returns the settings of a cluster of this process: a new database, and unique prefixes. Returns
+/// no settings without servers, so that everything is embedded.
 pub fn settings() -> Vec<(&'static str, String)> {
     let Ok(postgres) = env::var("PUNCTUAL_TEST_POSTGRES") else { return Vec::new() };
     let other = |name| env::var(name).expect("tests/servers sets all three");
@@ -29,7 +29,7 @@ pub fn settings() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Memory that Redis uses.
+/// Returns the memory that Redis uses, in bytes.
 pub fn redis_bytes() -> u64 {
     let url = env::var("PUNCTUAL_TEST_REDIS").expect("tests/servers sets it");
     let client = redis::Client::open(url).expect("a URL");
@@ -39,7 +39,7 @@ pub fn redis_bytes() -> u64 {
     used.and_then(|used| used.trim().parse().ok()).expect("a number")
 }
 
-/// What the database of [`settings`] takes on the disk.
+/// Returns the size on disk of the database of [`settings`], in bytes.
 pub fn postgres_bytes() -> u64 {
     let url = env::var("PUNCTUAL_TEST_POSTGRES").expect("tests/servers sets it");
     let size: i64 = load::runtime().block_on(async {
@@ -51,7 +51,7 @@ pub fn postgres_bytes() -> u64 {
     u64::try_from(size).expect("a size")
 }
 
-/// What a finished job takes in the database of [`settings`], its indexes included.
+/// Returns the bytes per finished job in the database of [`settings`], with indexes.
 pub fn bytes_per_job() -> f64 {
     load::runtime().block_on(async {
         let mut connection = connect().await;
@@ -61,14 +61,14 @@ pub fn bytes_per_job() -> f64 {
     })
 }
 
-/// A transaction that sees the database of [`settings`] as it was when it began, until it is dropped.
+/// A transaction that reads a snapshot of the database of [`settings`] until it is dropped.
 pub struct Snapshot {
     runtime: tokio::runtime::Runtime,
     connection: Option<PgConnection>,
 }
 
 impl Snapshot {
-    /// Begins one, as a backup does.
+    /// Opens the snapshot, as a backup does.
     pub fn open() -> Self {
         let runtime = load::runtime();
         let connection = runtime.block_on(async {
@@ -92,7 +92,7 @@ impl Drop for Snapshot {
     }
 }
 
-/// A connection to the database of [`settings`].
+/// Opens a connection to the database of [`settings`].
 async fn connect() -> PgConnection {
     let mut url: Url =
         env::var("PUNCTUAL_TEST_POSTGRES").expect("tests/servers sets it").parse().expect("a URL");
@@ -100,7 +100,7 @@ async fn connect() -> PgConnection {
     PgConnection::connect(url.as_str()).await.expect("a connection")
 }
 
-/// Whether the bench runs beside servers.
+/// Returns `true` if `tests/servers` has started servers for the benchmark.
 pub fn is_there() -> bool {
     env::var_os("PUNCTUAL_TEST_POSTGRES").is_some()
 }

@@ -1,4 +1,4 @@
-//! A blocking HTTP client that is just enough: one request a connection.
+//! A minimal blocking HTTP client with one request per connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The status and the body of an answer, or why there is none.
+/// Makes a call. Returns the status and the body of the response.
 pub fn call(
     address: SocketAddr,
     method: &str,
@@ -24,7 +24,7 @@ pub fn call(
     Ok((status, body.to_owned()))
 }
 
-/// A request as it goes over the wire.
+/// Returns the bytes of a request.
 pub fn request(method: &str, path: &str, key: &str, body: &str, connection: &str) -> String {
     let length = body.len();
     format!(

@@ -1,4 +1,4 @@
-//! The load: connections that send one request after the other, on the calling thread.
+//! A load generator on the calling thread: each connection sends one request after the other.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use tokio::net::TcpStream;
 
 use super::target::Target;
 
-/// A runtime of one thread.
+/// Returns a single-threaded runtime.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 const BARE_REQUESTS: usize = 100_000;
-/// As many as a bare loop is fast with.
+/// The number of requests in flight at which a bare loop is fast.
 const IN_FLIGHT: usize = 128;
 
-/// Requests a second of reqwest on this thread.
+/// Returns the requests per second of reqwest on this thread.
 pub fn bare_loop(target: &Target) -> f64 {
     bare_loop_of(target, IN_FLIGHT)
 }
 
-/// The same with so many requests in flight.
+/// Like `bare_loop`, with this number of requests in flight.
 pub fn bare_loop_of(target: &Target, in_flight: usize) -> f64 {
     let _ = rustls::crypto::ring::default_provider().install_default();
     runtime().block_on(async {
@@ -39,7 +39,8 @@ pub fn bare_loop_of(target: &Target, in_flight: usize) -> f64 {
     })
 }
 
-/// Answers a second to `request`, sent on `connections` for `span`. All must be 200.
+/// Sends `request` over `connections` for `span`. Returns the responses per second, all of which
+/// must be 200.
 pub fn requests_per_second(
     address: SocketAddr,
     request: &str,
@@ -66,7 +67,7 @@ async fn repeat(address: SocketAddr, request: &str, until: Instant) -> u32 {
     count
 }
 
-/// Reads one answer to its last byte.
+/// Reads one complete response.
 async fn answer(stream: &mut TcpStream, buffer: &mut [u8]) {
     let mut length = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Where the clock stands in its minute, which is when schedules fire.
+//! The position of the clock within its minute. Schedules fire at the start of a minute.
 
 use std::ops::Range;
 use std::thread;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use punctual::runtime::Clock;
 
-/// How long ago the minute began.
+/// Returns the time since the start of the minute.
 pub fn since_minute(clock: &Clock) -> Duration {
     let ms = u64::try_from(clock.now().as_millis()).unwrap_or(0);
     Duration::from_millis(ms % 60_000)
 }
 
-/// Waits until the second of the minute is in `range`.
+/// Waits until the second of the current minute is in `range`.
 pub fn wait_for_second(range: Range<u64>) {
     let clock = Clock::system();
     while !range.contains(&since_minute(&clock).as_secs()) {

@@ -1,5 +1,5 @@
-//! What the figures share: the real binary as a process, a target that answers at once, a load
-//! generator, and numbers made of measurements.
+//! Shared parts of the benchmarks: the real binary as a process, a target that responds at once, a
+//! load generator, and statistics.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 pub mod cluster;

@@ -1,5 +1,5 @@
-//! Other job queues with the same work, for comparison. Their packages come from the npm registry,
-//! by `benches/peers/package.json`.
+//! Other job queues with the same work, for comparison. `benches/peers/package.json` names their
+//! packages of the npm registry.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,11 +7,11 @@ use std::{env, fs};
 
 use tempfile::TempDir;
 
-/// The other queues, installed in a folder that goes when this does.
+/// The other queues, installed in a folder that is deleted when this is dropped.
 pub struct Peers(TempDir);
 
 impl Peers {
-    /// Fetches them.
+    /// Installs the packages.
     pub fn install() -> Self {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers");
         let folder = tempfile::tempdir().expect("a folder");
@@ -24,12 +24,12 @@ impl Peers {
         Self(folder)
     }
 
-    /// Jobs a second of BullMQ on Redis.
+    /// Returns the jobs per second of BullMQ on Redis.
     pub fn bullmq(&self, target: &str, count: usize) -> f64 {
         self.run("bullmq", "PUNCTUAL_TEST_REDIS", target, count)
     }
 
-    /// Jobs a second of graphile-worker on PostgreSQL.
+    /// Returns the jobs per second of graphile-worker on PostgreSQL.
     pub fn graphile(&self, target: &str, count: usize) -> f64 {
         self.run("graphile", "PUNCTUAL_TEST_POSTGRES", target, count)
     }

@@ -1,4 +1,4 @@
-//! The receiver of alerts: takes every one at once, on a thread of its own, and notes when it came.
+//! A receiver of alerts. It answers at once, on its own thread, and records the arrival times.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use super::load;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Which jobs were told, and when.
+/// The jobs of the received alerts, with the arrival times.
 type Told = Vec<(String, Instant)>;
 
 /// A running receiver.
@@ -22,7 +22,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts one.
+    /// Starts a receiver.
     pub fn start() -> Self {
         let (tell, address) = std::sync::mpsc::channel();
         let told: Arc<Mutex<Told>> = Arc::default();
@@ -40,7 +40,7 @@ impl Receiver {
         Self { address: address.recv().expect("the thread runs"), told }
     }
 
-    /// The URL of the webhook.
+    /// Returns the URL of the webhook.
     pub fn url(&self) -> String {
         format!("http://{}/alerts", self.address)
     }
@@ -49,19 +49,19 @@ impl Receiver {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What came since the last time.
+    /// Returns the alerts that have arrived since the previous call.
     pub fn take(&self) -> Told {
         std::mem::take(&mut self.told())
     }
 
-    /// When the first and the last came.
+    /// Returns the times of the first and the last arrival.
     pub fn span(&self) -> (Instant, Instant) {
         let told = self.told();
         let times = || told.iter().map(|(_, at)| *at);
         (times().min().expect("some came"), times().max().expect("some came"))
     }
 
-    /// Waits until `count` have come; fails after `patience`.
+    /// Waits until `count` alerts have arrived. Fails after `patience`.
     pub fn wait_for(&self, count: usize, patience: Duration) {
         let start = Instant::now();
         while self.told().len() < count {
@@ -72,7 +72,7 @@ impl Receiver {
     }
 }
 
-/// Takes the alerts of a connection, which come one after the other.
+/// Serves the requests of a connection, which arrive one after the other.
 async fn serve(mut stream: TcpStream, told: Arc<Mutex<Told>>) {
     let mut bytes = Vec::with_capacity(16 * 1024);
     let _ = stream.set_nodelay(true);
@@ -85,7 +85,7 @@ async fn serve(mut stream: TcpStream, told: Arc<Mutex<Told>>) {
         if body.len() < length {
             continue;
         }
-        // A test notification tells of no job.
+        // A test notification names no job.
         if let Some((_, job)) = body.split_once(r#""job":{"id":""#) {
             let job = job.split('"').next().unwrap_or_default().to_owned();
             told.lock().unwrap_or_else(PoisonError::into_inner).push((job, Instant::now()));

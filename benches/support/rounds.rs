@@ -1,5 +1,5 @@
-//! Rounds of jobs: how fast all schedules that are due at one minute are finished, as a ratio to a
-//! bare reqwest loop against the same target, right before and right after.
+//! Measures rounds of jobs: the rate at which all schedules of a minute finish, as a ratio to a
+//! bare reqwest loop against the same target right before and right after.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,30 +12,30 @@ use super::numbers::{quantile, summary};
 use super::service::Service;
 use super::target::Target;
 
-/// The longest time that the jobs of a minute may take.
+/// The timeout for the jobs of a minute.
 const PATIENCE: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What is measured, and how.
+/// The subject and the parameters of the measurement.
 pub struct Rounds {
     pub target: Target,
     pub service: Service,
-    /// How many schedules of the service are due each minute.
+    /// The number of schedules that are due each minute.
     pub due: usize,
-    /// Requests in flight in the bare loop.
+    /// The number of requests in flight in the bare loop.
     pub in_flight: usize,
 }
 
-/// What a round has measured.
+/// The results of a round.
 pub struct Round {
-    /// Jobs a second, as a ratio to the bare loop's requests a second.
+    /// Jobs per second, as a ratio to the requests per second of the bare loop.
     pub ratio: f64,
-    /// The start lag that 99 of 100 jobs do not exceed.
+    /// The 99th percentile of the start lag.
     pub lag: Duration,
 }
 
 impl Rounds {
-    /// Measures the next minute. `begin` starts what shall go on beside the jobs.
+    /// Measures the next minute. `begin` starts the work that runs concurrently with the jobs.
     pub fn run(&self, begin: impl FnOnce()) -> Round {
         wait_for_second(48..52);
         let before = load::bare_loop_of(&self.target, self.in_flight);
@@ -69,7 +69,8 @@ impl Rounds {
     }
 }
 
-/// Settings that lift the caps for one account that calls one host, to so many attempts at once.
+/// Returns settings that raise the caps to `in_flight` concurrent attempts, because one account
+/// calls one host.
 pub fn lifted_caps(in_flight: &str) -> [(&'static str, &str); 3] {
     [
         ("PUNCTUAL_EXECUTOR_SLOTS", in_flight),

@@ -1,5 +1,5 @@
-//! The real binary: `punctual serve` in a folder of its own, with everything embedded or as replicas
-//! of a cluster.
+//! Runs the real binary, `punctual serve`, in its own folder: with everything embedded, or as
+//! replicas of a cluster.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use super::{cluster, http};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many schedules a bulk call takes.
+/// The number of schedules in a bulk call.
 pub const BULK: usize = 1_000;
 
 /// A running service with one account and one key.
@@ -29,8 +29,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service with these settings beside those that every figure has: loopback targets
-    /// allowed, API rate limits far away. Beside the servers of a cluster it is its first replica.
+    /// Starts a service with `settings` in addition to those of every benchmark, which allow
+    /// loopback targets and set high API rate limits. With the servers of a cluster, it is the
+    /// first replica.
     pub fn start(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (public, operations) = (free_address(), free_address());
@@ -73,7 +74,7 @@ impl Service {
         other
     }
 
-    /// Starts the process. Returns the time from then until it says that it is ready.
+    /// Starts the process. Returns the time until it reports that it is ready.
     pub fn launch(&mut self) -> Duration {
         let start = Instant::now();
         let child = self.command(&["serve"]).stdout(Stdio::null()).spawn();
@@ -85,14 +86,14 @@ impl Service {
         start.elapsed()
     }
 
-    /// Sends the process a signal, such as `-KILL`.
+    /// Sends a signal, such as `-KILL`, to the process.
     pub fn signal(&mut self, name: &str) {
         let Some(process) = &self.process else { return };
         let sent = Command::new("kill").args([name, &process.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "cannot signal the process");
     }
 
-    /// Asks the process to stop and waits until it has.
+    /// Asks the process to stop, and waits until it has ended.
     pub fn stop(&mut self) {
         self.signal("-TERM");
         let Some(mut process) = self.process.take() else { return };
@@ -100,7 +101,7 @@ impl Service {
         assert!(status.success(), "{status}");
     }
 
-    /// A call of the API that must be answered with `status`.
+    /// Makes an API call that must be answered with `status`. Returns the body.
     pub fn call(&self, method: &str, path: &str, body: &str, status: u16) -> String {
         let answer = http::call(self.public, method, path, &self.key, body);
         let (got, text) = answer.expect("an answer");
@@ -108,12 +109,12 @@ impl Service {
         text
     }
 
-    /// Makes `count` schedules with bulk calls. Returns the ids and the time each call took.
+    /// Creates `count` schedules with bulk calls. Returns their ids and the duration of each call.
     pub fn create(&self, count: usize, cron: &str, endpoint: &str) -> (Vec<String>, Vec<Duration>) {
         self.create_with(count, cron, endpoint, "")
     }
 
-    /// The same, with one attempt for each job.
+    /// Like `create`, with one attempt per job.
     pub fn create_failing(
         &self,
         count: usize,
@@ -146,7 +147,7 @@ impl Service {
         (ids, times)
     }
 
-    /// Makes another account, with `count` schedules.
+    /// Creates another account with `count` schedules.
     pub fn fill_account(&mut self, name: &str, count: usize, cron: &str, endpoint: &str) {
         self.run(&["account", "create", name]);
         let key = self.run(&["key", "create", "--account", name]).trim().to_owned();
@@ -155,12 +156,12 @@ impl Service {
         self.key = own;
     }
 
-    /// Deletes an account. What it has is removed from then on, by and by.
+    /// Deletes an account. The service removes its data in the background.
     pub fn delete_account(&self, name: &str) {
         self.run(&["account", "delete", name, "--yes", "--no-wait"]);
     }
 
-    /// The sum of a metric over its labels that contain `label`.
+    /// Returns the sum of a metric over the series whose labels contain `label`.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
         let (_, text) =
             http::call(self.operations, "GET", "/metrics", "", "").expect("the metrics");
@@ -168,16 +169,16 @@ impl Service {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Processor time used so far.
+    /// Returns the processor time used so far.
     pub fn processor_time(&self) -> Duration {
         let stat = self.proc_file("stat");
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
         let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<u64>().ok());
-        // utime and stime, in hundredths of a second on Linux.
+        // The fields utime and stime, in hundredths of a second on Linux.
         Duration::from_millis((ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)) * 10)
     }
 
-    /// Resident memory in MiB.
+    /// Returns the resident memory in MiB.
     pub fn resident_mib(&self) -> u64 {
         let status = self.proc_file("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -196,7 +197,7 @@ impl Service {
         command
     }
 
-    /// Runs a command to its end and returns what it printed.
+    /// Runs a command to its end and returns its output.
     fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("the program starts");
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -217,7 +218,7 @@ impl Drop for Service {
     }
 }
 
-/// An address that was free a moment ago.
+/// Returns an address that was free a moment ago.
 pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("bound")

@@ -1,5 +1,5 @@
-//! The target: answers every request at once, on a thread of its own, and notes when it came. It answers
-//! `/fail` with 500, and notes which job that has failed; and `/long` with a body of [`LONG`] bytes.
+//! A target that responds at once, on its own thread, and records the arrival times. It answers
+//! `/fail` with 500 and records the failed job. It answers `/long` with a body of [`LONG`] bytes.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-l
 const FAILURE: &[u8] =
     b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nno";
 
-/// The length of a body that is as long as those of usual answers.
+/// The length of a typical response body, in bytes.
 pub const LONG: usize = 300;
 
 fn long_answer() -> &'static [u8] {
@@ -43,15 +43,15 @@ pub struct Target {
 
 struct Seen {
     count: AtomicUsize,
-    /// Per request: from the instant it was scheduled for to its arrival.
+    /// The time from the scheduled instant to the arrival, for each request.
     lags: Mutex<Vec<Duration>>,
-    /// When jobs were failed.
+    /// The time at which each job was failed.
     failures: Mutex<HashMap<String, Instant>>,
     clock: Clock,
 }
 
 impl Target {
-    /// Starts one.
+    /// Starts a target.
     pub fn start() -> Self {
         let (tell, address) = std::sync::mpsc::channel();
         let clock = Clock::system();
@@ -76,17 +76,17 @@ impl Target {
         Self { address: (Ipv4Addr::LOCALHOST, bound.port()).into(), seen }
     }
 
-    /// The URL that schedules call.
+    /// Returns the URL for schedules.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    /// Requests since the last `take_lags`.
+    /// Returns the number of requests since the last `take_lags`.
     pub fn count(&self) -> usize {
         self.seen.count.load(Ordering::Acquire)
     }
 
-    /// Waits until `count` requests have come; fails after `patience`.
+    /// Waits until `count` requests have arrived. Fails after `patience`.
     pub fn wait_for(&self, count: usize, patience: Duration) {
         let start = Instant::now();
         while self.count() < count {
@@ -96,12 +96,12 @@ impl Target {
         }
     }
 
-    /// The jobs that were failed, and when; noted anew from here.
+    /// Returns the failed jobs with their times, and clears the record.
     pub fn take_failures(&self) -> HashMap<String, Instant> {
         std::mem::take(&mut self.seen.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The lags noted so far; counts anew from here.
+    /// Returns the recorded lags, and clears the record and the count.
     pub fn take_lags(&self) -> Vec<Duration> {
         let mut lags = self.seen.lags.lock().unwrap_or_else(PoisonError::into_inner);
         self.seen.count.store(0, Ordering::Release);
@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// Answers the requests of a connection. They have no body and come one after the other.
+/// Serves the requests of a connection. They have no body and arrive one after the other.
 async fn serve(mut stream: TcpStream, seen: Arc<Seen>) {
     let (mut buffer, mut length) = ([0; 8 * 1024], 0);
     let _ = stream.set_nodelay(true);
@@ -125,7 +125,7 @@ async fn serve(mut stream: TcpStream, seen: Arc<Seen>) {
     }
 }
 
-/// Notes a request; what it is answered with.
+/// Records a request and returns the response.
 fn note(seen: &Seen, head: &[u8]) -> &'static [u8] {
     let now = seen.clock.now();
     let head = String::from_utf8_lossy(head);

@@ -1,4 +1,4 @@
-//! From the key that a caller shows to the account it opens.
+//! Authentication of API calls: finds the account and scope of the presented key.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -17,64 +17,66 @@ use crate::queue::Standing;
 use crate::runtime::Clock;
 use crate::store::{KnownKey, SharedStore, StoreError};
 
-/// How long what is known of a key is used.
+/// The maximum age at which a cached key is still used.
 const FRESH: Duration = Duration::from_secs(4);
-/// From when on one call asks again while others go on with what is known.
+/// The age from which one call refreshes a cached key while others keep using the cached one.
 const RENEW: Duration = Duration::from_secs(3);
-/// How long an expired key is told apart from one that never was.
+/// The time for which an expired key is reported as expired; after that it is reported as invalid.
 const EXPIRED_SHOWN: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// How many keys of each kind, and addresses, are remembered.
+/// The maximum number of entries in each cache of keys and of client addresses.
 const REMEMBERED: usize = 10_000;
-/// For how long an address is known for calls without a valid key: the longest window.
+/// The time for which an address counts as failing after a call without a valid key. It equals the
+/// longest rate-limit window.
 const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
 
-/// What a request shows as its key.
+/// The key that a request presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presented<'a> {
-    /// Nothing, or blanks.
+    /// No key, or only blanks.
     Nothing,
-    /// Something that cannot be a key: several at once, or not text.
+    /// A value that cannot be a key: several keys at once, or not text.
     Garbled,
-    /// A text.
+    /// A text that may be a key.
     Text(&'a str),
 }
 
-/// Who makes a call.
+/// An authenticated caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The account.
     pub account: AccountId,
     /// The key.
     pub key: KeyId,
-    /// What the key may do.
+    /// The scope of the key.
     pub scope: Scope,
 }
 
-/// Why a call is not let through.
+/// The reason why a call is refused.
 #[derive(Debug)]
 pub enum Refusal {
-    /// No key was shown.
+    /// The request presents no key.
     Missing,
     /// The key is unknown or revoked.
     Invalid,
     /// The key has expired.
     Expired,
-    /// The key, or the client address, has made too many calls.
+    /// The key, or the client address, has exceeded a rate limit.
     TooMany,
-    /// The key could not be looked up.
+    /// The key could not be looked up in the store.
     Store(StoreError),
 }
 
-/// What becomes of a call.
+/// The result of the authentication and rate limiting of a call.
 #[derive(Debug)]
 pub struct Decision {
-    /// Who makes it, or why it ends here.
+    /// The caller, or the reason for the refusal.
     pub outcome: Result<Caller, Refusal>,
-    /// Where the caller stands in the window nearer to exhaustion, if any is switched on.
+    /// The state of the rate-limit window that is closest to exhaustion; absent if no window is
+    /// enabled.
     pub standing: Option<Standing>,
 }
 
-/// What the store said of a key, and when it was asked.
+/// A cached key and the time of its lookup.
 struct Known {
     id: KeyId,
     key: KnownKey,
@@ -82,13 +84,13 @@ struct Known {
     windows: Windows,
     asked_at: Timestamp,
     renewing: AtomicBool,
-    /// Whether a use was noted since then.
+    /// `true` if a use of the key was recorded since the lookup.
     used: AtomicBool,
 }
 
 impl Known {
-    /// Whom the key lets in at `now`. Revoked keys are not remembered, so only the expiry is left
-    /// to be judged.
+    /// Returns the caller of the key at `now`. Revoked keys are never cached, so only the expiry
+    /// remains to be checked.
     fn caller(&self, now: Timestamp) -> Result<Caller, Refusal> {
         match self.key.expires_at {
             Some(at) if now >= at.plus(EXPIRED_SHOWN) => Err(Refusal::Invalid),
@@ -98,10 +100,10 @@ impl Known {
     }
 }
 
-/// A call that is not let through.
+/// A refused call.
 struct Refused {
     why: Refusal,
-    /// What its client address was told, if it was counted for that already.
+    /// The result of the count for the client address, if the call was already counted.
     counted: Option<Admission>,
 }
 
@@ -111,7 +113,7 @@ impl Refused {
     }
 }
 
-/// Lets calls through, or not.
+/// Authenticates API calls and applies their rate limits.
 pub struct Authenticator {
     store: SharedStore,
     limiter: RateLimiter,
@@ -119,32 +121,32 @@ pub struct Authenticator {
     plans: Arc<Plans>,
     known: Cache<[u8; 32], Arc<Known>>,
     unknown: Cache<[u8; 32], Timestamp>,
-    /// Client addresses that have made calls without a valid key, and when the last one was.
+    /// Client addresses that made calls without a valid key, with the time of the last such call.
     failing: Cache<String, Timestamp>,
     uses: KeyUses,
 }
 
 impl Authenticator {
-    /// Looks keys up in `store` and counts calls with `limiter`: for a key within what its
-    /// account's plan, one of `plans`, allows.
+    /// Creates an authenticator that looks up keys in `store` and counts calls with `limiter`. The
+    /// limits of a key come from its account's plan, one of `plans`.
     pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock, plans: Arc<Plans>) -> Self {
         let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
         let (failing, uses) = (Cache::new(REMEMBERED), KeyUses::default());
         Self { store, limiter, clock, plans, known, unknown, failing, uses }
     }
 
-    /// Writes when keys were used last.
+    /// Returns the worker that writes the last use of each key to the store.
     pub fn use_writer(&self) -> KeyUseWriter {
         KeyUseWriter::new(self.store.clone(), self.uses.clone())
     }
 
-    /// How many calls a key may make whose account is on this plan.
+    /// Returns the rate limits of a key whose account has this plan.
     pub fn rates(&self, plan: &Plan) -> RateLimits {
         self.limiter.limits_of(plan)
     }
 
-    /// Judges a call from `address` by the key it shows, and counts it: for the key if that is
-    /// valid, else for the address.
+    /// Authenticates a call from `address` and counts it: for its key if the key is valid, else for
+    /// the address.
     pub async fn admit(&self, presented: Presented<'_>, address: IpAddr) -> Decision {
         let now = self.clock.now();
         let text = match presented {
@@ -178,12 +180,12 @@ impl Authenticator {
         }
     }
 
-    /// Counts a call that needs no key for its client address.
+    /// Counts a call that needs no key, for its client address.
     pub async fn admit_without_key(&self, address: IpAddr) -> Admission {
         self.limiter.count_subject(&subject(address), self.clock.now()).await
     }
 
-    /// A key that has worked here before: asks again if what is known of it is too old.
+    /// Returns a cached key, refreshed from the store if the cached entry is too old.
     async fn renewed(
         &self,
         known: Arc<Known>,
@@ -204,10 +206,11 @@ impl Authenticator {
         }
     }
 
-    /// A key that has not worked here, or not lately. It is looked up only while its address has not
-    /// shown too many keys, on all replicas, that did not work. At an address that is known here for
-    /// these it is taken for another one until it is found; at others it is only asked whether there
-    /// is room, so that who starts to use many keys at once is not held up by them.
+    /// Looks up a key that is not in the cache, but only while its address has not presented too
+    /// many invalid keys on all replicas. If the address has failed on this replica before, the
+    /// call is counted in advance and the count is given back if the key is not invalid. Otherwise
+    /// the count is only read, so that a client that starts to use many valid keys at once is not
+    /// throttled.
     async fn first_seen(
         &self,
         text: &str,
@@ -246,7 +249,7 @@ impl Authenticator {
         found.map_err(Refused::uncounted)
     }
 
-    /// Asks the store; remembers what it says of a key that is not refused for good.
+    /// Looks up a key in the store and caches it unless it is invalid.
     async fn look_up(
         &self,
         id: KeyId,
@@ -265,7 +268,7 @@ impl Authenticator {
         Ok(known)
     }
 
-    /// Counts a call that has no valid key.
+    /// Counts a call without a valid key for its address and refuses it.
     async fn refuse(&self, refusal: Refusal, address: IpAddr, now: Timestamp) -> Decision {
         let address = subject(address);
         let counted = self.limiter.count_subject(&address, now).await;
@@ -274,18 +277,18 @@ impl Authenticator {
     }
 }
 
-/// What becomes of a call that has no valid key and was counted.
+/// Returns the decision on a counted call without a valid key.
 fn decide(why: Refusal, Admission { allowed, standing }: Admission) -> Decision {
     Decision { outcome: Err(if allowed { why } else { Refusal::TooMany }), standing }
 }
 
-/// What the calls of a key are counted under.
+/// Returns the subject under which the calls of a key are counted.
 fn subject_of_key(account: AccountId, key: KeyId) -> String {
     format!("key:{account}:{key}")
 }
 
-/// What the calls of a client address are counted under. A client on IPv6 has at least a /64 to
-/// choose addresses from, so these are counted together.
+/// Returns the subject under which the calls of a client address are counted. An IPv6 client
+/// usually controls at least a /64 network, so the whole /64 is counted together.
 pub(super) fn subject(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => format!("address:{address}"),

@@ -1,26 +1,27 @@
-//! The cookie that holds a session. No page takes it yet, and the API never does: who calls it shows
-//! a key, and a cookie beside it changes nothing.
+//! The session cookie. No page uses it yet. The API never reads it: API calls authenticate with a
+//! key, and a cookie beside the key has no effect.
 
 use std::time::Duration;
 
 use crate::domain::token::Token;
 
-/// Its name. The prefix makes browsers take it only from this host, over TLS, for all paths.
+/// The name of the cookie. Because of the prefix, browsers accept it only from this host, over TLS,
+/// for all paths.
 pub const SESSION_COOKIE: &str = "__Host-punctual";
 
-/// What `Set-Cookie` says to keep a session for `lifetime`: no script reads it, and no other site
-/// makes a browser send it.
+/// Returns the `Set-Cookie` value that keeps a session for `lifetime`. Scripts cannot read the
+/// cookie, and browsers do not send it with requests from other sites.
 pub fn session_cookie(token: &Token, lifetime: Duration) -> String {
     cookie(token.reveal(), lifetime.as_secs())
 }
 
-/// What `Set-Cookie` says to forget it.
+/// Returns the `Set-Cookie` value that deletes the session cookie.
 pub fn no_session_cookie() -> String {
     cookie("", 0)
 }
 
-/// The session that the `Cookie` headers of a request hold; none if there are several, since it
-/// cannot be known whose they are.
+/// Returns the session token from the `Cookie` headers of a request. Returns `None` if there are
+/// several, because the owner would be ambiguous.
 pub fn session_of<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Token> {
     let pairs = headers.into_iter().flat_map(|header| header.split(';'));
     let named = pairs.filter_map(|pair| pair.trim_matches([' ', '\t']).split_once('='));

@@ -1,4 +1,4 @@
-//! Everything that an account has, for its owner to take along.
+//! The export of all data of an account for its owner.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -13,58 +13,59 @@ use crate::store::{
     StoredPreference, StoredSkip, StoredVersion,
 };
 
-/// How many rows are read at once that are small, or that a page of texts bounds.
+/// The page size for small rows and for rows whose page is bounded by `PAGE_BYTES`.
 const PAGE: u32 = 200;
-/// How many versions are read at once: each can have a body of 256 KiB.
+/// The page size for versions: each can have a body of 256 KiB.
 const VERSIONS: u32 = 20;
-/// The texts that a page may have, in bytes.
+/// The maximum size of the texts in a page, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
-/// How many jobs are read beside each other.
+/// The number of jobs that are read concurrently.
 const JOBS_AT_ONCE: usize = 8;
 
-/// One thing that an account has. There is no secret in it but what the account's own requests and
-/// alerts carry or are signed with: of keys and invitations no digest.
+/// One exported object. It contains no secrets except those that the account's own requests and
+/// alerts carry or are signed with. Digests of keys and invitations are not exported.
 #[derive(Clone, Debug)]
 pub enum Exported {
     /// The account itself.
     Account(Account),
-    /// Somebody who belongs to it.
+    /// A member of the account.
     Member(Member),
-    /// Somebody who is to.
+    /// A pending invitation.
     Invitation(Invitation),
     /// A key.
     Key(KeyRecord),
-    /// A secret that requests are signed with.
+    /// A signing secret for requests.
     SigningSecret(KnownSecret),
     /// A notification channel with its configuration.
     Channel(Box<StoredChannel>),
-    /// How many jobs were counted in a month.
+    /// The number of jobs counted in a month.
     Month(StoredMonth),
-    /// A schedule as it stands.
+    /// A schedule in its current state.
     Schedule(Box<Schedule>),
     /// The notification preference of a schedule.
     Preference(ScheduleId, Box<StoredPreference>),
-    /// How a schedule was defined, for a time.
+    /// An earlier or current version of a schedule's definition.
     Version(Box<StoredVersion>),
-    /// A job, and its attempts.
+    /// A job with its attempts.
     Job(Box<Job>, Vec<Attempt>),
-    /// Ticks that became no jobs.
+    /// A range of ticks that created no jobs.
     Skip(StoredSkip),
-    /// The delivery of an alert, with its tries.
+    /// The delivery of an alert, with its attempts.
     Delivery(Box<Delivery>),
-    /// A change that somebody made.
+    /// An entry of the audit log.
     Audit(AuditEntry),
 }
 
-/// Where what is exported goes, one after the other.
+/// The receiver of the exported objects, called once per object.
 pub type Sink<'a> = &'a mut (dyn FnMut(Exported) -> Result<(), AccountError> + Send);
 
 impl Accounts {
-    /// Hands over everything that an account has, page by page. Each object is as it is when it is
-    /// read: what others change meanwhile may be in it or not. Returns how many there were.
+    /// Exports all data of an account to `sink`, page by page, and returns the number of objects.
+    /// Each object has its state at the time of reading, so concurrent changes may or may not be
+    /// included.
     ///
     /// # Errors
-    /// If the store fails, or the sink does.
+    /// If the store or the sink fails.
     pub async fn export(&self, account: &Account, sink: Sink<'_>) -> Result<u64, AccountError> {
         let mut count = 0;
         let mut sink = |exported: Exported| {
@@ -93,7 +94,7 @@ impl Accounts {
 
     async fn export_channels(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
         for channel in self.store.channels(id).await? {
-            // One that is not there any more has gone meanwhile.
+            // The channel was deleted between the two reads.
             let Some(stored) = self.store.channel(id, channel.id).await? else { continue };
             sink(Exported::Channel(Box::new(stored)))?;
         }
@@ -163,7 +164,7 @@ impl Accounts {
             let whole = ids.into_iter().map(|job| self.store.job(id, job));
             let mut whole = stream::iter(whole).buffered(JOBS_AT_ONCE);
             while let Some(found) = whole.try_next().await? {
-                // One that is not there any more has gone meanwhile.
+                // The job was deleted between the two reads.
                 let Some((job, attempts)) = found else { continue };
                 sink(Exported::Job(Box::new(job), attempts))?;
             }

@@ -1,4 +1,4 @@
-//! When keys were used last: noted by the way, and written behind.
+//! The last use of each key: recorded in memory, and written to the store in the background.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{KeyUse, SharedStore};
 
-/// How long uses are gathered before they are written.
+/// The interval between two writes.
 const STEP: Duration = Duration::from_secs(60);
-/// Of how many keys. Uses of others are noted when these have been written.
+/// The maximum number of keys in the buffer. Uses of further keys are dropped until it is written.
 const MOST: usize = 10_000;
 
-/// The uses of keys that have not been written yet: of each key the last. Clones share them.
+/// The buffer of unwritten key uses: the last use of each key. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct KeyUses(Arc<Mutex<HashMap<(AccountId, KeyId), Timestamp>>>);
 
 impl KeyUses {
-    /// Notes that a key of an account was used.
+    /// Records a use of an account's key.
     pub(super) fn note(&self, key: (AccountId, KeyId), at: Timestamp) {
         let mut uses = self.lock();
         if uses.len() < MOST || uses.contains_key(&key) {
@@ -29,7 +29,7 @@ impl KeyUses {
         }
     }
 
-    /// All of them, which are then no longer here.
+    /// Removes and returns all recorded uses.
     fn take(&self) -> Vec<KeyUse> {
         let uses = std::mem::take(&mut *self.lock());
         uses.into_iter().map(|((account, key), at)| KeyUse { account, key, at }).collect()
@@ -40,8 +40,8 @@ impl KeyUses {
     }
 }
 
-/// Writes the uses of keys, once a minute at most. While the store is away they are kept, and
-/// nobody waits for them.
+/// A worker that writes the last uses of keys once per minute. If the store is unavailable, it
+/// keeps them for the next write. No call waits for this worker.
 pub struct KeyUseWriter {
     store: SharedStore,
     uses: KeyUses,
@@ -60,7 +60,7 @@ impl Worker for KeyUseWriter {
         if !uses.is_empty()
             && let Err(error) = self.store.note_key_uses(&uses).await
         {
-            tracing::debug!(%error, keys = uses.len(), "uses of keys not written, keeping them");
+            tracing::debug!(%error, keys = uses.len(), "could not write key uses, keeping them");
             for KeyUse { account, key, at } in uses {
                 self.uses.note((account, key), at);
             }

@@ -1,4 +1,4 @@
-//! How many calls a subject may make.
+//! The rate limiter for API calls and sign-in attempts.
 
 use std::time::Duration;
 
@@ -8,13 +8,12 @@ use crate::domain::Timestamp;
 use crate::domain::plan::Plan;
 use crate::queue::{SharedQueue, Standing, Verdict, Window};
 
-/// How many calls a key, or a client address without one, may make in each of the two windows.
-/// 0 switches a window off.
+/// The rate limits of a key, or of a client address without a valid key. 0 disables a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimits {
-    /// In a minute.
+    /// The maximum number of calls per minute.
     pub per_minute: u32,
-    /// In an hour.
+    /// The maximum number of calls per hour.
     pub per_hour: u32,
 }
 
@@ -24,7 +23,7 @@ impl Default for RateLimits {
     }
 }
 
-/// The windows that are switched on.
+/// The enabled windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Windows(Vec<Window>);
 
@@ -36,18 +35,17 @@ impl Windows {
     }
 }
 
-/// Whether a call is let through, and what its caller is told of the limits.
+/// The decision on a call and the limit state that is reported to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Whether every window has room.
+    /// `true` if every window has room.
     pub allowed: bool,
-    /// Where the caller stands in the window that is nearer to exhaustion; absent if no window is
-    /// switched on.
+    /// The state of the window that is closest to exhaustion; absent if no window is enabled.
     pub standing: Option<Standing>,
 }
 
-/// Counts calls over all replicas, in fixed windows: a caller that spends one window at its end
-/// and the next at its start makes up to twice the calls in a short time, never more.
+/// Counts calls over all replicas in fixed windows. A caller that uses up one window at its end and
+/// the next one at its start can make up to twice the limit in a short time, never more.
 pub struct RateLimiter {
     queue: SharedQueue,
     limits: RateLimits,
@@ -57,14 +55,14 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts in `queue`.
+    /// Creates a limiter that counts in `queue`.
     pub fn new(queue: SharedQueue, limits: RateLimits) -> Self {
         let windows = Windows::of(limits);
         let (local, shared) = (LocalCounters::default(), SharedCounters::default());
         Self { queue, limits, windows, local, shared }
     }
 
-    /// How many calls a key may make whose account is on this plan.
+    /// Returns the limits of a key whose account has this plan.
     pub fn limits_of(&self, plan: &Plan) -> RateLimits {
         RateLimits {
             per_minute: plan.requests_per_minute.unwrap_or(self.limits.per_minute),
@@ -83,7 +81,8 @@ impl RateLimiter {
         self.count(subject, &self.windows, now).await
     }
 
-    /// Takes back a call of a subject that was counted. One that cannot be taken back stays counted.
+    /// Subtracts a call that was counted for a subject. If the shared counters cannot be reached,
+    /// the call stays counted there.
     pub(super) async fn give_back(&self, subject: &str, now: Timestamp) {
         let asked = self.queue.give_back(subject, &self.windows.0, now);
         if self.shared.ask(now, asked).await.is_none() {
@@ -91,13 +90,13 @@ impl RateLimiter {
         }
     }
 
-    /// Whether a call without a valid key could be made from a client address, without counting
-    /// one.
+    /// Returns the admission that a call from a client address would get, without counting a call.
     pub(super) async fn peek_subject(&self, address: &str, now: Timestamp) -> Admission {
         let Some(first) = self.windows.0.first() else {
             return self.count_subject(address, now).await;
         };
-        // Nothing is counted anywhere if one window is full, and one that takes nothing always is.
+        // A call is counted in no window if one window is full. A window with limit 0 is always
+        // full.
         let mut windows = self.windows.0.clone();
         windows.push(Window { span: first.span, limit: 0 });
         let asked = self.ask(address, &windows, self.windows.0.len(), now).await;
@@ -105,7 +104,7 @@ impl RateLimiter {
         Admission { allowed: room, ..asked }
     }
 
-    /// The caller is told of the first `shown` windows.
+    /// Counts a call. The reported standing considers only the first `shown` windows.
     async fn ask(
         &self,
         subject: &str,
@@ -122,7 +121,7 @@ impl RateLimiter {
     }
 }
 
-/// The window with the fewest calls left; of equal ones the one that takes longer to renew.
+/// Returns the window with the fewest remaining calls; of equal ones, the one that resets later.
 fn nearest(verdict: &Verdict, shown: usize) -> Option<Standing> {
     let shown = verdict.standings.iter().take(shown);
     shown.min_by(|a, b| a.remaining.cmp(&b.remaining).then(b.resets_at.cmp(&a.resets_at))).copied()

@@ -1,4 +1,4 @@
-//! Counting calls in this process alone, for as long as the shared counters are away.
+//! Rate-limit counters of this process alone, used while the shared counters are unavailable.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use crate::domain::Timestamp;
 use crate::queue::{Standing, Verdict, Window};
 
-/// How many subjects a window tells apart; all further ones share one count.
+/// The maximum number of subjects per window; all further subjects share one count.
 const SUBJECTS: usize = 50_000;
-/// What they share it under: no subject has this name.
+/// The name of the shared count; no subject has this name.
 const OTHERS: &str = "";
 
-/// Counters in fixed windows that are aligned to the epoch.
+/// Counters in fixed windows that are aligned to the Unix epoch.
 #[derive(Default)]
 pub(super) struct LocalCounters {
     spans: Mutex<HashMap<Duration, Span>>,
 }
 
-/// The counts of one window's present period.
+/// The counts of a window's current period.
 #[derive(Default)]
 struct Span {
     period: i64,
@@ -43,7 +43,7 @@ impl LocalCounters {
         Verdict { standings, allowed }
     }
 
-    /// Takes back a call that was counted, in the windows that have not begun anew since.
+    /// Subtracts a counted call from the current period of each window.
     pub(super) fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) {
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         for window in windows {
@@ -84,7 +84,7 @@ fn standing(
     Standing { window, remaining: window.limit.saturating_sub(span.used(subject)), resets_at }
 }
 
-/// The counts of a window's present period, and when that ends.
+/// Returns the counts of a window's current period and the end of that period.
 fn present(
     spans: &mut HashMap<Duration, Span>,
     window: Window,

@@ -1,23 +1,24 @@
-//! Accounts: who calls, and how often they may.
+//! Accounts, API keys and users: authentication and rate limits.
 //!
-//! Place in the flow: every call to the API passes here first. The [`Authenticator`] turns the key
-//! that a caller shows into the account it opens, and the [`RateLimiter`] counts the call; only
-//! then does anything else look at the request. People do not call with a key but sign in: what
-//! they can do is in [`Users`], for the dashboard to come. [`Accounts`] holds what operators do.
+//! Place in the flow: every API call passes here first. The [`Authenticator`] finds the account of
+//! the presented key and the [`RateLimiter`] counts the call before any other code reads the
+//! request. People sign in instead of using a key; [`Users`] holds their commands, for the future
+//! dashboard. [`Accounts`] holds the commands of operators.
 //!
 //! Invariants:
-//! - A revoked key is refused on every replica within 5 s: what is known of a key is used for 4 s
-//!   at most, counted from before the store was asked.
-//! - A text with a wrong checksum never reaches the store. A well-formed key that this replica
-//!   has not seen working reaches it only while its client address has failed seldom enough, once
-//!   this replica has seen it fail.
-//! - A call asks the shared counters once, unless an address that has failed shows a key that works.
-//! - A refused call is counted nowhere.
-//! - When a key was used last is told by what is noted in passing ([`KeyUseWriter`]): no call waits
-//!   for it to be written.
+//! - A revoked key is refused on every replica within 5 s: a cached key is used for at most 4 s,
+//!   counted from before its lookup.
+//! - A text with a wrong checksum never reaches the store. A well-formed key that is not in this
+//!   replica's cache is looked up only while its client address is within its rate limit; once the
+//!   address has failed on this replica, each such lookup is counted in advance.
+//! - A call with a cached key asks the shared counters once. The first call of a key asks them up
+//!   to three times.
+//! - A call that exceeds a rate limit is counted in no window.
+//! - The last use of a key is recorded in memory and written in the background ([`KeyUseWriter`]);
+//!   no call waits for that write.
 //!
-//! On failure: without the queue the calls are counted by this replica alone, still bounded;
-//! without the store a key that cannot be looked up is answered as unavailable, never as invalid.
+//! On failure: without the queue, this replica counts calls alone, so they stay bounded. Without
+//! the store, a key that cannot be looked up is answered as unavailable, never as invalid.
 
 mod authenticator;
 mod cookie;

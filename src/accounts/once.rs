@@ -1,4 +1,4 @@
-//! Calls that take effect once: by the idempotency keys of an account.
+//! Idempotent calls: each takes effect once per idempotency key of an account.
 
 use super::Accounts;
 use crate::domain::AccountId;
@@ -6,8 +6,8 @@ use crate::domain::call::{Once, OnceKey};
 use crate::store::{Reservation, Reserved, StoreError};
 
 impl Accounts {
-    /// Reserves a key for a call whose body has this SHA-256. The reservation is beside what
-    /// there is of the key.
+    /// Reserves an idempotency key for a call whose body has this SHA-256. Returns the reservation
+    /// and the state of the key.
     ///
     /// # Errors
     /// If the store fails.
@@ -23,7 +23,7 @@ impl Accounts {
         Ok((once, reserved))
     }
 
-    /// Keeps what a call was answered.
+    /// Stores the answer of a call.
     ///
     /// # Errors
     /// If the store fails.
@@ -36,7 +36,7 @@ impl Accounts {
         self.store.keep_answer(account, once, answer).await
     }
 
-    /// Lets a key be used again, since its call came to nothing.
+    /// Releases a key after its call had no effect, so that it can be used again.
     ///
     /// # Errors
     /// If the store fails.

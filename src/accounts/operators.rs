@@ -1,4 +1,4 @@
-//! What operators do with accounts and keys.
+//! The operator commands for accounts and keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,55 +17,55 @@ use crate::store::{
     SharedStore, StoreError, Usage, Write,
 };
 
-/// The longest name of an account or a key, in characters.
+/// The maximum length of the name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
-/// Of how many accounts it is remembered how many jobs they have made.
+/// The maximum number of accounts in the cache of job counts.
 const COUNTED: usize = 1_000;
-/// For how long.
+/// The time for which a cached job count is used.
 const COUNTED_FOR: Duration = Duration::from_secs(5);
 
-/// Why an operator's command has changed nothing.
+/// The reason why an operator's command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The name cannot be used.
-    #[error("the name {0:?} cannot be used: take 1 to 100 characters that can be printed")]
+    /// The name is invalid.
+    #[error("the name {0:?} is invalid: use 1 to 100 printable characters")]
     UnusableName(String),
-    /// There is an account of this name.
-    #[error("there is an account named {0:?} already: choose another name")]
+    /// An account with this name exists.
+    #[error("an account named {0:?} already exists: choose another name")]
     NameTaken(String),
-    /// There is no account of this name.
+    /// No account has this name.
     #[error("there is no account named {0:?}: `punctual account list` shows all")]
     NoSuchAccount(String),
-    /// The configuration has no plan of this name.
+    /// The configuration has no plan with this name.
     #[error(
         "there is no plan named {0:?}: plans are tables [plans.NAME] of the configuration file"
     )]
     NoSuchPlan(String),
-    /// The account has as many keys as there may be.
-    #[error("the account {0:?} has {MOST_KEYS} keys that work already: revoke one first")]
+    /// The account has the maximum number of active keys.
+    #[error("the account {0:?} already has {MOST_KEYS} active keys: revoke one first")]
     TooManyKeys(String),
-    /// What was to be exported could not be written.
+    /// The export could not be written.
     #[error("cannot write the export: {0}")]
     Unwritten(std::io::Error),
-    /// There is no key with this id.
+    /// No key has this id.
     #[error("there is no key {0}: `punctual key list` shows the keys of an account")]
     NoSuchKey(KeyId),
-    /// The key works no longer, so that nothing can take its place.
-    #[error("the key {0} works no longer: make a new one with `punctual key create`")]
+    /// The key is revoked or expired, so it cannot be rotated.
+    #[error("the key {0} is revoked or expired: create a new one with `punctual key create`")]
     KeyIsOver(KeyId),
-    /// There is a user with this address.
-    #[error("there is a user {0} already: `punctual user list` shows all")]
+    /// A user with this address exists.
+    #[error("the user {0} already exists: `punctual user list` shows all")]
     EmailTaken(EmailAddress),
-    /// There is no user with this address.
+    /// No user has this address.
     #[error("there is no user {0}: `punctual user list` shows all")]
     NoSuchUser(EmailAddress),
-    /// The user does not belong to the account.
-    #[error("{0} does not belong to {1:?}: `punctual account members` shows who does")]
+    /// The user is not a member of the account.
+    #[error("{0} does not belong to {1:?}: `punctual account members` shows all members")]
     NoSuchMember(EmailAddress, String),
     /// The account would have no owner.
-    #[error("{0:?} would have no owner: make somebody else one first")]
+    #[error("{0:?} would have no owner: make another member an owner first")]
     LastOwner(String),
-    /// A password was not hashed.
+    /// A password could not be hashed.
     #[error(transparent)]
     Hash(#[from] HashError),
     /// The store failed.
@@ -73,33 +73,33 @@ pub enum AccountError {
     Store(#[from] StoreError),
 }
 
-/// A key to be made.
+/// A request for a new key.
 #[derive(Clone, Debug)]
 pub struct KeyRequest {
-    /// What its owner calls it.
+    /// The name of the key.
     pub name: String,
-    /// What it may do.
+    /// The scope of the key.
     pub scope: Scope,
-    /// How long it works; for ever if absent.
+    /// The lifetime of the key; unlimited if absent.
     pub expires_in: Option<Duration>,
 }
 
-/// An account and what it uses.
+/// An account with its plan and its usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
     /// The account.
     pub account: Account,
-    /// What it is allowed.
+    /// The limits of the account.
     pub plan: Arc<Plan>,
-    /// What it uses now.
+    /// The current usage.
     pub usage: Usage,
-    /// How many jobs count in this month: those that were reserved, where the plan limits them;
-    /// else those that were made, as they were counted a few seconds ago at most.
+    /// The number of jobs in this month. If the plan limits jobs, these are the reserved jobs;
+    /// otherwise they are the created jobs, with a count that is at most a few seconds old.
     pub jobs_this_month: u64,
 }
 
 impl Overview {
-    /// When the jobs of this month were used up, if there are none left now.
+    /// Returns the time when this month's quota was used up, if no jobs are left now.
     pub fn quota_exhausted_at(&self) -> Option<Timestamp> {
         let quota = self.plan.jobs_per_month?;
         let is_used_up = self.usage.jobs_reserved.is_some_and(|reserved| reserved >= quota);
@@ -115,24 +115,24 @@ pub struct Accounts {
     pub(super) random: Random,
     pub(super) passwords: Passwords,
     plans: Arc<Plans>,
-    /// When the jobs of an account's month were last counted, and how many there were.
+    /// The last count of each account's jobs of the month, with the time of the count.
     counted: Arc<Cache<AccountId, (Timestamp, u64)>>,
 }
 
 impl Accounts {
-    /// Over `store`; accounts can have these `plans`.
+    /// Creates the service over `store`; accounts can have one of these `plans`.
     pub fn new(store: SharedStore, clock: Clock, random: Random, plans: Arc<Plans>) -> Self {
         let passwords = Passwords::new(random.clone(), HashCost::default());
         let counted = Arc::new(Cache::new(COUNTED));
         Self { store, clock, random, passwords, plans, counted }
     }
 
-    /// The time by which everything is noted.
+    /// Returns the current time of the clock that stamps all changes.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Makes an account.
+    /// Creates an account.
     pub async fn create(
         &self,
         author: Author,
@@ -150,19 +150,19 @@ impl Accounts {
         }
     }
 
-    /// All accounts, by name.
+    /// Returns all accounts, by name.
     pub async fn list(&self) -> Result<Vec<Account>, AccountError> {
         Ok(self.store.accounts().await?)
     }
 
-    /// The account of this name.
+    /// Returns the account with this name.
     pub async fn named(&self, name: &str) -> Result<Account, AccountError> {
         let accounts = self.store.accounts().await?;
         let found = accounts.into_iter().find(|account| account.name == name);
         found.ok_or_else(|| AccountError::NoSuchAccount(name.to_owned()))
     }
 
-    /// An account and what it uses; `None` if there is no such account.
+    /// Returns an account with its usage; `None` if it does not exist.
     pub async fn overview(&self, id: AccountId) -> Result<Option<Overview>, AccountError> {
         let Some(account) = self.store.account(id).await? else { return Ok(None) };
         let usage = self.store.usage(id, self.clock.now()).await?;
@@ -175,7 +175,8 @@ impl Accounts {
         Ok(Some(Overview { account, plan, usage, jobs_this_month }))
     }
 
-    /// Counting a busy account's jobs costs the store much, and anybody with a key may ask.
+    /// Returns the number of jobs created this month. The count of a busy account is expensive for
+    /// the store and any key holder can request it, so it is cached.
     async fn jobs_made(&self, id: AccountId) -> Result<u64, AccountError> {
         let now = self.clock.now();
         let fresh = |at: Timestamp| month_of(at) == month_of(now) && now.since(at) < COUNTED_FOR;
@@ -187,7 +188,7 @@ impl Accounts {
         Ok(made)
     }
 
-    /// Puts an account on another plan. What it has beyond that stays.
+    /// Moves an account to another plan. Existing data beyond the new limits stays.
     pub async fn set_plan(
         &self,
         author: Author,
@@ -199,7 +200,7 @@ impl Accounts {
         found(account, self.store.set_plan(&write, &plan).await?)
     }
 
-    /// Suspends an account, or lets it go on.
+    /// Suspends or resumes an account.
     pub async fn set_suspended(
         &self,
         author: Author,
@@ -210,18 +211,18 @@ impl Accounts {
         found(account, self.store.set_suspended(&write, suspended).await?)
     }
 
-    /// Deletes an account: at once nobody can use it, servers remove by and by what it had.
+    /// Deletes an account. It is unusable at once; the servers remove its data gradually.
     pub async fn delete(&self, author: Author, account: &Account) -> Result<(), AccountError> {
         let write = self.write(account.id, author, self.clock.now());
         found(account, self.store.delete_account(&write).await?)
     }
 
-    /// The accounts that were deleted, oldest deletion first.
+    /// Returns the deleted accounts, oldest deletion first.
     pub async fn deleted(&self) -> Result<Vec<DeletedAccount>, AccountError> {
         Ok(self.store.deleted_accounts().await?)
     }
 
-    /// How many rows a deleted account still has.
+    /// Returns the number of rows that a deleted account still has.
     pub async fn rows_left(&self, account: &Account) -> Result<u64, AccountError> {
         Ok(self.store.rows_left(account.id).await?)
     }
@@ -231,8 +232,8 @@ impl Accounts {
         known.map(|plan| plan.name.clone()).ok_or_else(|| AccountError::NoSuchPlan(name.to_owned()))
     }
 
-    /// Makes a key of an account. The key is in the answer and nowhere else: only its hash is
-    /// kept.
+    /// Creates a key of an account. Only this result contains the key: the store keeps only its
+    /// hash.
     pub async fn create_key(
         &self,
         author: Author,
@@ -257,13 +258,13 @@ impl Accounts {
         }
     }
 
-    /// The keys of an account, newest first.
+    /// Returns the keys of an account, newest first.
     pub async fn keys(&self, account: &Account) -> Result<Vec<KeyRecord>, AccountError> {
         Ok(self.store.keys(account.id).await?)
     }
 
-    /// Makes a key of the same name and scope as another one, whose ever that is; both work until
-    /// `overlap` is over.
+    /// Creates a key with the same name and scope as another key, of any account. The old key
+    /// expires after `overlap` at the latest.
     pub async fn rotate_key(
         &self,
         author: Author,
@@ -283,7 +284,7 @@ impl Accounts {
         }
     }
 
-    /// Revokes a key for good, whose ever it is.
+    /// Revokes a key permanently, of any account.
     pub async fn revoke_key(&self, author: Author, id: KeyId) -> Result<(), AccountError> {
         let key = self.store.key(id).await?.ok_or(AccountError::NoSuchKey(id))?;
         let write = self.write(key.account, author, self.clock.now());
@@ -299,7 +300,7 @@ impl Accounts {
         Ok(account.map(|account| account.name).unwrap_or_default())
     }
 
-    /// Some of the changes of an account's data, of as long as its plan keeps them.
+    /// Returns a page of an account's audit log, limited to the history that its plan keeps.
     pub async fn audit_log(
         &self,
         account: AccountId,
@@ -324,7 +325,7 @@ impl Accounts {
     }
 }
 
-/// Whether the account that was to be changed was there.
+/// Returns an error if the account to change did not exist.
 fn found(account: &Account, was_there: bool) -> Result<(), AccountError> {
     let gone = || AccountError::NoSuchAccount(account.name.clone());
     was_there.then_some(()).ok_or_else(gone)

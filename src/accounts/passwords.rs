@@ -1,4 +1,4 @@
-//! Passwords: what may be one, and hashing them where nobody waits for it but who must.
+//! Passwords: their validation, and hashing outside the async threads with bounded concurrency.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,33 +11,34 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::runtime::Random;
 use crate::store::PasswordHash;
 
-/// How many bytes a password has.
+/// The allowed length of a password, in bytes.
 const LENGTH: std::ops::RangeInclusive<usize> = 10..=1_024;
-/// How many are hashed at once: each takes a core, and its memory, for tens of milliseconds.
+/// The maximum number of concurrent hashes: each takes a core and its memory for tens of
+/// milliseconds.
 const AT_ONCE: usize = 2;
-/// How many may wait for that: seconds, not minutes.
+/// The maximum number of waiting hashes; with this bound the wait takes seconds, not minutes.
 const WAITING: usize = 100;
 const SALT_BYTES: usize = 16;
 
-/// A text that can be a password. It is not shown.
+/// A text that can be a password. Its debug output hides the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
 /// A text that cannot be a password.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a password has 10 to 1024 bytes: choose another one")]
+#[error("a password must have 10 to 1024 bytes: choose another one")]
 pub struct UnusablePassword;
 
 impl Password {
-    /// Takes a text of 10 to 1024 bytes.
+    /// Accepts a text of 10 to 1024 bytes.
     ///
     /// # Errors
-    /// If it has fewer or more.
+    /// If the text is shorter or longer.
     pub fn new(text: &str) -> Result<Self, UnusablePassword> {
         if LENGTH.contains(&text.len()) { Ok(Self(text.to_owned())) } else { Err(UnusablePassword) }
     }
 
-    /// The password itself, for the one who is to know it.
+    /// Returns the plain text, to show to its owner.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -49,45 +50,46 @@ impl fmt::Debug for Password {
     }
 }
 
-/// How much work a hash is.
+/// The work factor of a password hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashCost {
-    /// Memory, in KiB.
+    /// The memory, in KiB.
     pub memory_kib: u32,
-    /// How often it is gone through.
+    /// The number of passes over the memory.
     pub passes: u32,
 }
 
 impl Default for HashCost {
-    /// The least that OWASP recommends for argon2id on one lane.
+    /// The minimum that OWASP recommends for argon2id with one lane.
     fn default() -> Self {
         Self { memory_kib: 19 * 1_024, passes: 2 }
     }
 }
 
-/// Why a password was not hashed.
+/// The reason why a password was not hashed or checked.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum HashError {
-    /// Too many wait for theirs.
+    /// Too many hashes are waiting.
     #[error("too many passwords are being checked at once: try again in a few seconds")]
     Busy,
-    /// The hash cannot be read, or there is no memory.
+    /// The stored hash cannot be parsed, or the hash function failed.
     #[error("a password cannot be checked: {0}")]
     Failed(String),
 }
 
-/// Whether a password is the one that was hashed.
+/// The result of comparing a password with a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is not.
+    /// The password is wrong.
     Wrong,
-    /// It is.
+    /// The password is right.
     Right,
-    /// It is, but its hash was less work, or other work, than one is now: it should be hashed anew.
+    /// The password is right, but its hash has another work factor than new hashes. It should be
+    /// hashed again.
     Outdated,
 }
 
-/// Hashes and checks passwords with argon2id: a few at once, on threads where blocking is allowed.
+/// Hashes and checks passwords with argon2id on blocking threads, only a few at a time.
 #[derive(Clone)]
 pub struct Passwords {
     places: Arc<Semaphore>,
@@ -97,16 +99,16 @@ pub struct Passwords {
 }
 
 impl Passwords {
-    /// New hashes are as much work as `cost` says; their salts are drawn from `random`.
+    /// Creates the service. New hashes have the work factor `cost` and salts from `random`.
     pub fn new(random: Random, cost: HashCost) -> Self {
         let (places, slots) = (Semaphore::new(AT_ONCE + WAITING), Semaphore::new(AT_ONCE));
         Self { places: Arc::new(places), slots: Arc::new(slots), random, cost }
     }
 
-    /// Hashes a password, with a salt of its own.
+    /// Hashes a password with a new salt.
     ///
     /// # Errors
-    /// `Busy` if too many wait.
+    /// `Busy` if too many hashes are waiting.
     pub async fn hash(&self, password: &Password) -> Result<PasswordHash, HashError> {
         let (cost, password) = (self.cost, password.clone());
         let mut salt = [0; SALT_BYTES];
@@ -118,10 +120,11 @@ impl Passwords {
         .await
     }
 
-    /// Compares a password with a hash; takes as long if there is none.
+    /// Compares a password with a hash. Without a hash it does the same work, so the duration does
+    /// not reveal that the hash is missing.
     ///
     /// # Errors
-    /// `Busy` if too many wait.
+    /// `Busy` if too many hashes are waiting.
     pub async fn verify(
         &self,
         password: &Password,
@@ -141,8 +144,8 @@ impl Passwords {
         .await
     }
 
-    /// Runs `work` when it is its turn. Its place is its own until it is done, even if nobody waits
-    /// for it any more.
+    /// Runs `work` on a blocking thread when a slot is free. `work` holds its permits until it is
+    /// done, even if its caller stops waiting.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, HashError> + Send + 'static,
@@ -260,7 +263,7 @@ mod tests {
             hashed
         });
         assert!(hashed.iter().all(Result::is_ok));
-        // On the one thread of this test a single hash done in place would take as long as that.
+        // A single hash on the one thread of this test would block it for about that long.
         assert!(longest < Duration::from_millis(200), "{longest:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! Whether the counters that all replicas share are asked.
+//! A circuit breaker for the rate-limit counters that all replicas share.
 //!
-//! A call that waits for them in vain is late; so after one has, the others count by themselves for
-//! a moment, and then one tries again.
+//! A call that waits for an unavailable queue is delayed. After one failed call, other calls
+//! therefore use the local counters for a moment, and then one call tries again.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -9,22 +9,22 @@ use std::time::Duration;
 use crate::domain::Timestamp;
 use crate::queue::{QueueError, Result};
 
-/// How long they are left alone after a call that has failed, from when that began: longer than any
-/// call waits for them.
+/// The pause after a failed call, counted from the start of that call. It is longer than any call
+/// waits for the counters.
 const REST: Duration = Duration::from_secs(5);
-/// How long they have to be without a failure until that is said: of those that fail now and then it
-/// is said once.
+/// The time without a failure after which the recovery is logged. Intermittent failures are thus
+/// logged only once.
 const WELL_AFTER: Duration = Duration::from_secs(10);
-/// No rest.
+/// The value for "no pause".
 const NONE: i64 = i64::MIN;
 
-/// What is known of them.
+/// The state of the circuit breaker.
 pub(super) struct SharedCounters {
-    /// Until when they are left alone, in milliseconds.
+    /// The end of the current pause, in milliseconds.
     rest_until: AtomicI64,
-    /// When the call began that has failed last, in milliseconds.
+    /// The start of the last failed call, in milliseconds.
     failed_at: AtomicI64,
-    /// Whether it was said that they fail.
+    /// `true` if the failure was logged.
     is_told: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl Default for SharedCounters {
 }
 
 impl SharedCounters {
-    /// The answer to a call that begins now, if they are asked and give one.
+    /// Awaits `call`, which begins now. Returns `None` during a pause or if the call fails.
     pub(super) async fn ask<T>(
         &self,
         now: Timestamp,
@@ -57,36 +57,37 @@ impl SharedCounters {
         }
     }
 
-    /// Whether a call that begins now asks them; after a rest only the first one does.
+    /// Returns `true` if a call that begins now may use the counters. After a pause only the first
+    /// call may.
     fn may_ask(&self, now: Timestamp) -> bool {
         let until = self.rest_until.load(Ordering::Relaxed);
         let next = now.plus(REST).as_millis();
-        // No rest is longer than that: if it seems so, the clock was set back.
+        // A pause is never longer than `REST`. A later end means that the clock was set back.
         let is_resting = (now.as_millis() + 1..=next).contains(&until);
         let swap =
             |to| self.rest_until.compare_exchange(until, to, Ordering::Relaxed, Ordering::Relaxed);
         until == NONE || !is_resting && swap(next).is_ok()
     }
 
-    /// They have answered a call that began at this instant.
+    /// Records the success of a call that began at `began`.
     fn answered(&self, began: Timestamp) {
         let failed_at = Timestamp::from_millis(self.failed_at.load(Ordering::Relaxed));
-        // What another call has met since then counts.
+        // A later call has failed since, and its result is newer.
         if began <= failed_at {
             return;
         }
         self.rest_until.store(NONE, Ordering::Relaxed);
         if began >= failed_at.plus(WELL_AFTER) && self.is_told.swap(false, Ordering::Relaxed) {
-            tracing::info!("calls are counted over all replicas again");
+            tracing::info!("shared rate-limit counters are available again");
         }
     }
 
-    /// They have not answered a call that began at this instant.
+    /// Records the failure of a call that began at `began`.
     fn failed(&self, began: Timestamp, error: &QueueError) {
         self.rest_until.fetch_max(began.plus(REST).as_millis(), Ordering::Relaxed);
         self.failed_at.store(began.as_millis(), Ordering::Relaxed);
         if !self.is_told.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "calls are counted by this replica alone");
+            tracing::warn!(%error, "shared rate-limit counters failed, this replica counts alone");
         }
     }
 }

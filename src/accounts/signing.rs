@@ -1,4 +1,4 @@
-//! What operators do with the secrets that requests are signed with.
+//! The operator commands for signing secrets.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use crate::domain::signing::SigningSecret;
 use crate::store::{Account, KnownSecret, NewSecret};
 
 impl Accounts {
-    /// The secrets of an account, newest first. One that has expired is among them for some minutes.
-    /// Who shows them to somebody says so first: see [`Self::note_reading`].
+    /// Returns the signing secrets of an account, newest first. An expired secret is still listed
+    /// for some minutes. A caller that shows them to a person must first call
+    /// [`Self::note_reading`].
     pub async fn signing_secrets(
         &self,
         account: &Account,
@@ -18,7 +19,7 @@ impl Accounts {
         Ok(self.store.signing_secrets(account.id).await?)
     }
 
-    /// Notes in the account's log that somebody is about to read secrets in clear, and how.
+    /// Records in the account's audit log that secrets are about to be read in clear text, and how.
     pub async fn note_reading(
         &self,
         author: Author,
@@ -29,8 +30,9 @@ impl Accounts {
         Ok(self.store.enter_reading(&write, how).await?)
     }
 
-    /// Makes a new secret that signs from the next claim on. The one before signs too until
-    /// `overlap` is over; one that was to end already does so at once. Returns the id.
+    /// Creates a new secret that signs requests from the next claim on. The previous secret also
+    /// signs until `overlap` is over; an older secret that was about to expire ends at once.
+    /// Returns the new id.
     pub async fn rotate_signing_secret(
         &self,
         author: Author,
@@ -41,7 +43,8 @@ impl Accounts {
         let id = SigningSecretId::new(now, self.random.bits());
         let secret = SigningSecret::new(|bytes| self.random.fill(bytes));
         let known = self.store.signing_secrets(account.id).await?;
-        // What cannot be read signs nothing, and would fail all jobs until then.
+        // An old secret that cannot be decrypted cannot sign, and every job would fail until it
+        // expires. It therefore expires now.
         let is_readable = known.iter().all(|known| known.secret.is_some());
         let old_expires_at = if is_readable { now.plus(overlap) } else { now };
         let new = NewSecret { id, secret, old_expires_at };

@@ -1,4 +1,4 @@
-//! How often one may try to get in.
+//! The rate limits for attempts without a session, and for invitations and test notifications.
 
 use std::net::IpAddr;
 
@@ -10,31 +10,31 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::SharedQueue;
 
-/// Wrong tries at the password of a user, whether there is one or not. All are counted, since what
-/// is counted once it is known to be wrong is counted too late for those that are made at the same
-/// time; one that was right, or could not be judged, is given back.
+/// Wrong passwords for a user, whether or not the user exists. Every attempt is counted before the
+/// check, because concurrent guesses would otherwise pass before the first one is counted. The
+/// count is given back if the password was right or could not be checked.
 const SIGN_IN_USER: RateLimits = RateLimits { per_minute: 10, per_hour: 60 };
-/// Tries to sign in from a client address.
+/// Sign-in attempts from a client address.
 const SIGN_IN_ADDRESS: RateLimits = RateLimits { per_minute: 30, per_hour: 300 };
-/// Mails that let a user set the password anew.
+/// Password reset mails to a user.
 const RESET_USER: RateLimits = RateLimits { per_minute: 2, per_hour: 5 };
-/// Everything else that can be done without having signed in, from a client address.
+/// All other requests without a session, from a client address.
 const OPEN_ADDRESS: RateLimits = RateLimits { per_minute: 10, per_hour: 60 };
 /// Invitations of an account.
 const INVITATIONS: RateLimits = RateLimits { per_minute: 20, per_hour: 100 };
 
-/// Test notifications of an account, over all of its channels: a channel that is made anew has its own
-/// limit anew.
+/// Test notifications of an account, over all its channels. A recreated channel would otherwise get
+/// a new limit.
 const CHANNEL_TESTS: RateLimits = RateLimits { per_minute: 20, per_hour: 60 };
 
-/// That too many tries were made.
+/// The error for too many attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttled {
-    /// From when on there may be another one.
+    /// The time at which another attempt is allowed.
     pub until: Timestamp,
 }
 
-/// Counts tries over all replicas; by this replica alone while the queue is away.
+/// Counts attempts over all replicas, or on this replica alone while the queue is unavailable.
 pub struct Throttle {
     sign_in_user: RateLimiter,
     sign_in_address: RateLimiter,
@@ -45,7 +45,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Counts in `queue`.
+    /// Creates a throttle that counts in `queue`.
     pub fn new(queue: &SharedQueue) -> Self {
         let limiter = |limits| RateLimiter::new(queue.clone(), limits);
         Self {
@@ -58,12 +58,13 @@ impl Throttle {
         }
     }
 
-    /// A try to sign in.
+    /// Counts a sign-in attempt from a client address.
     pub(super) async fn sign_in(&self, address: IpAddr, now: Timestamp) -> Result<(), Throttled> {
         count(&self.sign_in_address, &format!("sign-in:{}", subject(address)), now).await
     }
 
-    /// A try at the password of `email`, which is this version of it. That of nobody has version 0.
+    /// Counts an attempt at version `version` of the password of `email`. An unknown user has
+    /// version 0.
     pub(super) async fn password(
         &self,
         email: &EmailAddress,
@@ -73,12 +74,12 @@ impl Throttle {
         count(&self.sign_in_user, &password_of(email, version), now).await
     }
 
-    /// The try was right, or could not be judged.
+    /// Gives back an attempt that was right or could not be checked.
     pub(super) async fn was_not_wrong(&self, email: &EmailAddress, version: i64, now: Timestamp) {
         self.sign_in_user.give_back(&password_of(email, version), now).await;
     }
 
-    /// A mail to set the password of `email` anew.
+    /// Counts a password reset mail to `email`.
     pub(super) async fn reset(
         &self,
         email: &EmailAddress,
@@ -87,12 +88,12 @@ impl Throttle {
         count(&self.reset_user, &format!("reset:user:{}", hidden(email)), now).await
     }
 
-    /// Anything else that is asked for without having signed in.
+    /// Counts any other request without a session.
     pub(super) async fn open(&self, address: IpAddr, now: Timestamp) -> Result<(), Throttled> {
         count(&self.open_address, &format!("open:{}", subject(address)), now).await
     }
 
-    /// An invitation into an account.
+    /// Counts an invitation into an account.
     pub(super) async fn invitation(
         &self,
         account: AccountId,
@@ -101,7 +102,7 @@ impl Throttle {
         count(&self.invitations, &format!("invitations:{account}"), now).await
     }
 
-    /// A test notification to a channel of an account.
+    /// Counts a test notification to a channel of an account.
     pub async fn channel_test(&self, account: AccountId, now: Timestamp) -> Admission {
         self.channel_tests.count_subject(&format!("channel-tests:{account}"), now).await
     }
@@ -115,13 +116,14 @@ async fn count(limiter: &RateLimiter, subject: &str, now: Timestamp) -> Result<(
     Err(Throttled { until: admission.standing.map_or(now, |standing| standing.resets_at) })
 }
 
-/// What tries are counted under: anew for each password, so that nobody is kept out by tries at the
-/// one before.
+/// Returns the subject of password attempts. Each password version has its own count, so attempts
+/// at an old password do not lock out the user.
 fn password_of(email: &EmailAddress, version: i64) -> String {
     format!("sign-in:user:{}:{version}", hidden(email))
 }
 
-/// An address as the queue may know it: the same for all spellings, and none of them.
+/// Returns a digest of an address, because the queue must not store addresses. All spellings of an
+/// address have the same digest.
 fn hidden(email: &EmailAddress) -> String {
     let digest = Sha256::digest(email.as_str().as_bytes());
     digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()

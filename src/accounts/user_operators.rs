@@ -1,4 +1,4 @@
-//! What operators do with users and with who belongs to an account.
+//! The operator commands for users and members of accounts.
 
 use super::operators::{AccountError, Accounts};
 use super::passwords::Password;
@@ -12,11 +12,11 @@ use crate::store::{
     UserCreated,
 };
 
-/// The letters of a password that is made for somebody: 144 random bits.
+/// The length of a generated password in characters: 144 random bits.
 const MADE_LETTERS: usize = 24;
 
 impl Accounts {
-    /// A password that nobody has chosen.
+    /// Returns a random password.
     pub fn new_password(&self) -> Password {
         let letters: String = self.new_token().reveal().chars().take(MADE_LETTERS).collect();
         Password::new(&letters).expect("it is long enough")
@@ -26,7 +26,7 @@ impl Accounts {
         Token::new(|bytes| self.random.fill(bytes))
     }
 
-    /// Makes a user, who belongs to `account` if one is given.
+    /// Creates a user, who joins `account` if one is given.
     pub async fn create_user(
         &self,
         author: Author,
@@ -50,18 +50,18 @@ impl Accounts {
         }
     }
 
-    /// All users, by address.
+    /// Returns all users, by address.
     pub async fn users(&self) -> Result<Vec<User>, AccountError> {
         Ok(self.store.users().await?)
     }
 
-    /// The user with this address.
+    /// Returns the user with this address.
     async fn user_named(&self, email: &EmailAddress) -> Result<User, AccountError> {
         let user = self.store.user_named(email).await?;
         user.ok_or_else(|| AccountError::NoSuchUser(email.clone()))
     }
 
-    /// Disables a user: all sessions end, and there will be none. Or enables one.
+    /// Disables or enables a user. A disabled user loses all sessions and cannot sign in.
     pub async fn disable_user(
         &self,
         author: Author,
@@ -74,7 +74,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Sets a user's password. All sessions end.
+    /// Sets a user's password. All sessions of the user end.
     pub async fn set_password(
         &self,
         author: Author,
@@ -95,12 +95,12 @@ impl Accounts {
         Ok(self.store.end_sessions(&act, user.id, Ending::All).await?)
     }
 
-    /// Who belongs to an account, by address.
+    /// Returns the members of an account, by address.
     pub async fn members(&self, account: &Account) -> Result<Vec<Member>, AccountError> {
         Ok(self.store.members(account.id).await?)
     }
 
-    /// Changes who belongs to an account.
+    /// Changes the role of a member or removes the member.
     pub async fn change_member(
         &self,
         author: Author,
@@ -119,8 +119,9 @@ impl Accounts {
         }
     }
 
-    /// Makes an invitation, in place of an earlier one to the same address. Returns the link that
-    /// accepts it, once, within a week: to be handed to whom it is for.
+    /// Creates an invitation, which replaces an earlier one to the same address. Returns the link
+    /// to accept it, which works once and within a week; the operator passes it to the invited
+    /// person.
     pub async fn invite(
         &self,
         author: Author,

@@ -1,4 +1,4 @@
-//! Where a request comes from.
+//! The address of the client that sent a request.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -13,12 +13,12 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 pub(super) struct ClientAddress(pub(super) IpAddr);
 
 impl ClientAddress {
-    /// The peer that the server has noted with the request. Requests without one, which no server
-    /// makes, share one address.
+    /// Returns the address of the peer that the server recorded with the request. Requests without
+    /// one share one address; no server makes such requests.
     ///
-    /// If the peer is a `trusted` proxy, the client is who it says it is: the last address in
-    /// `X-Forwarded-For` that is not itself a trusted proxy's. What stands before that anybody can
-    /// have written, and is not read; nor are `Forwarded` and its like.
+    /// If the peer is a `trusted` proxy, the client is the last address in `X-Forwarded-For` that
+    /// is not a trusted proxy itself. Addresses before that can be forged and are not read.
+    /// `Forwarded` and similar headers are not read either.
     pub(super) fn of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpNet]) -> Self {
         let peer = extensions.get::<ConnectInfo<SocketAddr>>();
         let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip());
@@ -26,7 +26,7 @@ impl ClientAddress {
         let mut client = peer.to_canonical();
         let mut before = hops(headers);
         while is_trusted(client) {
-            // A proxy that says nothing that can be read is the last one that is known.
+            // If the entry before a proxy is missing or malformed, the proxy counts as the client.
             let Some(Some(hop)) = before.next() else { break };
             client = hop;
         }
@@ -34,13 +34,13 @@ impl ClientAddress {
     }
 }
 
-/// The addresses in the header, the last one first.
+/// Returns the addresses in the header, the last one first. `None` stands for a malformed entry.
 fn hops(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
     lines.flat_map(|line| line.to_str().unwrap_or("").rsplit(',')).map(|hop| address(hop.trim()))
 }
 
-/// An address, with or without a port.
+/// Parses an address, with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let alone = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());

@@ -1,4 +1,4 @@
-//! The prefix under which a deployment mounts everything.
+//! The path prefix under which a deployment mounts all routes.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BasePath(String);
 
-/// A text that is no such prefix.
+/// The error for a text that is not a valid prefix.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "must be empty or segments of letters, digits, '-', '_', '.' and '~', each after a '/', such \
@@ -15,13 +15,14 @@ pub struct BasePath(String);
 pub struct InvalidBasePath;
 
 impl BasePath {
-    /// The prefix, without a slash at its end; empty if there is none.
+    /// Returns the prefix without a trailing slash. Empty if there is none.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a path leads to the API, in whatever spelling: in odd casing, with slashes too
-    /// many. Most of these spellings are not served, but the calls count like all others.
+    /// Returns `true` if a path leads to the API in any spelling, such as another letter case or
+    /// repeated slashes. Most of these spellings are not served, but such calls are checked and
+    /// counted like all others.
     pub(super) fn leads_to_api(&self, path: &str) -> bool {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         let mut expected = self.0.split('/').filter(|segment| !segment.is_empty()).chain(["v1"]);
@@ -32,7 +33,7 @@ impl BasePath {
 impl FromStr for BasePath {
     type Err = InvalidBasePath;
 
-    /// Reads a prefix; one slash at its end is dropped.
+    /// Parses a prefix. One trailing slash is dropped.
     fn from_str(text: &str) -> Result<Self, InvalidBasePath> {
         let text = text.strip_suffix('/').unwrap_or(text);
         if text.is_empty() {

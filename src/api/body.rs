@@ -1,8 +1,8 @@
-//! Bodies of requests: taken up to a limit, and read away when they are not wanted.
+//! Request bodies: read up to a limit, and drained if the handler does not read them.
 //!
-//! A client that is still sending when its connection is closed does not get to see the answer.
-//! So whatever of a body nobody has read when the answer is ready is read away beside it, within
-//! bounds, before the connection closes or goes on.
+//! A client that is still sending when its connection closes may never see the answer. Therefore
+//! the unread rest of a body is read and discarded while the answer is sent, within bounds, before
+//! the connection closes or is reused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,21 +19,22 @@ use super::ApiError;
 use crate::runtime::{Clock, TaskKind, Tasks};
 use crate::schedules::JsonError;
 
-/// The largest body of most routes.
+/// The maximum body size of most routes, in bytes.
 pub(super) const USUAL_LIMIT: usize = 1 << 20;
-/// The largest body of bulk creation.
+/// The maximum body size of bulk creation, in bytes.
 pub(super) const BULK_LIMIT: usize = 16 << 20;
 
-/// How much of an unwanted body is read away, and for how long.
+/// The maximum number of bytes that a drain reads.
 const DRAIN_BYTES: usize = 32 << 20;
+/// The maximum duration of a drain.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-/// A body that waits for somebody to read it, shared between the outermost layer and the route.
+/// A body that may not have been read yet, shared between the outermost layer and the route.
 #[derive(Clone)]
 pub(super) struct Unread(Arc<Mutex<Option<Body>>>);
 
 impl Unread {
-    /// Takes the body out of a request, if it has one that is not empty.
+    /// Takes the body out of a request. Returns `None` if it is empty.
     pub(super) fn take_from(request: &mut Request) -> Option<Self> {
         if request.body().is_end_stream() {
             return None;
@@ -47,13 +48,13 @@ impl Unread {
         Self(Arc::new(Mutex::new(Some(body))))
     }
 
-    /// Whether the body says of itself that it is larger than `limit`.
+    /// Returns `true` if the body announces a size above `limit`.
     pub(super) fn exceeds(&self, limit: usize) -> bool {
         let body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         body.as_ref().is_some_and(|body| announced(body) > limit)
     }
 
-    /// Reads away what nobody has read, beside the answer.
+    /// Reads and discards the unread rest of the body in a task of its own.
     pub(super) fn drain(&self, tasks: &Tasks, clock: &Clock) {
         let Some(mut body) = self.take() else { return };
         let clock = clock.clone();
@@ -106,7 +107,7 @@ impl<S: Sync> FromRequestParts<S> for BulkBody {
     }
 }
 
-/// Reads an object. Of a name that comes twice the last value counts.
+/// Parses a JSON object. If a name occurs twice, the last value counts.
 pub(super) fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let value = serde_json::from_slice(bytes).map_err(|_| JsonError::Malformed)?;
     match value {
@@ -124,8 +125,8 @@ async fn read(parts: &Parts, limit: usize) -> Result<Bytes, ApiError> {
     take(&parts.extensions, limit).await
 }
 
-/// Reads a body and leaves it to be read once more, by the route alone: the outermost layer, which
-/// may be gone before, has no part in it any more.
+/// Reads a body and leaves a copy for the route. The outermost layer does not share the copy,
+/// because it may end before the route does.
 pub(super) async fn look(extensions: &mut Extensions, limit: usize) -> Result<Bytes, ApiError> {
     let bytes = take(extensions, limit).await?;
     if extensions.get::<Unread>().is_some() {
@@ -139,7 +140,7 @@ async fn take(extensions: &Extensions, limit: usize) -> Result<Bytes, ApiError> 
     let Some(mut body) = unread.take() else { return Ok(Bytes::new()) };
     let mut bytes = Vec::with_capacity(announced(&body).min(limit));
     while let Some(frame) = body.frame().await {
-        // The connection broke or its framing is wrong; nobody may be left to read the answer.
+        // The connection broke or its framing is invalid. The client may not receive the answer.
         let frame = frame.map_err(|_| ApiError::invalid_form("Incomplete request body"))?;
         let Ok(chunk) = frame.into_data() else { continue };
         if bytes.len() + chunk.len() > limit {
@@ -151,7 +152,7 @@ async fn take(extensions: &Extensions, limit: usize) -> Result<Bytes, ApiError> 
     Ok(bytes.into())
 }
 
-/// A missing content type is taken for JSON.
+/// Checks that the headers declare plain JSON. A missing content type counts as JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let plain = |encoding: &&[u8]| encoding.trim_ascii().eq_ignore_ascii_case(b"identity");
     let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter().map(|e| e.as_bytes());

@@ -1,4 +1,5 @@
-//! Where a page ended, as clients carry it: a kind, then the bytes of a position, in base64url.
+//! Cursors: the position at which a page ended, as an opaque text for clients. A cursor is a kind
+//! byte and the bytes of a position, in base64url.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
@@ -14,22 +15,22 @@ const OF_SKIPS: u8 = 3;
 const OF_AUDIT_ENTRIES: u8 = 4;
 const OF_DELIVERIES: u8 = 5;
 
-/// The cursor after a job.
+/// Returns the cursor after a job.
 pub(super) fn after_job(id: JobId) -> String {
     encode(OF_JOBS, &[&id.to_bytes()])
 }
 
-/// The job that the query's cursor stands after.
+/// Reads the query's cursor: the job that the page starts after.
 pub(super) fn job(query: &mut Query) -> Option<JobId> {
     read(query, OF_JOBS, |position| Some(JobId::from_bytes(position.try_into().ok()?)))
 }
 
-/// The cursor after a skip.
+/// Returns the cursor after a skip.
 pub(super) fn after_skip((first, row): (Timestamp, i64)) -> String {
     encode(OF_SKIPS, &[&first.as_millis().to_be_bytes(), &row.to_be_bytes()])
 }
 
-/// The skip that the query's cursor stands after.
+/// Reads the query's cursor: the skip that the page starts after.
 pub(super) fn skip(query: &mut Query) -> Option<(Timestamp, i64)> {
     read(query, OF_SKIPS, |position| {
         let (first, row) = position.split_first_chunk()?;
@@ -38,27 +39,27 @@ pub(super) fn skip(query: &mut Query) -> Option<(Timestamp, i64)> {
     })
 }
 
-/// The cursor after an entry of the audit log.
+/// Returns the cursor after an entry of the audit log.
 pub(super) fn after_audit_entry(id: AuditId) -> String {
     encode(OF_AUDIT_ENTRIES, &[&id.to_bytes()])
 }
 
-/// The entry of the audit log that the query's cursor stands after.
+/// Reads the query's cursor: the entry of the audit log that the page starts after.
 pub(super) fn audit_entry(query: &mut Query) -> Option<AuditId> {
     read(query, OF_AUDIT_ENTRIES, |position| Some(AuditId::from_bytes(position.try_into().ok()?)))
 }
 
-/// The cursor after a delivery.
+/// Returns the cursor after a delivery.
 pub(super) fn after_delivery(id: DeliveryId) -> String {
     encode(OF_DELIVERIES, &[&id.to_bytes()])
 }
 
-/// The delivery that the query's cursor stands after.
+/// Reads the query's cursor: the delivery that the page starts after.
 pub(super) fn delivery(query: &mut Query) -> Option<DeliveryId> {
     read(query, OF_DELIVERIES, |position| Some(DeliveryId::from_bytes(position.try_into().ok()?)))
 }
 
-/// The cursor after a schedule in an order.
+/// Returns the cursor after a schedule in the order `sort`.
 pub(super) fn after_schedule(sort: ScheduleSort, schedule: &Schedule) -> String {
     let value = match sort.field {
         SortField::Name => schedule.name.as_bytes().to_vec(),
@@ -69,7 +70,8 @@ pub(super) fn after_schedule(sort: ScheduleSort, schedule: &Schedule) -> String 
     encode(OF_SCHEDULES, &[&[order(sort)], &schedule.id.to_bytes(), &value])
 }
 
-/// The schedule that the query's cursor stands after; the cursor must be of the same order.
+/// Reads the query's cursor: the schedule that the page starts after. The cursor must be of the
+/// same order.
 pub(super) fn schedule(query: &mut Query, sort: ScheduleSort) -> Option<(SortValue, ScheduleId)> {
     read(query, OF_SCHEDULES, |position| {
         let rest = position.strip_prefix(&[order(sort)])?;
@@ -112,7 +114,7 @@ fn time_bytes(time: Option<Timestamp>) -> Vec<u8> {
     time.map_or_else(Vec::new, |time| time.as_millis().to_be_bytes().to_vec())
 }
 
-/// The outer `None` if the bytes are no time.
+/// Reads an optional time. Returns an outer `None` if the bytes are malformed.
 fn time(bytes: &[u8]) -> Option<Option<Timestamp>> {
     if bytes.is_empty() {
         return Some(None);

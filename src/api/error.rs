@@ -1,4 +1,4 @@
-//! Refusals, in the one envelope there is for them.
+//! Error answers, which all have the same envelope.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 
 use super::reply;
 
-/// How long a client shall wait before it tries again what the store could not do just now.
+/// The delay before a client should retry a call that failed with 503.
 const RETRY_AFTER_SECONDS: u64 = 2;
 
-/// An answer that is not a success: `{"error": {"message", "code", "details"?}}`.
+/// An error answer: `{"error": {"message", "code", "details"?}}`.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -24,7 +24,8 @@ pub struct ApiError {
     cause: Option<String>,
 }
 
-/// What went wrong inside, for the log and never for the client; goes with the answer.
+/// The internal cause of an error. It travels with the response to the log and never reaches the
+/// client.
 #[derive(Clone)]
 pub(super) struct Cause(pub(super) String);
 
@@ -51,7 +52,7 @@ pub(super) struct Body {
 }
 
 impl ApiError {
-    /// A refusal without details.
+    /// Creates an error without details.
     pub fn new(
         status: StatusCode,
         code: &'static str,
@@ -61,64 +62,66 @@ impl ApiError {
         Self { status, code, message, details: None, retry_after_seconds: None, cause: None }
     }
 
-    /// Fields that are not as they must be.
+    /// Returns the 400 for fields that are not valid.
     pub fn invalid(field_errors: impl Serialize) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "VALIDATION_ERROR", "Validation error")
             .with_details(json!({ "fieldErrors": field_errors }))
     }
 
-    /// A body that is wrong as a whole.
+    /// Returns the 400 for a body that is not valid as a whole.
     pub fn invalid_form(message: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "VALIDATION_ERROR", "Validation error")
             .with_details(json!({ "fieldErrors": {}, "formErrors": [message] }))
     }
 
-    /// What is asked for does not exist, or is another account's: the answers are the same.
+    /// Returns the 404 for an object that does not exist or belongs to another account. The answers
+    /// must not differ.
     pub fn not_found(message: &'static str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
     }
 
-    /// The state of things does not allow it.
+    /// Returns the 409 for a call that the state of an object does not allow.
     pub fn conflict(code: &'static str, message: &'static str) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
 
-    /// A call took effect, but how it was answered can no longer be said.
+    /// Returns the 409 for a repeated call that took effect before, but whose answer was lost.
     pub fn answer_lost() -> Self {
         let message = "The call took effect, but its answer was lost and cannot be given again";
         Self::conflict("CONFLICT", message)
     }
 
-    /// Another call with the idempotency key of this one has not ended.
+    /// Returns the 409 for a call whose idempotency key is held by a call that still runs.
     pub fn in_progress() -> Self {
         let message = "A call with this idempotency key is still running";
         Self::conflict("IDEMPOTENCY_IN_PROGRESS", message)
     }
 
-    /// The path is served, but not with this method. The router adds `Allow`.
+    /// Returns the 405 for a path that is served, but not with this method. The router adds
+    /// `Allow`.
     pub fn method_not_allowed() -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "Method not allowed")
     }
 
-    /// The body is larger than the route takes.
+    /// Returns the 413 for a body that is larger than the route accepts.
     pub fn too_large(limit_bytes: usize) -> Self {
         let message = format!("Request body must be at most {limit_bytes} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
     }
 
-    /// The body is not JSON by what its headers say.
+    /// Returns the 415 for a body that is not plain JSON according to its headers.
     pub fn unsupported(message: &'static str) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", message)
     }
 
-    /// A fault of the service. The outermost layer completes it with the request's id.
+    /// Returns the 500 for a fault of the service. The outermost layer adds the request id.
     pub fn internal(cause: impl Into<String>) -> Self {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         let error = Self::new(status, "INTERNAL_ERROR", "Internal server error");
         Self { cause: Some(cause.into()), ..error }
     }
 
-    /// Something that the service needs is away for the moment.
+    /// Returns the 503 for a failure that is expected to pass, with `Retry-After`.
     pub fn unavailable(cause: impl Into<String>) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let error = Self::new(status, "SERVICE_UNAVAILABLE", "Service unavailable, try again soon");
@@ -126,12 +129,12 @@ impl ApiError {
         error.with_retry_after(RETRY_AFTER_SECONDS)
     }
 
-    /// The same with details.
+    /// Returns the same error with details.
     pub fn with_details(self, details: Value) -> Self {
         Self { details: Some(details), ..self }
     }
 
-    /// The same with a `Retry-After`.
+    /// Returns the same error with a `Retry-After`.
     pub fn with_retry_after(self, seconds: u64) -> Self {
         Self { retry_after_seconds: Some(seconds), ..self }
     }

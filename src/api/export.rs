@@ -1,4 +1,5 @@
-//! What an account has as lines of JSON: in the form of the API's records, where it has one.
+//! The export of an account's data as lines of JSON. A line has the form of the API's record, if
+//! there is one for its kind.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,18 +19,19 @@ use crate::store::{
     StoredPreference, StoredVersion,
 };
 
-/// A line: what it is about, and that.
+/// One line: the kind of its record, and the record.
 #[derive(Serialize)]
 struct Line<T> {
     kind: &'static str,
     #[serde(flatten)]
     record: T,
-    /// What of it is there and cannot be decrypted, and is `null` therefore.
+    /// The fields that are stored but cannot be decrypted. They are `null` in the record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreadable: Vec<&'static str>,
 }
 
-/// One line of JSON, without its end: an object whose `kind` says what it is about.
+/// Returns one line of JSON, without the line break: an object whose `kind` names the type of its
+/// record.
 pub fn line(exported: Exported) -> String {
     match exported {
         Exported::Account(account) => text("account", AccountLine::from(account)),
@@ -194,9 +196,9 @@ impl From<StoredChannel> for ChannelLine {
 struct PreferenceLine {
     schedule_id: ScheduleId,
     notify_on: &'static str,
-    /// Those too that are not verified any more.
+    /// Includes channels that are no longer verified.
     channels: Vec<AttachedLine>,
-    /// The label of a channel that was deleted since the preference was set.
+    /// The label of a channel that was deleted after the preference was set.
     detached: Option<String>,
     failure_threshold: u32,
     notify_on_recovery: bool,
@@ -240,7 +242,7 @@ impl From<AttachedChannel> for AttachedLine {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MonthLine {
-    /// As in 2026-11.
+    /// For example `2026-11`.
     month: String,
     jobs: u64,
     quota_exhausted_at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! What a failed command means to the client.
+//! Maps the errors of commands to error answers.
 
 use http::StatusCode;
 use serde_json::json;
@@ -18,6 +18,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let cause = error.to_string();
         match error.kind() {
+            // A repeat of this call holds the idempotency key now.
             StoreErrorKind::TakenOver => Self::in_progress(),
             _ if error.is_transient() => Self::unavailable(cause),
             _ => Self::internal(cause),

@@ -1,7 +1,7 @@
-//! What happens to every request, whatever it asks for: the outermost layer.
+//! The outermost layer, which every request passes.
 //!
-//! It names the request, lets it through or not (key, then rate limit, then everything else),
-//! bounds its time, contains its panics, completes its answer and logs it.
+//! It assigns the request id, admits or refuses the request (API key first, then rate limit, then
+//! everything else), bounds its time, contains its panics, completes its answer and logs it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,18 +27,18 @@ use crate::runtime::Clock;
 use crate::telemetry::metrics::{Answered, Endpoint, HTTP_REQUESTS, HTTP_SECONDS};
 use crate::telemetry::traces::{RequestEnd, RequestSpan, within};
 
-/// How long a request may take, its body included. What it has begun to change is finished all
-/// the same.
+/// The maximum duration of a request, including its body. A change that has begun is finished even
+/// after that.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// What becomes known of a request on its way in, for its answer and the log.
+/// The results of admission that the answer's headers and the log need.
 #[derive(Default)]
 struct Learnt {
     standing: Option<Standing>,
     account: Option<AccountId>,
 }
 
-/// The layer.
+/// Handles a request from its arrival to its log line.
 pub(super) async fn serve(
     State(api): State<Arc<Api>>,
     mut request: Request,
@@ -77,12 +77,12 @@ pub(super) async fn serve(
     told.trace(span, api.clock.now());
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.into_header());
-    // No browser shall take an answer for something else than it says that it is.
+    // Browsers must not guess a content type that differs from the declared one.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// Waits for an answer, but not for ever; a panic is answered as a fault.
+/// Waits for an answer up to the time limit. A panic is answered with 500.
 async fn bounded(clock: &Clock, answer: impl Future<Output = Response>) -> Response {
     tokio::select! {
         biased;
@@ -95,7 +95,8 @@ async fn bounded(clock: &Clock, answer: impl Future<Output = Response>) -> Respo
     }
 }
 
-/// The answer of the route, for a call that is let through.
+/// Returns the answer of the route, or the refusal of a call that is not admitted. Paths outside
+/// the API are not checked here.
 async fn answer(
     api: &Arc<Api>,
     mut request: Request,
@@ -127,7 +128,7 @@ async fn answer(
     idempotency::answer(api, request, next, caller, limit).await
 }
 
-/// A fault of the service names the request, so that it can be found in the log.
+/// Adds the request id to the body of a 500, so that the request can be found in the log.
 fn with_request_id(response: Response, id: &RequestId) -> Response {
     if response.status() != StatusCode::INTERNAL_SERVER_ERROR {
         return response;
@@ -137,7 +138,7 @@ fn with_request_id(response: Response, id: &RequestId) -> Response {
     ApiError::internal(cause).with_details(json!({ "requestId": id.as_str() })).into_response()
 }
 
-/// A request that has its answer, as operators are told of it.
+/// An answered request, as logs and traces show it.
 struct Answer<'a> {
     method: &'a Method,
     route: &'a str,
@@ -151,7 +152,7 @@ impl Answer<'_> {
         let Self { method, route, request_id, .. } = self;
         let (status, account) = (self.status.as_u16(), self.account.map(display));
         let trace_id = span.map(|span| display(span.trace_id()));
-        // To a tenth: more digits would be noise.
+        // Rounded to 0.1 ms: more digits would be noise.
         let duration_ms = (duration.as_secs_f64() * 1e4).round() / 10.0;
         if let Some(Cause(cause)) = response.extensions().get() {
             tracing::error!(%method, route, status, duration_ms, request_id, account, trace_id, cause, "request failed");
@@ -162,7 +163,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Strangers make no spans.
+    /// Ends the span of a request. A request that was not admitted as a call makes no span.
     fn trace(&self, span: Option<RequestSpan>, ended_at: Timestamp) {
         let Self { method, route, status, request_id, .. } = *self;
         if let (Some(span), Some(account)) = (span, self.account) {

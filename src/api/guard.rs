@@ -1,4 +1,4 @@
-//! The first two checks of every call to the API: its key and its rate.
+//! The first two checks of every API call: its key and its rate limit.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -16,16 +16,17 @@ use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
 
 const KEY_HEADER: &str = "x-api-key";
 
-/// Which words a refusal uses: bulk creation has its own.
+/// The codes and messages of a refusal. Bulk creation has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wording {
-    /// Of all routes but one.
+    /// For all other routes.
     Usual,
-    /// Of bulk creation.
+    /// For bulk creation.
     Bulk,
 }
 
-/// Judges a call; beside it, what to tell of the rate limits.
+/// Admits or refuses a call. The second value is the state of the rate limit for the answer's
+/// headers, if a limit is switched on.
 pub(super) async fn admit(
     api: &Api,
     headers: &HeaderMap,
@@ -57,7 +58,7 @@ pub(super) async fn admit(
     (outcome, standing)
 }
 
-/// The answer to a key that is still remembered, of an account that was deleted a moment ago.
+/// Returns the 401 for a key that is still cached although its account was deleted a moment ago.
 pub(super) fn account_gone() -> ApiError {
     unauthorized("INVALID_API_KEY", "Invalid API key")
 }
@@ -66,7 +67,7 @@ fn unauthorized(code: &'static str, message: &'static str) -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, code, message)
 }
 
-/// Two keys at once are none: which of them was meant, nobody can say.
+/// Returns the key in the headers. Two keys are garbled, since it is unclear which one is meant.
 fn presented(headers: &HeaderMap) -> Presented<'_> {
     let mut given = headers.get_all(KEY_HEADER).into_iter();
     let Some(first) = given.next() else { return Presented::Nothing };
@@ -80,10 +81,11 @@ fn presented(headers: &HeaderMap) -> Presented<'_> {
     }
 }
 
-/// The account of a call that reads.
+/// The account of a call that only reads.
 pub(super) struct Reader(pub(super) AccountId);
 
-/// The account of a call that changes something, and who makes it; its key must allow that.
+/// The account and the author of a call that changes something. The API key must have the scope
+/// `write`.
 pub(super) struct Writer(pub(super) AccountId, pub(super) Call);
 
 impl<S: Sync> FromRequestParts<S> for Reader {
@@ -114,7 +116,7 @@ impl<S: Sync> FromRequestParts<S> for Writer {
     }
 }
 
-/// That a call without a key comes from a client address that has not made too many.
+/// Proof that a call without a key comes from a client address that is within its rate limit.
 pub(super) struct Visitor;
 
 impl FromRequestParts<SharedApi> for Visitor {

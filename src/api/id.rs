@@ -1,4 +1,4 @@
-//! Ids in paths. What has not the form of an id names nothing, so it is answered as such.
+//! Ids in paths. A malformed id cannot match anything, so it is answered like an unknown one: 404.
 
 use std::convert::Infallible;
 
@@ -22,7 +22,7 @@ macro_rules! ids_in_paths {
             }
         }
 
-        /// The answer for one that the account does not have.
+        /// Returns the 404 for an object that the account does not have.
         pub(super) fn $none() -> ApiError {
             ApiError::not_found($message)
         }
@@ -30,17 +30,17 @@ macro_rules! ids_in_paths {
 }
 
 ids_in_paths! {
-    /// The schedule that the path names.
+    /// The id of the schedule in the path.
     ScheduleInPath(ScheduleId), no_such_schedule = "Schedule not found";
-    /// The job that the path names.
+    /// The id of the job in the path.
     JobInPath(JobId), no_such_job = "Job not found";
-    /// The notification channel that the path names.
+    /// The id of the notification channel in the path.
     ChannelInPath(ChannelId), no_such_channel = "Notification channel not found";
-    /// The delivery that the path names.
+    /// The id of the delivery in the path.
     DeliveryInPath(DeliveryId), no_such_delivery = "Notification delivery not found";
 }
 
-/// The file that the path names; `None` if the name is no text.
+/// The name of the file in the path. `None` if it is not valid UTF-8.
 pub(super) struct FileInPath(pub(super) Option<String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for FileInPath {
@@ -51,7 +51,8 @@ impl<S: Send + Sync> FromRequestParts<S> for FileInPath {
     }
 }
 
-/// The link in a mail that the path names: an account, a channel and a token. `None` if it is no text.
+/// The account, channel and token of an unsubscribe link in the path. `None` if they are not valid
+/// UTF-8.
 pub(super) struct UnsubscribeLink(pub(super) Option<(String, String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for UnsubscribeLink {
@@ -63,7 +64,7 @@ impl<S: Send + Sync> FromRequestParts<S> for UnsubscribeLink {
     }
 }
 
-/// The one parameter of the path; `None` if its bytes are no text.
+/// Returns the only parameter of the path. `None` if it is not valid UTF-8.
 async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S) -> Option<String> {
     Path::<String>::from_request_parts(parts, state).await.ok().map(|Path(text)| text)
 }

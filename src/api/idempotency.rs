@@ -1,8 +1,9 @@
-//! `Idempotency-Key` on any POST: the first answer is kept and given again.
+//! `Idempotency-Key` on any POST: the first answer is stored and returned again for a repeated
+//! call.
 //!
-//! Refusals that depend on the moment (401, 429, 5xx) are not kept: the call can be made again. All
-//! others are, what the plan does not allow (403) among them. What the API key may do comes before:
-//! one that can only read has no part in the answers to changes, neither to keep nor to get them.
+//! Answers that depend on the moment (401, 429, 5xx) are not stored, so the call can be repeated.
+//! All others are, including the 403 for a call that the plan does not allow. The scope of the API
+//! key is checked before: a read-only key neither stores nor receives the answer to a change.
 
 use std::sync::Arc;
 
@@ -25,12 +26,13 @@ use crate::runtime::TaskKind;
 use crate::store::{Receipt, Reserved};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
-/// The longest key, in characters.
+/// The maximum length of a key, in characters.
 const LONGEST: usize = 255;
-/// The headers of an answer that belong to it and not to the moment.
+/// The headers that are stored with an answer. All others depend on the moment.
 const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ALLOW];
 
-/// Answers a call that was let through, by what there is of its key if it carries one.
+/// Answers an admitted call. If it carries an idempotency key, the state of the key decides whether
+/// the call runs.
 pub(super) async fn answer(
     api: &Arc<Api>,
     mut request: Request,
@@ -39,6 +41,7 @@ pub(super) async fn answer(
     limit: usize,
 ) -> Response {
     let path = request.uri().path();
+    // A read-only key may preview, which changes nothing. The routes refuse its other POSTs.
     let is_refused = caller.scope == Scope::Read && path != api.preview_path;
     if request.method() != Method::POST || is_refused {
         return next.run(request).await;
@@ -60,13 +63,13 @@ pub(super) async fn answer(
     match answered.await {
         Ok(Some(response)) => response,
         _ if api.tasks.aborting().is_cancelled() => {
-            ApiError::unavailable("the process stops").into_response()
+            ApiError::unavailable("the process is stopping").into_response()
         }
         _ => ApiError::internal("the request's handler panicked").into_response(),
     }
 }
 
-/// The client's key, if there is one.
+/// Returns the client's idempotency key, if there is one.
 fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut given = headers.get_all(HEADER).into_iter();
     let Some(first) = given.next() else { return Ok(None) };
@@ -79,8 +82,8 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     }
 }
 
-/// Runs the call if the key is its own, and keeps its answer; all to the end: a client that goes
-/// away, or that has waited for too long, comes back for the answer.
+/// Runs the call if it holds the key, and stores its answer. It is a task of its own: a client that
+/// disconnects or times out can repeat the call to get the answer.
 async fn reserve(
     api: &Api,
     mut request: Request,
@@ -111,7 +114,7 @@ async fn reserve(
     }
 }
 
-/// An answer as it is kept.
+/// An answer in its stored form.
 #[derive(Deserialize, Serialize)]
 struct Kept {
     status: u16,
@@ -119,13 +122,13 @@ struct Kept {
     body: String,
 }
 
-/// Keeps the answer, or gives the key back.
+/// Stores the answer, or releases the key if the call can be repeated.
 async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -> Response {
     let status = response.status();
     let passing = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
     if passing || status.is_server_error() {
         if let Err(error) = api.accounts.release(account, once).await {
-            tracing::warn!(%error, "an idempotency key was not given back, it expires in a minute");
+            tracing::warn!(%error, "idempotency key not released, it expires within a minute");
         }
         return response;
     }
@@ -145,13 +148,13 @@ async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -
     };
     let kept = serde_json::to_string(&kept).expect("texts and numbers have a JSON form");
     if let Err(error) = api.accounts.keep_answer(account, once, &kept).await {
-        tracing::warn!(%error, "an answer was not kept for its idempotency key");
+        tracing::warn!(%error, "answer not stored for its idempotency key");
     }
     Response::from_parts(parts, body.into())
 }
 
 fn given_again(kept: &str) -> Result<Response, ApiError> {
-    let damaged = || ApiError::internal("a kept answer cannot be read back");
+    let damaged = || ApiError::internal("a stored answer cannot be parsed");
     let kept: Kept = serde_json::from_str(kept).map_err(|_| damaged())?;
     let mut response = Response::new(kept.body.into());
     *response.status_mut() = StatusCode::from_u16(kept.status).map_err(|_| damaged())?;
@@ -163,8 +166,8 @@ fn given_again(kept: &str) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The answer to a call that took effect and has none, from what it took effect on; of bulk creation
-/// also from its body, which is the same again.
+/// Rebuilds the answer to a call that took effect but has no stored answer, from the objects that
+/// it changed. Bulk creation also needs the body, which is the same in the repeated call.
 async fn rebuilt(
     api: &Api,
     account: AccountId,
@@ -182,7 +185,7 @@ async fn rebuilt(
         (Action::ChannelCreated, _) => channels::created(api, account, one()).await,
         (Action::ChannelVerified, _) => channels::verified(api, account, one()).await,
         (Action::AlertRedelivered, _) => deliveries::redelivered(api, account, one()).await,
-        // A secret that was generated is nowhere but in the answer that was lost.
+        // A generated secret is shown only in the first answer, which was lost.
         _ => Err(ApiError::answer_lost()),
     }
 }

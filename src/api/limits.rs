@@ -1,4 +1,4 @@
-//! What callers are told of the rate limits.
+//! The rate-limit headers, and the error answers for exceeded limits.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::ApiError;
 use crate::domain::Timestamp;
 use crate::queue::Standing;
 
-/// The ceiling of the window that is nearer to exhaustion.
+/// The header with the limit of the window that is nearer to exhaustion.
 pub(super) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// How many calls are left in it.
+/// The header with the number of calls that are left in that window.
 pub(super) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// When it begins anew.
+/// The header with the instant at which that window restarts.
 pub(super) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Adds the three headers.
+/// Adds the three rate-limit headers.
 pub(super) fn tell(headers: &mut HeaderMap, standing: &Standing) {
     headers.insert(LIMIT, HeaderValue::from(standing.window.limit));
     headers.insert(REMAINING, HeaderValue::from(standing.remaining));
@@ -25,16 +25,16 @@ pub(super) fn tell(headers: &mut HeaderMap, standing: &Standing) {
     }
 }
 
-/// The name of the longer window in details.
+/// The name of the longer window in the details of an error.
 pub(super) const HOUR: &str = "hour";
 
-/// The refusal of a caller who has made too many calls.
+/// Returns the 429 for a caller that has made too many calls.
 pub(super) fn exceeded(standing: Option<Standing>, now: Timestamp) -> ApiError {
     let Some(Standing { window, resets_at, .. }) = standing else { return refusal() };
     too_many(window.limit, name(window.span), resets_at, resets_at.since(now))
 }
 
-/// The refusal of a call beyond `limit` in a window, which is over at `resets_at`, after `wait`.
+/// Returns the 429 for a call beyond `limit` in a window that ends at `resets_at`, after `wait`.
 pub(super) fn too_many(limit: u32, window: &str, resets_at: Timestamp, wait: Duration) -> ApiError {
     let wait = wait.as_millis().div_ceil(1_000).max(1);
     let details = json!({ "limit": limit, "window": window, "resetAt": resets_at });

@@ -1,21 +1,22 @@
-//! The REST API: turns HTTP into commands and queries, and what they say into answers.
+//! The REST API: maps HTTP requests to commands and queries, and their results to answers.
 //!
-//! Place in the flow: a front door. Every request passes the layer in `front` (its name, its key,
-//! its rate, its time), then the router picks one endpoint. There is one file for each endpoint,
-//! in reading order: request, response, documentation, handler. A route is registered together
-//! with its OpenAPI entry, so none is undocumented; `openapi.json` beside this file is a snapshot
-//! of the document, and a test says how to refresh it.
+//! Place in the flow: an entry point for clients. Every request passes the layer in `front`
+//! (request id, API key, rate limit, time limit), then the router picks one endpoint. Each endpoint
+//! has a file of its own, in reading order: request, response, documentation, handler. A route is
+//! registered together with its OpenAPI entry, so every route is documented. `openapi.json` beside
+//! this file is a snapshot of the document, and a test says how to refresh it.
 //!
 //! Invariants:
-//! - Every answer is JSON in the envelope, errors and panics included; only the pages of the
-//!   documentation and for unsubscribing are not.
+//! - Every answer is JSON in the envelope, including errors and panics. The only exceptions are the
+//!   documentation and the pages of unsubscribe links.
 //! - Every answer under `/v1` carries the rate-limit headers, if limits are switched on.
-//! - What does not exist and what is another account's are answered with the same bytes.
-//! - What a call has begun to change is finished even if the client goes away.
+//! - An object that does not exist and an object of another account get the same answer, byte for
+//!   byte.
+//! - A change that a call has begun is finished even if the client disconnects.
 //!
-//! On failure: a store that is away is answered with 503 and `Retry-After`, any other fault with
-//! 500 and the request's id, which is in the log beside the cause. A queue that is away fails
-//! nothing.
+//! On failure: an unavailable store is answered with 503 and `Retry-After`, any other fault with
+//! 500 and the request id. The log has the same id beside the cause. An unavailable queue fails no
+//! call.
 
 mod account;
 mod address;
@@ -63,10 +64,10 @@ use crate::notifications::Notifications;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
 
-/// A page of a list ends before its texts exceed this.
+/// The maximum size of the texts on a page of a list, in bytes. A page ends early to keep it.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// What the API needs.
+/// The dependencies of the API.
 pub struct Parts {
     /// Commands and queries on schedules and jobs.
     pub schedules: Schedules,
@@ -74,23 +75,23 @@ pub struct Parts {
     pub notifications: Notifications,
     /// Commands and queries on accounts.
     pub accounts: Accounts,
-    /// Judges keys, and counts calls.
+    /// Checks API keys and counts calls.
     pub authenticator: Authenticator,
-    /// Counts what an account may do less often than other calls.
+    /// Limits the actions that have lower rate limits than other calls.
     pub throttle: Throttle,
-    /// For durations and time limits.
+    /// The clock for durations and time limits.
     pub clock: Clock,
-    /// For the ids of requests.
+    /// The source of random bits for request ids.
     pub random: Random,
-    /// Where unwanted bodies are read away.
+    /// Runs tasks that outlive a request: drains of bodies, and calls with an idempotency key.
     pub tasks: Tasks,
-    /// Where everything is mounted.
+    /// The path prefix of all routes.
     pub base_path: BasePath,
-    /// The proxies whose word is taken for where a request comes from.
+    /// The networks of proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// What the handlers share.
+/// The state that the handlers share.
 struct Api {
     schedules: Schedules,
     notifications: Notifications,
@@ -109,7 +110,8 @@ struct Api {
 
 type SharedApi = Arc<Api>;
 
-/// The router of the public listener. Requests should carry `ConnectInfo<SocketAddr>`.
+/// Returns the router of the public listener. Requests should carry `ConnectInfo<SocketAddr>`;
+/// those without it share one client address.
 pub fn router(parts: Parts) -> Router {
     let base = parts.base_path.as_str();
     let document = document(base).to_json().expect("a document is made of texts");
@@ -138,12 +140,12 @@ pub fn router(parts: Parts) -> Router {
         .with_state(api)
 }
 
-/// The OpenAPI document of everything that is served, mounted under `base_path`.
+/// Returns the OpenAPI document of all routes, mounted under `base_path`.
 pub fn document(base_path: &str) -> utoipa::openapi::OpenApi {
     openapi::complete(served().into_openapi(), base_path)
 }
 
-/// Every route, with its documentation.
+/// Returns every route with its documentation.
 fn served() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .merge(schedules::routes())

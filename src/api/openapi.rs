@@ -1,4 +1,4 @@
-//! The OpenAPI document: what all endpoints have in common.
+//! The OpenAPI document: the parts that all endpoints share.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use super::error::Envelope;
 type Responses = BTreeMap<String, RefOr<Response>>;
 
 const SCHEME: &str = "apiKey";
-/// In the order in which the reference shows them.
+/// The tags, in the order in which the reference shows them.
 const TAGS: [&str; 5] = ["Schedules", "Jobs", "Notifications", "Account", "Reference"];
 
-/// Every refusal that the document names: its name, status and meaning.
+/// The error responses of the document: name, status and meaning.
 const REFUSALS: [(&str, &str, &str); 16] = [
     ("BadQuery", "400", "A parameter is not valid; `details.fieldErrors` says why"),
     ("BadBody", "400", "The body is not valid; `details.fieldErrors` says why"),
@@ -65,35 +65,35 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// What any call can be answered with.
+    /// The error responses of every call.
     Usual = "Unauthorized", "TooLarge", "TooMany", "Fault", "Unavailable";
-    /// What a call to the reference can be answered with.
+    /// The error responses of a call to the reference.
     Unspecific = "Fault", "Unavailable";
-    /// What a call that takes parameters can be answered with.
+    /// The error response of a call with query parameters.
     BadQuery = "BadQuery";
-    /// What a call that takes a body can be answered with.
+    /// The error responses of a call with a body.
     BadBody = "BadBody", "NotJson";
-    /// What a call that changes something can be answered with.
+    /// The error response of a call that changes something.
     Forbidden = "Forbidden";
-    /// What a call that names a schedule can be answered with.
+    /// The error response of a call that names a schedule.
     NoSuchSchedule = "NoSuchSchedule";
-    /// What a call that names a job can be answered with.
+    /// The error response of a call that names a job.
     NoSuchJob = "NoSuchJob";
-    /// What a call that names a notification channel can be answered with.
+    /// The error response of a call that names a notification channel.
     NoSuchChannel = "NoSuchChannel";
-    /// What a call that names a delivery can be answered with.
+    /// The error response of a call that names a delivery.
     NoSuchDelivery = "NoSuchDelivery";
-    /// What a call that verifies a channel can be answered with.
+    /// The error response of a call that verifies a channel.
     NotVerified = "NotVerified";
-    /// What a page without a key can be answered with.
+    /// The error responses of a page that needs no key.
     OpenPage = "TooMany", "Fault", "Unavailable";
-    /// What a call that names a file can be answered with.
+    /// The error response of a call that names a file.
     NoSuchFile = "NoSuchFile";
-    /// What a call that depends on an object's state can be answered with.
+    /// The error response of a call that depends on the state of an object.
     Conflict = "Conflict";
-    /// What a call that changes a schedule can be answered with.
+    /// The error responses of a call that changes a schedule.
     Unchanged = "BadBody", "NotJson", "Forbidden", "NoSuchSchedule", "Conflict";
-    /// What a call that changes a notification channel can be answered with.
+    /// The error responses of a call that changes a notification channel.
     ChannelUnchanged = "BadBody", "NotJson", "Forbidden", "NoSuchChannel", "Conflict";
 }
 
@@ -102,8 +102,8 @@ fn refusal(name: &'static str) -> (String, RefOr<Response>) {
     (status.to_owned(), RefOr::Ref(Ref::from_response_name(name)))
 }
 
-/// Completes the document that the routes make: what it is about, the key, the refusals, the
-/// headers of every answer.
+/// Completes the document that the routes generate: adds its description, the API key, the error
+/// responses and the common headers.
 pub(super) fn complete(mut document: OpenApi, base_path: &str) -> OpenApi {
     document.info = InfoBuilder::new()
         .title("Punctual")
@@ -162,8 +162,7 @@ fn add_headers(operation: &mut Operation) {
     }
 }
 
-/// The headers of every answer; those of the rate limits are absent where no limit is switched
-/// on.
+/// The common headers of answers. The rate-limit headers are absent if no limit is switched on.
 const HEADERS: [(&str, Type, &str); 4] = [
     ("X-RateLimit-Limit", Type::Integer, "Calls in the window that is nearer to exhaustion"),
     ("X-RateLimit-Remaining", Type::Integer, "Calls left in it"),
@@ -188,7 +187,7 @@ mod tests {
     use super::super::document;
     use crate::schedules::{PREVIEW_FIELDS, SCHEDULE_FIELDS, TOGGLE_FIELDS};
 
-    /// The document is part of what clients rely on: a change of it shall be seen in review.
+    /// Clients rely on the document, so every change of it must show up in review.
     #[test]
     fn the_snapshot_is_the_document() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/openapi.json");
@@ -199,7 +198,7 @@ mod tests {
         let snapshot = std::fs::read_to_string(path).expect("the snapshot can be read");
         assert!(
             snapshot == generated,
-            "src/api/openapi.json is not what the routes say; if the change is meant, run\n\
+            "src/api/openapi.json differs from the routes; if the change is intended, run\n\
              PUNCTUAL_REFRESH_OPENAPI=1 cargo test --lib the_snapshot_is_the_document"
         );
     }

@@ -1,21 +1,21 @@
-//! Pages: numbered ones, and cursors for long ways.
+//! Numbered pages of lists. Cursors, for long lists, are in `cursor`.
 
 use super::query::Query;
 
-/// The pages that are counted; those after them are empty for every list there is.
+/// The largest page number; larger ones are clamped to it. No list reaches that far.
 const LAST_PAGE: u32 = 1_000_000_000;
 
-/// A page asked for.
+/// A requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Paging {
-    /// Counted from 1.
+    /// The number of the page, counted from 1.
     pub(super) page: u32,
-    /// How many items it holds at most.
+    /// The maximum number of items on the page.
     pub(super) size: u32,
 }
 
 impl Paging {
-    /// Reads `page` and `pageSize`, which `limit` stands for as well.
+    /// Reads `page` and `pageSize`. `limit` is an alias of `pageSize`, which takes precedence.
     pub(super) fn read(query: &mut Query, default_size: u32, max_size: u32) -> Self {
         let page = query.clamped("page", 1, LAST_PAGE).unwrap_or(1);
         let limit = query.clamped("limit", 1, max_size);
@@ -23,12 +23,12 @@ impl Paging {
         Self { page, size }
     }
 
-    /// How many items come before the page.
+    /// Returns the number of items before the page.
     pub(super) fn offset(self) -> u64 {
         u64::from(self.page - 1) * u64::from(self.size)
     }
 
-    /// How many pages `total` items fill.
+    /// Returns the number of pages that `total` items fill.
     pub(super) fn pages(self, total: u64) -> u64 {
         total.div_ceil(u64::from(self.size))
     }

@@ -1,5 +1,5 @@
-//! Parameters in query strings. Of a name that comes twice the last one counts; an empty value is
-//! none; unknown names are ignored.
+//! Parameters in query strings. If a name occurs twice, the last value counts. An empty value
+//! counts as absent. Unknown names are ignored.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -12,7 +12,7 @@ use crate::domain::Timestamp;
 use crate::domain::field_errors::{FieldErrors, HAS_NUL, choices};
 use crate::schedules::NOT_AN_INSTANT;
 
-/// The parameters of a request, and what is wrong with them so far.
+/// The parameters of a request, and the errors found in them so far.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
@@ -28,24 +28,25 @@ impl<S: Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    /// Reads any text; bytes that are not UTF-8 are replaced.
+    /// Parses any query string. Bytes that are not UTF-8 are replaced.
     pub(super) fn parse(query: &str) -> Self {
         let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         Self { pairs, errors: FieldErrors::new() }
     }
 
-    /// Notes what is wrong with a parameter.
+    /// Adds an error about a parameter.
     pub(super) fn refuse(&mut self, name: &str, message: impl Into<String>) {
         self.errors.add(name, message);
     }
 
-    /// Something that names an object, whatever it is made of.
+    /// Returns the text of an id. Its form is not checked, since a malformed id is no error here:
+    /// it matches nothing.
     pub(super) fn id(&mut self, name: &str) -> Option<String> {
         let place = self.pairs.iter().rposition(|(given, _)| given == name)?;
         Some(std::mem::take(&mut self.pairs[place].1)).filter(|text| !text.is_empty())
     }
 
-    /// A text.
+    /// Returns a text. A NUL character in it is an error.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         let place = self.pairs.iter().rposition(|(given, _)| given == name)?;
         let text = std::mem::take(&mut self.pairs[place].1);
@@ -56,7 +57,7 @@ impl Query {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// An integer, moved to the nearest that is allowed.
+    /// Returns an integer, clamped to the range from `min` to `max`.
     pub(super) fn clamped(&mut self, name: &str, min: u32, max: u32) -> Option<u32> {
         let text = self.text(name)?;
         match clamp(&text, min, max) {
@@ -65,7 +66,7 @@ impl Query {
         }
     }
 
-    /// One of a few names.
+    /// Returns a value that must be one of the names of `all`.
     pub(super) fn one_of<T>(&mut self, name: &str, all: &[T]) -> Option<T>
     where
         T: Display + FromStr,
@@ -76,7 +77,7 @@ impl Query {
         }
     }
 
-    /// An instant.
+    /// Returns an instant.
     pub(super) fn instant(&mut self, name: &str) -> Option<Timestamp> {
         match self.text(name)?.parse() {
             Ok(instant) => Some(instant),
@@ -84,7 +85,7 @@ impl Query {
         }
     }
 
-    /// `true` or `false`.
+    /// Returns a flag, which must be `true` or `false`.
     pub(super) fn flag(&mut self, name: &str) -> Option<bool> {
         match self.text(name)?.parse() {
             Ok(flag) => Some(flag),
@@ -92,7 +93,7 @@ impl Query {
         }
     }
 
-    /// `value`, if nothing is wrong.
+    /// Returns `value`, or the errors if there are any.
     pub(super) fn finish<T>(self, value: T) -> Result<T, FieldErrors> {
         self.errors.unless_any(value)
     }
@@ -103,7 +104,7 @@ impl Query {
     }
 }
 
-/// Reads an integer of any length; `None` if it is none.
+/// Parses and clamps an integer of any length. Returns `None` if the text is not an integer.
 fn clamp(text: &str, min: u32, max: u32) -> Option<u32> {
     let (negative, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (true, digits),
@@ -115,7 +116,7 @@ fn clamp(text: &str, min: u32, max: u32) -> Option<u32> {
     if negative {
         return Some(min);
     }
-    // Digits alone fail to be read only if there are too many.
+    // A text of digits fails to parse only if the number is too large.
     Some(text.parse().unwrap_or(max).clamp(min, max))
 }
 

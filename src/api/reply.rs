@@ -1,4 +1,4 @@
-//! Successes, in their envelope.
+//! Success answers, in their envelope.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ pub struct Data<T> {
 }
 
 impl<T> Data<T> {
-    /// The envelope of `data`.
+    /// Wraps `data` in the envelope.
     pub fn of(data: T) -> Self {
         Self { data, success: true }
     }
@@ -26,7 +26,7 @@ impl<T: Serialize> IntoResponse for Data<T> {
     }
 }
 
-/// A response with a JSON body.
+/// Returns a response with a JSON body.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(1_024);
     serde_json::to_writer(&mut bytes, body)

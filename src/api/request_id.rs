@@ -1,13 +1,13 @@
-//! The name of one request, in its answer and in the log.
+//! The id of a request, in its answer and in the log.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::runtime::Random;
 
-/// Carries the id, in both directions.
+/// The header that carries the id in requests and in answers.
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id taken from a client.
+/// The maximum length of an id from a client, in characters.
 const LONGEST: usize = 64;
 
 /// A request's id.
@@ -15,7 +15,8 @@ const LONGEST: usize = 64;
 pub(super) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The client's, if it is of 1 to 64 letters, digits, `_`, `-` and `.`; else a new one.
+    /// Returns the client's id if it has 1 to 64 letters, digits, `_`, `-` and `.`; otherwise a new
+    /// one.
     pub(super) fn of(headers: &HeaderMap, random: &Random) -> Self {
         if let Some(given) = headers.get(HEADER).filter(|given| is_sane(given.as_bytes())) {
             return Self(given.clone());
@@ -24,12 +25,12 @@ impl RequestId {
         Self(made.try_into().expect("hexadecimal digits are allowed in headers"))
     }
 
-    /// As a text.
+    /// Returns the id as a text.
     pub(super) fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
 
-    /// As a header's value.
+    /// Returns the id as the value of a header.
     pub(super) fn into_header(self) -> HeaderValue {
         self.0
     }

@@ -1,4 +1,5 @@
-//! Pieces of schema that cannot be told from Rust types: the names of enumerations, instants.
+//! Parts of schemas that utoipa cannot derive from Rust types: the names of enumerations, and
+//! instants.
 
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Object, RefOr, Schema};
@@ -124,19 +125,19 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// A method, in a query.
+    /// An HTTP method, as a query parameter.
     HttpMethodName = http_method();
-    /// A job's status, in a query.
+    /// The status of a job, as a query parameter.
     JobStatusName = job_status();
-    /// What made a job, in a query.
+    /// The trigger of a job, as a query parameter.
     TriggerName = trigger();
-    /// A type of channels, in a query.
+    /// The type of a channel, as a query parameter.
     ChannelTypeName = channel_type();
-    /// A delivery's status, in a query.
+    /// The status of a delivery, as a query parameter.
     DeliveryStatusName = delivery_status();
-    /// What was done, in a query.
+    /// The action of an audit entry, as a query parameter.
     ActionName = action();
-    /// An order of schedules, in a query.
+    /// The sort order of schedules, as a query parameter.
     SortName = names(SORTS.into_iter(), false);
 }
 

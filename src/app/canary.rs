@@ -1,5 +1,5 @@
-//! The canary, as it is configured: the listener that it calls, the egress guard that lets it, and the
-//! loop that counts.
+//! The setup of the canary: the listener that it calls, the exception in the egress guard, and the
+//! worker that counts its requests.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::outbound::{Exception, Settings};
 use crate::runtime::{Random, TaskKind, Tasks};
 use crate::scheduler::Context;
 
-/// What is known of the canary before the store is.
+/// The parts of the canary that exist before the store is open.
 pub(super) struct CanaryStart {
-    /// Absent if it is switched off.
+    /// Both ends of the channel from `/echo`; absent if the canary is switched off.
     requests: Option<(Arrivals, mpsc::Receiver<Arrival>)>,
-    /// Where it calls.
+    /// The address that the canary calls.
     address: SocketAddr,
 }
 
 impl CanaryStart {
-    /// Calls the `operations` listener, if it is switched on.
+    /// Prepares the canary to call the `operations` listener, if it is switched on.
     pub(super) fn new(config: &Config, operations: SocketAddr) -> Self {
-        // An address that stands for all of the machine is called by its loopback one.
+        // A listener on the unspecified address is called at the loopback address.
         let ip = match operations.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -36,12 +36,13 @@ impl CanaryStart {
         Self { requests: config.canary.then(arrivals), address }
     }
 
-    /// Where `/echo` notes its requests.
+    /// Returns the channel end through which `/echo` reports the canary's requests.
     pub(super) fn arrivals(&self) -> Option<Arrivals> {
         self.requests.as_ref().map(|(arrivals, _)| arrivals.clone())
     }
 
-    /// What the egress guard allows.
+    /// Returns the outbound settings, with an exception for the canary's account in the egress
+    /// guard.
     pub(super) fn outbound(&self, config: &Config) -> Settings {
         let exception =
             Exception { account: account(), hosts: HOSTS, path: PATH, address: self.address };
@@ -49,7 +50,7 @@ impl CanaryStart {
         Settings { exception, ..config.outbound.clone() }
     }
 
-    /// Begins to count; or, if it is switched off, lets rest what there is of it.
+    /// Starts the canary's worker. If the canary is switched off, suspends its account instead.
     pub(super) fn start(self, context: &Context, tasks: &Tasks, random: &Random, shards: u16) {
         let Some((_, arrived)) = self.requests else {
             let rest = Rest::new(context.store.clone(), random.clone());

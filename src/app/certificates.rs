@@ -1,4 +1,4 @@
-//! The certificates that a configuration names files of.
+//! The certificates in the files that a configuration names.
 
 use std::path::PathBuf;
 
@@ -9,34 +9,34 @@ use url::Url;
 use crate::config::{Config, Peers, Store};
 use crate::telemetry::metrics::CertificateUse;
 
-/// The content of a file of certificates.
+/// The content of a certificate file.
 #[derive(Clone)]
 pub(super) struct CertificateFile {
     /// The setting that names it.
     pub(super) setting: &'static str,
-    /// What it is for.
+    /// The purpose of its certificates.
     pub(super) purpose: CertificateUse,
-    /// Whose certificates are in it, as a part of a sentence.
+    /// The owner of its certificates, as a part of a sentence.
     pub(super) whose: &'static str,
     pem: Vec<u8>,
 }
 
 impl CertificateFile {
-    /// The certificates in it. What is not a certificate is left out.
+    /// Returns the certificates of the file. Everything else in it is ignored.
     pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(&self.pem).flatten().collect()
     }
 }
 
-/// A file that is read again for each connection.
+/// A file that is read again for each database connection.
 struct Named {
     path: PathBuf,
     whose: &'static str,
 }
 
-/// Where the certificates of a configuration are. Most files are read at the start, and what was in
-/// them is used as long as the process lives. Those that the address of a PostgreSQL names are read for
-/// each connection, so they are read again here too.
+/// The certificate files of a configuration. Most are read once at the start, and their content is
+/// used as long as the process runs. The driver reads the files in the URL of PostgreSQL for each
+/// connection, so they are read again here too.
 pub(super) struct Certificates {
     kept: Vec<CertificateFile>,
     of_store: Vec<Named>,
@@ -72,8 +72,8 @@ impl Certificates {
         Self { kept, of_store }
     }
 
-    /// All of them as they are now. It reads files. One that cannot be read is left out: the driver says
-    /// what is wrong with it when it connects.
+    /// Returns all certificate files in their current state. It blocks, because it reads files. A
+    /// file that cannot be read is left out: the driver reports it when it connects.
     pub(super) fn read(&self) -> Vec<CertificateFile> {
         let of_store = self.of_store.iter().filter_map(|Named { path, whose }| {
             let pem = std::fs::read(path).ok()?;
@@ -84,7 +84,7 @@ impl Certificates {
     }
 }
 
-/// The files that the address of a PostgreSQL names.
+/// Returns the certificate files that the URL of a PostgreSQL names.
 fn named(url: &str) -> Vec<Named> {
     let Ok(url) = Url::parse(url) else { return Vec::new() };
     let file = |(name, path): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {

@@ -1,9 +1,9 @@
-//! Copying the store of one machine into that of a cluster.
+//! Copies a SQLite store into the PostgreSQL store of a cluster.
 //!
-//! The copy can be repeated until the cluster takes it into use. While it goes on, nobody serves the
-//! source, which its lock makes sure of, and nobody uses the target, which the target itself does.
-//! At most two pages of rows are in memory. Secrets are copied as they are sealed: both need the same
-//! keys.
+//! The copy can be repeated until a replica starts to use the target. Meanwhile, the lock on the
+//! source keeps other processes from serving it, and the target refuses to be used until the copy
+//! is complete. At most two pages of rows are in memory. Secrets are copied in their encrypted
+//! form, so both stores need the same keys.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,74 +17,75 @@ use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{NextTicks, RowKey, SecretStore, StoreError, Table};
 
-/// How often a target that is in use or away is asked again, and how long in between.
+/// The number of attempts to begin with a target that is in use or does not answer.
 const TRIES: u32 = 20;
+/// The delay between these attempts.
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 
-/// Why a store could not be copied.
+/// The reason why a store could not be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The copy goes the other way, or to a store of the same kind.
+    /// The source is not SQLite, or the target is not PostgreSQL.
     #[error("a copy goes from sqlite:PATH (--from) to postgres://… (--to)")]
     Kinds,
-    /// There is nothing to copy.
+    /// The file of the source does not exist.
     #[error("there is no file {0} (--from)")]
     NoSource(PathBuf),
     /// The source cannot be used.
     #[error("{0} (--from)")]
     Source(StoreError),
-    /// Somebody serves the source.
+    /// Another process serves the source.
     #[error("the source must not be in use while it is copied: {0} (--from)")]
     SourceInUse(StoreError),
     /// The target cannot be used.
     #[error("{0} (--to)")]
     Target(StoreError),
-    /// One of them cannot even be opened.
+    /// One of the stores cannot be opened.
     #[error(transparent)]
     Open(#[from] StartError),
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What is copied now.
+    /// The table that is being copied.
     pub table: Table,
-    /// Rows that were copied, of all tables.
+    /// The number of rows copied so far, of all tables.
     pub done: u64,
-    /// Rows there are.
+    /// The number of rows to copy, of all tables.
     pub total: u64,
 }
 
-/// A table that was copied.
+/// The result of copying a table.
 #[derive(Clone, Copy, Debug)]
 pub struct CopiedTable {
-    /// Which.
+    /// The table.
     pub table: Table,
-    /// Rows of the source.
+    /// The number of rows in the source.
     pub source: u64,
-    /// Rows of the target.
+    /// The number of rows in the target.
     pub target: u64,
-    /// Rows that were not in the target as they are now.
+    /// The number of rows that were missing in the target, or different.
     pub written: u64,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
     /// The tables.
     pub tables: Vec<CopiedTable>,
-    /// When the schedules of the source are due next.
+    /// The next ticks of the schedules in the source.
     pub source_ticks: NextTicks,
-    /// When those of the target are.
+    /// The next ticks of the schedules in the target.
     pub target_ticks: NextTicks,
 }
 
-/// Copies the store of `from` into that of `to`, and counts what is in both. `tell` is called
-/// before each page.
+/// Copies the store of `from` into the store of `to`, and counts the rows of both. `tell` is called
+/// before and after each page.
 ///
 /// # Errors
-/// If one of the stores cannot be used for this. What was copied until then stays; another copy
-/// goes on with it.
+/// If one of the stores cannot be used for this. The rows that were copied stay in the target, and
+/// the next copy continues with them.
 pub async fn copy(
     from: &Config,
     to: &Config,
@@ -140,7 +141,8 @@ async fn open(
     }
 }
 
-/// The connections of a copy that was interrupted may be there for a moment.
+/// Begins the copy in the target. Retries for a few seconds, because the connections of an
+/// interrupted copy may still be open.
 async fn begin(
     to: &Config,
     target: &Arc<PostgresStore>,
@@ -150,7 +152,8 @@ async fn begin(
     let mut tries = 1;
     loop {
         let begun = async {
-            // Not the keys yet: another connection of this process would count as somebody else.
+            // The keys are checked later: `begin_copy` would take a second connection of this
+            // process for another process.
             match to.migrate {
                 true => target.migrate().await?,
                 false => target.check_version().await?,
@@ -167,7 +170,8 @@ async fn begin(
     }
 }
 
-/// Copies a table; the next page is read while one is written. Returns how many rows were written.
+/// Copies a table and returns the number of written rows. The next page is read while the current
+/// page is written.
 async fn copy_table(
     source: &SqliteStore,
     target: &PostgresStore,

@@ -1,4 +1,4 @@
-//! Why the service could not start.
+//! The errors of a start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use crate::outbound::SetupError;
 use crate::store::StoreError;
 use crate::telemetry::traces::WrongSettings;
 
-/// Why the service could not start; each says which setting to look at.
+/// The reason why the service could not start. Each message names the setting to check.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener's address cannot be used.
@@ -17,33 +17,33 @@ pub enum StartError {
         setting: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What is wrong and what to do.
+        /// The cause, and a remedy.
         reason: String,
     },
-    /// The data folder cannot be made.
+    /// The data folder cannot be created.
     #[error("cannot create the data folder {path} (data_dir): {source}")]
     DataDir {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The store cannot be used.
     #[error("{0} (store.url)")]
     Store(#[from] StoreError),
-    /// The collector of traces cannot be used.
+    /// The settings of the trace collector cannot be used.
     #[error(transparent)]
     Traces(#[from] WrongSettings),
-    /// A store of a cluster has no keys to seal secrets with.
+    /// The store of a cluster has no keys to encrypt secrets with.
     #[error(
         "a cluster needs keys to encrypt secrets with: set secrets.keys_file or secrets.keys; \
          `punctual secrets generate` makes a key"
     )]
     NoKeys,
-    /// The key that a store's secrets are sealed with is gone.
+    /// The key that encrypts the secrets of a store is missing.
     #[error(
-        "{store} has secrets that are encrypted with the key in {path}, which is gone: give the \
-         file back, or name the keys in secrets.keys_file"
+        "{store} has secrets that are encrypted with the key in {path}, which is gone: restore the \
+         file, or set secrets.keys_file to a file with the keys"
     )]
     KeysLost {
         /// The store's file.
@@ -56,24 +56,25 @@ pub enum StartError {
     KeyFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong; quotes nothing of it.
+        /// The cause, without any content of the file.
         reason: String,
     },
-    /// Accounts have plans that the configuration does not know.
+    /// Accounts have plans that are missing in the configuration.
     #[error(
         "accounts have plans that are not configured: {0}: describe them as [plans.NAME] in the \
          configuration file, or run `punctual account set-plan`"
     )]
     UnknownPlans(String),
-    /// The store has not room for so much history.
+    /// The server cannot hold the configured days of history.
     #[error(
-        "history is to be kept for {days} days, and the server has locks for {bearable}: raise \
-         max_locks_per_transaction at the server, or lower history.days or the plans' history_days"
+        "the configuration keeps history for {days} days, but the server has locks for {bearable} \
+         days only: raise max_locks_per_transaction on the server, or lower history.days or the \
+         plans' history_days"
     )]
     LongHistory {
-        /// As the configuration says.
+        /// The days of history in the configuration.
         days: u64,
-        /// As the server can bear.
+        /// The maximum number of days for the server.
         bearable: u64,
     },
     /// The HTTP client cannot be used.
@@ -82,10 +83,10 @@ pub enum StartError {
     /// The queue cannot be used.
     #[error("{0} (queue.url)")]
     Queue(#[from] crate::queue::QueueError),
-    /// There is no thread to keep this replica a member of the cluster.
+    /// The thread that keeps this replica in the cluster cannot be started.
     #[error("cannot start the thread that keeps this replica in the cluster: {0}")]
     Member(std::io::Error),
     /// The first sweep failed.
-    #[error("cannot close what an earlier process left: {0}")]
+    #[error("cannot close the attempts of an earlier process: {0}")]
     Recovery(crate::runtime::RunError),
 }

@@ -1,4 +1,4 @@
-//! The front doors.
+//! The composition of both HTTP listeners, and of the commands behind the public one.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::schedules::{self, Runner, Schedules};
 use crate::store::SharedStore;
 use crate::telemetry::metrics;
 
-/// Serves the operations listener, and keeps the metrics small.
+/// Serves the operations listener, and starts the upkeep of the metrics.
 pub(super) fn serve_operations(
     config: &Config,
     tasks: &Tasks,
@@ -37,12 +37,12 @@ pub(super) fn serve_operations(
     });
 }
 
-/// Writes when keys were used last, and once more at the stop.
+/// Starts the worker that writes the last use of each key. It writes once more at shutdown.
 fn write_key_uses(tasks: &Tasks, clock: &Clock, mut writer: KeyUseWriter) {
     let (driven, clock) = (tasks.clone(), clock.clone());
     tasks.spawn(TaskKind::Upkeep, async move {
         drive(&driven, TaskKind::Upkeep, &clock, &Notify::new(), &mut writer).await;
-        // What it could not write it has told.
+        // The writer reports a failure itself.
         let _ = writer.run_once(clock.now()).await;
     });
 }
@@ -54,7 +54,7 @@ pub(super) struct Commands {
     pub(super) notifications: Notifications,
 }
 
-/// What the public listener works with.
+/// The dependencies of the public listener.
 pub(super) struct Front {
     pub(super) store: SharedStore,
     pub(super) queue: SharedQueue,
@@ -68,7 +68,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Serves the public listener, if there is one; returns the commands behind it.
+    /// Serves the public listener, if the replica has one, and returns the commands behind it.
     pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> Commands {
         let Self { store, queue, client, channels, clock, random, tasks, shards, runner } = self;
         let limits =

@@ -1,5 +1,5 @@
-//! The keys that secrets are sealed with: the configured ones or, for a file of this machine, those
-//! in a file beside it, which is made with the store.
+//! The keys that encrypt secrets: the configured ones or, for a SQLite store, those in a file
+//! beside it. The first start creates this file together with the store.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,21 +14,22 @@ use crate::runtime::Random;
 use crate::store::Sealer;
 use crate::store::sqlite::SqliteStore;
 
-/// What the file is called.
+/// The name of the key file.
 const FILE: &str = "secrets.key";
 const HEADER: &str = "\
 # Punctual encrypts secrets with this key: the headers and the bodies of requests.
-# Without it they are lost. Keep a copy, and not beside the copies of the store.
+# Without it they are lost. Keep a copy of it, but not together with the backups of the store.
 ";
 
-/// A new key, with an id of its own.
+/// Generates a new key with a random id.
 pub fn new_key(random: &Random) -> SecretKey {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     random.fill(&mut *key);
     SecretKey { id: format!("s-{:08x}", random.bits() >> 96), key }
 }
 
-/// What the configured store seals its secrets with.
+/// Returns the sealer that encrypts the secrets of the configured store. Creates the key file of a
+/// new SQLite store.
 pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, StartError> {
     let found = match &config.store {
         _ if !config.secrets.is_empty() => config.secrets.clone(),
@@ -52,7 +53,7 @@ pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, S
     Ok(Sealer::new(first, others, random.clone()))
 }
 
-/// The file with the key of a store's file.
+/// Returns the path of the key file that belongs to a store's file.
 pub(super) fn file_beside(store: &Path) -> PathBuf {
     store.with_file_name(FILE)
 }
@@ -70,7 +71,7 @@ fn reason(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// The keys in a file.
+/// Reads the keys in a file.
 pub(super) fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
     let content = std::fs::read_to_string(path).map(Zeroizing::new);
     let content = content.map_err(|error| unusable(path, error.to_string()))?;
@@ -82,8 +83,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
     Ok(found)
 }
 
-/// Makes the file, whole or not at all, for its owner only. Of several that do it at the same time
-/// one comes first, and its file stays.
+/// Creates the key file atomically, readable by its owner only. If several processes do this at the
+/// same time, the first file stays, and all of them use it.
 fn make(path: &Path, random: &Random) -> io::Result<()> {
     let key = new_key(random);
     let draft: PathBuf = path.with_file_name(format!("{FILE}.{:032x}", random.bits()));

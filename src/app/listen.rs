@@ -14,7 +14,7 @@ pub(super) struct Bound {
     pub(super) address: SocketAddr,
 }
 
-/// Both listeners; bound before anything else is started. The public one is for the role `api`.
+/// Both listeners. They are bound before anything else starts. The public one needs the role `api`.
 pub(super) struct Listeners {
     pub(super) public: Option<Bound>,
     pub(super) operations: Bound,
@@ -30,13 +30,14 @@ impl Listeners {
         Ok(Self { public, operations })
     }
 
-    /// Where they listen: the public one, if there is one, and that of operators.
+    /// Returns the addresses of the public listener, if there is one, and of the operations
+    /// listener.
     pub(super) fn addresses(&self) -> (Option<SocketAddr>, SocketAddr) {
         (self.public.as_ref().map(|bound| bound.address), self.operations.address)
     }
 }
 
-/// Binds `address`, which `setting` names.
+/// Binds `address`, the value of `setting`.
 async fn bind(setting: &'static str, address: SocketAddr) -> Result<Bound, StartError> {
     let failed = |error: std::io::Error| StartError::Listen {
         setting,

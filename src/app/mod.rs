@@ -1,14 +1,18 @@
-//! The composition: which adapters, which roles, in which order they start and stop.
+//! The composition root: selects the adapters and the roles, and starts and stops them in order.
 //!
-//! Start: the operations listener first, so that the process can be seen to live; then the store
-//! (opened, locked, migrated; a server is waited for until it can be used), the queue and the
-//! cluster; then what an earlier process left unfinished is closed; then the stages of the replica's
-//! roles; then the public listener; last readiness, when queue and cluster have answered once. Later
-//! they may be away without taking readiness with them: the API goes on without them.
+//! Start order:
+//! 1. the operations listener, so that liveness probes succeed from the beginning;
+//! 2. the store: opened, locked and migrated. The start waits until a database server is usable;
+//! 3. the queue and the cluster;
+//! 4. the first sweep: without a cluster, it closes the attempts that an earlier process left;
+//! 5. the stages of the replica's roles;
+//! 6. the public listener;
+//! 7. readiness, once queue and cluster have answered. A later outage of either does not end the
+//!    readiness, because the API works without them.
 //!
-//! Stop: readiness goes first; then no stage takes new work and shards are handed over; running
-//! attempts finish or, when the grace period ends, are released; then everything else is dropped, the
-//! operations listener last.
+//! Stop order: readiness ends; the stages take no new work and the shards are handed over; running
+//! attempts finish or, at the end of the grace period, are released; then everything else stops,
+//! the operations listener last.
 
 mod canary;
 mod certificates;
@@ -60,34 +64,36 @@ use listen::Listeners;
 use stages::Stages;
 use time::TimeKeeper;
 
-/// The part of the grace period that is kept for committing what the attempts bring last: a quarter
-/// of it, but no more than this.
+/// The maximum part of the grace period that is reserved for committing the last results of
+/// attempts. The reserve is a quarter of the grace period, up to this limit.
 const COMMIT_GRACE: Duration = Duration::from_secs(3);
 
-/// What commits get of the shortest, even if there is none.
+/// The minimum time for these commits, even if the grace period is shorter.
 const LEAST_COMMIT_GRACE: Duration = Duration::from_millis(250);
 
-/// How long the answers to operators may take when all else has ended.
+/// The time for the last responses of the operations listener after everything else has stopped.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// How long the end of the lease in the store may take.
+/// The timeout for ending the lease in the store.
 const LEASE_GRACE: Duration = Duration::from_millis(500);
 
 /// A running service.
 pub struct App {
     clock: Clock,
     tasks: Tasks,
-    /// What operators watch the process by, until everything else has ended.
+    /// The operations listener and the export of traces, which run until everything else has
+    /// stopped.
     watch: Tasks,
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
-    /// Where this replica has a lease, and its name there; absent if it leads nothing that others could.
+    /// The store that has this replica's lease, and the replica's name in it. Absent if no other
+    /// replica could take over the leadership.
     lease: Option<(SharedStore, String)>,
-    /// Absent without the role.
+    /// Absent without the role `executor`.
     executor: Option<Executor>,
     store: OpenStore,
-    /// Kept until everything has stopped.
+    /// Held until everything has stopped.
     _lock: Option<ServerLock>,
     /// Absent without the role `api`.
     public: Option<SocketAddr>,
@@ -95,22 +101,22 @@ pub struct App {
     commands: Commands,
 }
 
-/// How a service has ended.
+/// The way in which a service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// In order, because it was asked to.
+    /// The service stopped in order after a signal.
     AsAsked,
-    /// As it was asked to, but what did not end within the grace period was cut off. Attempts
-    /// that were go on at the next start.
+    /// The service stopped after a signal, but work that did not end within the grace period was
+    /// cut off. Attempts that were cut off are continued at the next start.
     CutOff,
-    /// Because something it needs had failed.
+    /// The service stopped because a part that it needs had failed.
     Failed,
-    /// Before it was done with stopping, because it was asked twice.
+    /// The service stopped before the shutdown was complete, because of a second signal.
     AtOnce,
 }
 
 impl App {
-    /// Starts everything. What was started before an error is stopped again.
+    /// Starts everything. On an error, the parts that were already started are stopped.
     ///
     /// # Errors
     /// If a port, the data folder or the store cannot be used.
@@ -195,32 +201,32 @@ impl App {
         })
     }
 
-    /// The address of the public listener; none without the role `api`.
+    /// Returns the address of the public listener, or `None` without the role `api`.
     pub fn public_address(&self) -> Option<SocketAddr> {
         self.public
     }
 
-    /// The address of the operations listener.
+    /// Returns the address of the operations listener.
     pub fn operations_address(&self) -> SocketAddr {
         self.operations
     }
 
-    /// Commands on accounts and keys.
+    /// Returns the commands on accounts and keys.
     pub fn accounts(&self) -> &Accounts {
         &self.commands.accounts
     }
 
-    /// Commands on schedules and jobs.
+    /// Returns the commands on schedules and jobs.
     pub fn schedules(&self) -> &Schedules {
         &self.commands.schedules
     }
 
-    /// Commands on notification channels, preferences and deliveries.
+    /// Returns the commands on notification channels, preferences and deliveries.
     pub fn notifications(&self) -> &Notifications {
         &self.commands.notifications
     }
 
-    /// Serves until a signal or a failure, then stops. A second signal ends the stop at once.
+    /// Serves until a signal or a failure, then stops. A second signal ends the shutdown at once.
     pub async fn run(self, mut signals: Signals) -> Ended {
         signals.wait_for_stop([&self.tasks, &self.watch]).await;
         tokio::select! {
@@ -229,8 +235,8 @@ impl App {
         }
     }
 
-    /// Tells the others by the store that this replica leads no more. Those who do not hear of it find
-    /// out when the lease ends.
+    /// Ends the lease in the store, so that other replicas can take over at once. If this fails,
+    /// they take over when the lease expires.
     async fn end_lease(&self) {
         let Some((store, replica)) = &self.lease else { return };
         tokio::select! {
@@ -241,7 +247,7 @@ impl App {
         }
     }
 
-    /// Stops within the grace period (STOP-1).
+    /// Stops the service within the grace period (STOP-1).
     pub async fn stop(self) -> Ended {
         let begun = self.clock.monotonic();
         self.readiness.draining();
@@ -266,7 +272,7 @@ impl App {
     }
 }
 
-/// Notification channels as they are configured.
+/// Returns the notification channels of the configuration.
 fn channels(config: &Config, client: &Client, clock: &Clock, random: &Random) -> Channels {
     let mailer = config.mail.clone().map(Mailer::new);
     let (settings, client) = (config.channels.clone(), client.clone());

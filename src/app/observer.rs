@@ -1,4 +1,5 @@
-//! Looks now and then at what only a question tells, so that showing the metrics asks nobody.
+//! Refreshes the gauges that need a query or a system call, so that a scrape of the metrics needs
+//! none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +18,22 @@ use crate::telemetry::metrics::{
     OLDEST_ALERT_SECONDS, OLDEST_TICKET_SECONDS, QUEUE_TICKETS,
 };
 
-/// How often it looks.
+/// The interval between two refreshes.
 const EVERY: Duration = Duration::from_secs(5);
-/// How often it looks at certificates: those in files that are read again may be replaced.
+/// The interval at which certificates are read again: files that are reread may be replaced.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(120);
-/// How many waiting jobs are counted.
+/// The maximum number of waiting jobs that are counted.
 const COUNTED: u32 = 10_000;
 
-/// Looks at what waits in the store, at the disk and at certificates. It runs on every replica, whatever
-/// its roles: what waits because no replica has the role that it waits for must be seen.
+/// The worker that measures the backlog in the store, the free disk space and the expiry of
+/// certificates. It runs on every replica, whatever its roles: a backlog must be visible even if no
+/// replica has the role that would process it.
 pub(super) struct Observer {
     store: SharedStore,
     certificates: Arc<Certificates>,
-    /// When the certificates were looked at.
+    /// The time of the last check of the certificates.
     looked_at: Option<Timestamp>,
-    /// An embedded store, whose disk is looked at.
+    /// The settings of a SQLite store, whose disk is measured.
     embedded: Option<sqlite::Settings>,
 }
 
@@ -60,7 +62,7 @@ impl Observer {
 
     async fn look_at_disk(&self) -> Result<(), RunError> {
         if let Some(settings) = self.embedded.clone() {
-            // A disk of the network may hang.
+            // A network disk may hang, so the call must not block a thread of the runtime.
             let free = spawn_blocking(move || sqlite::free_bytes(&settings)).await?;
             #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
             DISK_FREE_BYTES.set_to(free.map_or(f64::NAN, |free| free as f64));
@@ -83,7 +85,7 @@ impl Observer {
 #[async_trait]
 impl Worker for Observer {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        // The store last: it may be away.
+        // The store comes last: if it is unavailable, the other gauges are refreshed anyway.
         self.look_at_certificates(now).await?;
         self.look_at_disk().await?;
         self.look_at_store(now).await?;
@@ -91,7 +93,7 @@ impl Worker for Observer {
     }
 }
 
-/// When the first certificate for a purpose expires.
+/// Returns the earliest expiry of all certificates for a purpose.
 fn first_expiry(files: &[CertificateFile], purpose: CertificateUse) -> Option<Timestamp> {
     let files = files.iter().filter(|file| file.purpose == purpose);
     let certificates = files.flat_map(CertificateFile::certificates);

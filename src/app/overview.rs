@@ -1,4 +1,4 @@
-//! What the servers say of the cluster, asked from outside.
+//! The state of the cluster, read directly from its servers instead of from a replica.
 
 use super::stores::OpenStore;
 use crate::cluster::etcd::{Seen, look};
@@ -8,23 +8,23 @@ use crate::queue::redis;
 use crate::runtime::{Clock, Random};
 use crate::store::{Result, ShardRecord};
 
-/// Why a server could not be asked: a sentence.
+/// The reason why a server could not be asked, as a sentence.
 pub type Away = String;
 
-/// What the servers say.
+/// The answers of the servers.
 #[derive(Debug)]
 pub struct Overview {
-    /// When they were asked, by the store's time if it answers.
+    /// The time of the overview: the store's time, or the local time if the store does not answer.
     pub now: Timestamp,
-    /// How the shards stand.
+    /// The state of the shards in the store.
     pub store: std::result::Result<Vec<ShardRecord>, Away>,
-    /// Whether the queue takes writes; absent within one process.
+    /// `Ok` if the queue accepts writes; absent without a cluster.
     pub queue: Option<std::result::Result<(), Away>>,
-    /// Who is alive and leads what; absent within one process.
+    /// The live replicas and the leaders of the shards; absent without a cluster.
     pub cluster: Option<std::result::Result<Seen, Away>>,
 }
 
-/// Asks all servers at once. Those that are away do not keep the others from being heard.
+/// Asks all servers concurrently. A server that does not answer does not affect the others.
 pub async fn overview(config: &Config, clock: &Clock) -> Overview {
     let store = async {
         let store = OpenStore::open(config, &Random::system()).await;

@@ -1,4 +1,7 @@
-//! The queue and the cluster, by whichever adapters are configured.
+//! The queue and the cluster, behind the configured adapters.
+//!
+//! Neither server needs to be reachable at the start. Readiness waits for both for a limited time;
+//! after that, the replica continues with the store alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +21,28 @@ use crate::runtime::{Clock, Measured, Random, TaskKind, Tasks};
 use crate::scheduler::Context;
 use crate::store::SharedStore;
 
-/// Where the system keeps the machine's name, which on Kubernetes is the pod's.
+/// The file with the host name of the machine. On Kubernetes, this is the name of the pod.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// How often servers that do not answer at the start are asked again.
+/// The interval at which queue and cluster are asked at the start until they answer.
 const ASK_EVERY: Duration = Duration::from_millis(250);
-/// How long they are waited for: the store is all that is needed, and they may be away for long.
+/// The time for which readiness waits for them. It is limited because only the store is required,
+/// and an outage of the others may be long.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many times they are asked before the log says that they do not answer: joining takes a
-/// moment in any case.
+/// The number of failed requests before the log reports a server that does not answer. Joining
+/// always takes a moment.
 const SAY_FIRST: u32 = 4;
 
-/// What this replica shares with the others.
+/// The connections that this replica shares with the other replicas.
 pub(super) struct Joined {
     queue: SharedQueue,
     cluster: SharedCluster,
-    /// What the others call this one.
+    /// The name of this replica in the cluster.
     replica: String,
 }
 
 impl Joined {
-    /// What the stages work with.
+    /// Returns the context of the stages.
     pub(super) fn context(self, store: &SharedStore, clock: &Clock) -> Context {
         Context {
             store: store.clone(),
@@ -51,7 +55,7 @@ impl Joined {
     }
 }
 
-/// Takes part. Servers need not be there yet.
+/// Connects to the queue and joins the cluster. The servers need not be reachable yet.
 pub(super) fn join(
     config: &Config,
     ready: &Ready,
@@ -89,8 +93,9 @@ pub(super) fn join(
     Ok(Joined { queue: Arc::new(queue), cluster, replica })
 }
 
-/// Lets the replica be ready when queue and cluster have answered: whoever is told to send it
-/// requests, or to stop another one, can rely on it. If they do not, it goes on without them.
+/// Makes the replica ready when queue and cluster have answered, so that a load balancer can send
+/// it requests and a rolling update can stop another replica. After `PATIENCE`, the replica becomes
+/// ready without them.
 pub(super) fn wait_for(
     config: &Config,
     context: &Context,
@@ -112,7 +117,7 @@ pub(super) fn wait_for(
             while let Err(away) = ask(&context, asked == SAY_FIRST).await {
                 if context.clock.monotonic() >= until {
                     let away = away.join(" and ");
-                    tracing::warn!(%away, "not answering: this replica goes on by the store alone");
+                    tracing::warn!(%away, "no answer: this replica works with the store alone");
                     break;
                 }
                 readiness.waiting_for(away);
@@ -125,7 +130,8 @@ pub(super) fn wait_for(
     });
 }
 
-/// Asks both; returns those that do not answer, and says so in the log if it is to `say` so.
+/// Asks queue and cluster. Returns the names of those that do not answer, and logs them if `say` is
+/// set.
 async fn ask(context: &Context, say: bool) -> Result<(), Vec<&'static str>> {
     let queue = context.queue.ping().await.map_err(|error| error.to_string());
     let cluster = context.cluster.members().await.map_err(|error| error.to_string());
@@ -144,7 +150,8 @@ async fn ask(context: &Context, say: bool) -> Result<(), Vec<&'static str>> {
     if away.is_empty() { Ok(()) } else { Err(away) }
 }
 
-/// The machine's name and something that tells this process from those that ran there before.
+/// Returns the name of this replica: the host name, and a random suffix that distinguishes this
+/// process from earlier ones on the same host.
 fn name(random: &Random) -> String {
     let host = std::fs::read_to_string(HOST_NAME).unwrap_or_default();
     let host = host.trim();

@@ -1,4 +1,6 @@
-//! The store after a backup of it was restored, before the first start on it.
+//! Prepares a store that was restored from a backup for the first start on it.
+//!
+//! Ticks that became due since the backup are passed over: they may have fired already.
 
 use super::{OpenStore, StartError};
 use crate::config::Config;
@@ -8,21 +10,21 @@ use crate::runtime::{Clock, Random};
 use crate::scheduler::{PassOverError, PassedOver, pass_over_due};
 use crate::store::{Act, FiringStore, StoreError};
 
-/// To how many unfinished jobs are counted.
+/// The maximum number of unfinished jobs that are counted.
 pub const UNFINISHED_COUNTED: u32 = 100_000;
 
-/// What was found in a restored store, and moved.
+/// The result of preparing a restored store.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
     /// The instant up to which ticks were passed over, by the store's time.
     pub now: Timestamp,
-    /// What was passed over in all shards.
+    /// The ticks that were passed over, in all shards.
     pub passed: PassedOver,
-    /// Jobs that were unfinished in the backup, counted to [`UNFINISHED_COUNTED`].
+    /// The number of jobs that were unfinished in the backup, up to [`UNFINISHED_COUNTED`].
     pub unfinished: u64,
 }
 
-/// Why a restored store was not made ready for its first start.
+/// The reason why a restored store was not prepared for its first start.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The store cannot be opened.
@@ -31,21 +33,22 @@ pub enum RestoreError {
     /// The store failed.
     #[error("{0} (store.url)")]
     Store(#[from] StoreError),
-    /// Nobody has ever served the store.
+    /// No service has ever used the store.
     #[error(
-        "nothing was ever started on it, so it is no restored backup: look at store.url and data_dir"
+        "nothing was ever started on it, so it is not a restored backup: check store.url and \
+         data_dir"
     )]
     Unused,
-    /// Not all was passed over.
+    /// Some ticks could not be passed over.
     #[error(transparent)]
     PassOver(#[from] PassOverError),
 }
 
-/// Passes over what has become due since the backup was made, which is entered in the audit log of the
-/// installation by `author`. Nobody may serve the store meanwhile.
+/// Passes over the ticks that became due since the backup was made. The audit log of the
+/// installation records this as an act of `author`. No service may use the store meanwhile.
 ///
 /// # Errors
-/// If somebody serves the store, or it cannot be used. What was passed over until then stays so.
+/// If a service uses the store, or the store cannot be used. Ticks that were passed over stay so.
 pub async fn restored(
     config: &Config,
     author: Author,

@@ -6,17 +6,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::runtime::Tasks;
 
-/// SIGTERM and SIGINT, received from the moment this is made.
+/// The receiver of SIGTERM and SIGINT.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Receives signals from now on; before, they end the process.
+    /// Starts to receive signals. Before this call, a signal ends the process.
     ///
     /// # Errors
-    /// If the system does not let signals be received.
+    /// If the operating system refuses the signal handlers.
     pub fn receive() -> io::Result<Self> {
         let terminate = signal(SignalKind::terminate())?;
         Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
@@ -31,7 +31,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => tracing::info!("SIGTERM received, stopping"),
             _ = self.interrupt.recv() => {
-                tracing::info!("interrupted, stopping; again to stop at once");
+                tracing::info!("SIGINT received, stopping; send it again to stop at once");
             }
             () = failed => {
                 tracing::error!("a part that the service needs has failed, stopping");
@@ -39,7 +39,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal to end what is under way.
+    /// Waits for a signal that cancels the current operation.
     pub async fn wait_for_one(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

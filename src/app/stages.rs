@@ -1,4 +1,4 @@
-//! The scheduler's loops, and those that keep a replica in step with the others.
+//! Starts the loops of a replica's roles, and the loops that every replica runs.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::scheduler::{Context, Eraser, Leader, LeaderReplacer, Pruner, Sweeper}
 use crate::telemetry::metrics::SHARDS;
 use crate::telemetry::traces;
 
-/// Keeps the clock in step with the store's time.
+/// Starts the loop that lets the clock follow the store's time.
 pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
     run(tasks, TaskKind::Upkeep, context, Arc::default(), keeper);
 }
 
-/// Begins to make traces, if they are wanted. They are exported until everything else has ended.
+/// Starts tracing, if it is configured. Traces are exported until everything else has stopped.
 pub(super) fn trace(config: &Config, context: &Context, watch: &Tasks) -> Result<(), StartError> {
     let Some(settings) = &config.traces else { return Ok(()) };
     let exporting = traces::start(settings, &context.replica.to_string())?;
@@ -30,22 +30,23 @@ pub(super) fn trace(config: &Config, context: &Context, watch: &Tasks) -> Result
     Ok(())
 }
 
-/// Keeps the metrics of what waits in the store, and of the machine, up to date.
+/// Starts the loop that refreshes the gauges of the store's backlog, the disk and the certificates.
 pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks, shards: u16) {
     SHARDS.set(usize::from(shards));
     let observer = Observer::new(context.store.clone(), config);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
 }
 
-/// Sweeps on, if its roles ask for it. A process that is alone first closes the attempts that an earlier one left, before
-/// any of its own begin: the lock on the store makes sure that whoever held a claim is gone.
+/// Starts the sweeper, if the replica's roles need it. Without a cluster, the first sweeps run
+/// before any attempt starts, and close the attempts that an earlier process left. This is safe
+/// because the lock on the store guarantees that the process that held their claims has ended.
 pub(super) async fn sweep(
     config: &Config,
     context: &Context,
     tasks: &Tasks,
     random: &Random,
 ) -> Result<(), StartError> {
-    // An executor's too: while the queue is away, its own sweep is what finds its jobs.
+    // An executor needs it too: while the queue is unavailable, only a sweep finds its jobs.
     if !config.roles.scheduler && !config.roles.executor {
         return Ok(());
     }
@@ -60,7 +61,7 @@ pub(super) async fn sweep(
     Ok(())
 }
 
-/// What the stages of a replica are started with.
+/// The dependencies of a replica's stages.
 pub(super) struct Stages<'a> {
     pub(super) config: &'a Config,
     pub(super) tasks: &'a Tasks,
@@ -70,10 +71,11 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Starts the stages of the replica's roles. Returns the executor, if it is one of them.
+    /// Starts the stages of the replica's roles. Returns the executor, if the replica has that
+    /// role.
     pub(super) fn start(&self, context: &mut Context) -> Option<Executor> {
         let Self { config, tasks, random, .. } = self;
-        // What an executor of this replica raises is told at once.
+        // The hint wakes the notifier of this replica at once when its executor raises an alert.
         let alerts = Arc::<Notify>::default();
         let executor = config.roles.executor.then(|| self.start_executor(context, alerts.clone()));
         if config.roles.scheduler {
@@ -85,7 +87,7 @@ impl Stages<'_> {
         executor
     }
 
-    /// Starts running jobs, those too that leaders of this replica fire.
+    /// Starts the executor. Leaders of this replica can hand it the jobs that they fire.
     fn start_executor(&self, context: &mut Context, alerts: Arc<Notify>) -> Executor {
         let Self { config, tasks, client, random, .. } = *self;
         let parts = executor::Parts {
@@ -104,7 +106,7 @@ impl Stages<'_> {
         executor
     }
 
-    /// Starts telling people how jobs ended.
+    /// Starts the notifier.
     fn start_notifier(&self, context: &Context, alerts: Arc<Notify>) {
         let Self { config, tasks, channels, random, .. } = *self;
         let parts = notify::Parts {
@@ -120,7 +122,8 @@ impl Stages<'_> {
     }
 }
 
-/// Starts firing ticks, pruning history and removing what deleted accounts had.
+/// Starts the loops that fire ticks, prune history and erase the data of deleted accounts. In a
+/// cluster, also starts the loop that takes over the shards of dead leaders while etcd cannot.
 fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
@@ -135,7 +138,7 @@ fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &R
     }
 }
 
-/// A shard that comes to this replica is led at once.
+/// Wakes the leader when the leadership of a shard changes, so that it leads a new shard at once.
 fn wake_by_terms(context: &Context, tasks: &Tasks, hint: Arc<Notify>) {
     let (mut terms, stopping) = (context.cluster.terms(), tasks.stopping().clone());
     tasks.spawn(TaskKind::Hints, async move {
@@ -148,7 +151,7 @@ fn wake_by_terms(context: &Context, tasks: &Tasks, hint: Arc<Notify>) {
     });
 }
 
-/// Runs a worker as a loop until the stop, woken by `hint` too.
+/// Starts a task that runs a worker in a loop until shutdown. `hint` wakes it early.
 pub(super) fn run<W: Worker + 'static>(
     tasks: &Tasks,
     kind: TaskKind,

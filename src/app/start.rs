@@ -1,5 +1,5 @@
-//! The executor of a replica, brought together with its leaders and its commands: none of them knows
-//! the others.
+//! Connects the executor of a replica with the scheduler and the commands, by implementing their
+//! contracts for it. None of these modules depends on another.
 
 use std::time::Duration;
 

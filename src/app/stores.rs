@@ -1,4 +1,8 @@
-//! The store, by whichever adapter is configured.
+//! The store, behind the configured adapter.
+//!
+//! A start with PostgreSQL waits until the server is usable, whatever the failure, because an
+//! operator can repair the server meanwhile. Only wrong keys end the start: they are configuration.
+//! A failure of SQLite ends the start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,40 +17,42 @@ use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::{ServerLock, SqliteStore};
 use crate::store::{Result, SharedStore, StoreError, StoreErrorKind};
 
+/// The delay before the first retry; it doubles with every retry.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// The maximum delay between retries.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How often it is said again what somebody has to mend.
+/// The interval at which a failure that an operator must repair is logged again.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
 /// An open store. Clones share it.
 #[derive(Clone)]
 pub enum OpenStore {
-    /// In a file of this machine.
+    /// A SQLite file on this machine.
     Sqlite(Arc<SqliteStore>),
-    /// On a server.
+    /// A PostgreSQL server.
     Postgres(Arc<PostgresStore>),
 }
 
-/// What a store says of itself when it is ready to be used.
+/// The properties of a store that is ready for use.
 pub(super) struct Ready {
     pub(super) shards: u16,
-    /// Tells the store from all others.
+    /// The id of the installation, which distinguishes this store from all others.
     pub(super) installation: u32,
-    /// Plans that accounts have and the configuration has not.
+    /// Plans of accounts that are missing in the configuration.
     pub(super) unknown_plans: Vec<String>,
-    /// How many days of history it has room for, if there is a limit.
+    /// The maximum number of days of history that the store can hold; absent without a limit.
     bearable_days: Option<u64>,
 }
 
 impl Ready {
-    /// Makes sure that every account's plan is configured: else its accounts would be allowed
+    /// Checks that every account's plan is configured: accounts on an unknown plan would be allowed
     /// nothing.
     pub(super) fn check_plans(&self) -> std::result::Result<(), StartError> {
         let unknown = &self.unknown_plans;
         if unknown.is_empty() { Ok(()) } else { Err(StartError::UnknownPlans(unknown.join(", "))) }
     }
 
-    /// Makes sure that the store has room for as much history as is to be kept.
+    /// Checks that the store can hold the configured number of days of history.
     pub(super) fn check_history(&self, config: &Config) -> std::result::Result<(), StartError> {
         let longest = config.plans.longest_history().unwrap_or_default();
         let days = longest.max(config.retention.history).as_secs().div_ceil(24 * 3_600);
@@ -58,11 +64,12 @@ impl Ready {
 }
 
 impl OpenStore {
-    /// Opens the configured store as it is, whatever version it has; a server need not be there
-    /// yet. Makes the data folder, if a file of the store is in it, and the key of a new file.
+    /// Opens the configured store without checking its schema version. A database server need not
+    /// be reachable yet. For SQLite, creates the data folder if the file is to be in it, and the
+    /// key of a new file.
     ///
     /// # Errors
-    /// If the folder cannot be made, the keys are missing or the store cannot be opened.
+    /// If the folder cannot be created, the keys are missing or the store cannot be opened.
     pub async fn open(config: &Config, random: &Random) -> std::result::Result<Self, StartError> {
         match &config.store {
             Store::Sqlite(settings) => {
@@ -81,7 +88,7 @@ impl OpenStore {
         }
     }
 
-    /// The store as all others see it: its calls are measured.
+    /// Returns the store wrapped with metrics of its calls, as the rest of the service uses it.
     pub fn shared(&self) -> SharedStore {
         let clock = Clock::system();
         match self {
@@ -90,12 +97,10 @@ impl OpenStore {
         }
     }
 
-    /// Applies the migrations that are missing, and makes sure that the keys are those that
-    /// secrets are sealed with.
+    /// Applies the missing migrations and checks that the keys match the stored secrets.
     ///
     /// # Errors
-    /// If this binary and the store, or the keys and the store, do not fit, or it cannot be
-    /// reached.
+    /// If the store is incompatible with this binary or with the keys, or cannot be reached.
     pub async fn migrate(&self) -> Result<()> {
         match self {
             Self::Sqlite(store) => store.migrate().await,
@@ -104,15 +109,16 @@ impl OpenStore {
         self.put_in_order().await
     }
 
-    /// What can only be done with the keys for secrets: they must be the right ones, and what is
-    /// made with them must be there.
+    /// Checks the keys against the stored secrets, and creates the secrets that every store must
+    /// have.
     async fn put_in_order(&self) -> Result<()> {
         let store = self.shared();
         store.use_keys(&[]).await?;
         store.make_first_secrets().await
     }
 
-    /// Brings the store up to date or, if told not to, makes sure that it is; the same for keys.
+    /// Migrates the store or, if the configuration forbids migrations, checks that its schema is
+    /// current. Also checks the keys.
     ///
     /// # Errors
     /// As [`migrate`](Self::migrate).
@@ -125,16 +131,16 @@ impl OpenStore {
         self.put_in_order().await
     }
 
-    /// Lets a clock show the store's time, for a command that is soon over: what it notes is compared
-    /// with what servers note, whose clocks follow that time too.
+    /// Sets a clock to the store's time once, for a short command. The timestamps that the command
+    /// writes are compared with those of the replicas, whose clocks follow the store's time too.
     ///
     /// # Errors
-    /// If the store does not tell.
+    /// If the store does not return its time.
     pub async fn set_clock(&self, clock: &Clock) -> Result<()> {
         TimeKeeper::new(self.shared(), clock.clone()).ask().await
     }
 
-    /// Ends what is under way; later calls fail.
+    /// Closes the store. Later calls fail.
     pub async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,
@@ -142,7 +148,8 @@ impl OpenStore {
         }
     }
 
-    /// Makes sure that no other server uses a file. A server's store is there for many.
+    /// Locks a SQLite file against other server processes. Returns `None` for PostgreSQL, which
+    /// many replicas share.
     pub(super) fn lock(&self) -> Result<Option<ServerLock>> {
         match self {
             Self::Sqlite(store) => store.lock().map(Some),
@@ -150,8 +157,8 @@ impl OpenStore {
         }
     }
 
-    /// Makes the store ready to be used, and the clock follow its time. A server is waited for,
-    /// whatever it says: there it can be mended. Keys cannot.
+    /// Prepares the store for use and lets the clock follow its time. With PostgreSQL, retries
+    /// after any failure but wrong keys.
     pub(super) async fn make_ready(
         &self,
         config: &Config,
@@ -168,7 +175,8 @@ impl OpenStore {
                 Err(error) if matches!(self, Self::Postgres(_)) && is_awaited(&error) => {
                     said.say(&error, clock.monotonic());
                     readiness.waiting_for_store(reason(error.kind()));
-                    // A change of the tables that fails by itself would only hold up those who work.
+                    // A migration that fails with such an error will fail again, and each attempt
+                    // would block the replicas that are working. So it is retried less often.
                     let is_futile =
                         matches!(error.kind(), StoreErrorKind::Internal | StoreErrorKind::Rejected);
                     clock.sleep(if is_futile { SAY_EVERY } else { wait }).await;
@@ -205,12 +213,12 @@ impl OpenStore {
     }
 }
 
-/// Whether a start waits for the end of such a failure.
+/// Returns `true` if the start retries after this failure.
 fn is_awaited(error: &StoreError) -> bool {
     error.kind() != StoreErrorKind::WrongKeys
 }
 
-/// What whoever has no key may know of it.
+/// Returns the state that `/readyz` shows. Its callers need no key, so it reveals no details.
 fn reason(kind: StoreErrorKind) -> &'static str {
     match kind {
         StoreErrorKind::Refused => "refused",
@@ -221,16 +229,17 @@ fn reason(kind: StoreErrorKind) -> &'static str {
     }
 }
 
-/// What was said last of what a start waits for, and when.
+/// The failure that the start logged last, and the time.
 #[derive(Default)]
 struct Said(Option<(String, Duration)>);
 
 impl Said {
-    /// Says what a start waits for: what passes by itself once, what somebody has to mend again and
-    /// again. That replicas that start together wait for each other is as it should be.
+    /// Logs the failure that the start waits for: once if it passes by itself, every `SAY_EVERY` if
+    /// an operator must repair it. Replicas that start together wait for each other's lock, so a
+    /// locked store is logged as information only.
     fn say(&mut self, error: &StoreError, now: Duration) {
         let passes = matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Locked);
-        // What is away is so in many ways.
+        // The error texts of an outage vary, so only the kind of the failure is compared.
         let what = if passes { format!("{:?}", error.kind()) } else { error.to_string() };
         let is_said = self.0.as_ref().is_some_and(|(said, at)| {
             *said == what && (passes || now.saturating_sub(*at) < SAY_EVERY)
@@ -242,11 +251,11 @@ impl Said {
         match error.kind() {
             StoreErrorKind::Locked => {
                 tracing::info!("another replica is preparing the store, waiting for it");
-                tracing::debug!(%error, "what it waits for");
+                tracing::debug!(%error, "the store is locked");
             }
             _ if passes => tracing::warn!(%error, "waiting for the store (store.url)"),
             _ => {
-                tracing::error!(%error, "cannot use the store (store.url), waiting until it is mended");
+                tracing::error!(%error, "cannot use the store (store.url), waiting for its repair");
             }
         }
     }

@@ -1,12 +1,14 @@
-//! The time that replicas share: the store's.
+//! The shared time of all replicas: the store's time.
 //!
-//! Each asks the store for its time again and again and lets its own clock follow: the store's time
-//! is kept as a distance from the monotonic clock, which nobody sets. The answer is taken for the
-//! time at which it arrives, whatever it has taken: nobody knows which part of the round trip was a
-//! wait for a connection, before the store looked at its clock, and a clock that ran ahead would
-//! fire early. So this one is behind the store's by the way of the answer, at most. Of the last few answers
-//! the one counts that says most, which was under way for the shortest time, as far as the others
-//! allow; but none that the newest contradicts, as after a machine was suspended.
+//! Each replica reads the store's time periodically and lets its own clock follow. The clock is an
+//! offset from the monotonic clock, which is never set back. An answer counts as the store's time
+//! at its arrival: the replica cannot know which part of the round trip was a wait for a
+//! connection, before the store read its clock, and a clock that is ahead would fire early. So the
+//! replica's clock is behind the store's by at most the transport time of the answer.
+//!
+//! Of the last few samples, the one with the largest offset counts, because its answer had the
+//! shortest transport time. The offset is limited to what all other samples allow. A sample that
+//! contradicts the newest one is dropped: the machine may have been suspended in between.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,27 +20,28 @@ use crate::domain::Timestamp;
 use crate::runtime::{Clock, Pause, RunError, Worker};
 use crate::store::{Result, UpkeepStore};
 
-/// How often the store is asked.
+/// The interval at which the store's time is read.
 const EVERY: Duration = Duration::from_secs(5);
-/// For how long an answer is believed.
+/// The time for which an answer is valid.
 const BELIEVED: Duration = Duration::from_secs(30);
-/// How far two clocks may drift apart while answers are compared, and the store's rounding.
+/// The tolerance when samples are compared: the drift of the two clocks, plus the store's rounding.
 const DRIFT: Duration = Duration::from_millis(10);
-/// How many answers are compared.
+/// The number of samples that are compared.
 const COMPARED: usize = 6;
 
-/// Lets the clock follow the store's.
+/// The worker that lets the replica's clock follow the store's time.
 pub(super) struct TimeKeeper {
     store: Arc<dyn UpkeepStore>,
     clock: Clock,
     samples: VecDeque<Sample>,
 }
 
-/// An answer of the store.
+/// A reading of the store's time.
 #[derive(Clone, Copy)]
 struct Sample {
     round_trip: Duration,
-    /// How far the monotonic clock is behind the store's, or less, by the round trip at most.
+    /// The minimum offset of the store's time from the monotonic clock. The true offset is larger
+    /// by at most the round trip.
     behind_us: i64,
 }
 
@@ -47,7 +50,8 @@ impl TimeKeeper {
         Self { store, clock, samples: VecDeque::with_capacity(COMPARED) }
     }
 
-    /// Asks the store once.
+    /// Reads the store's time once and adjusts the clock. Does nothing if the store has no clock of
+    /// its own.
     pub(super) async fn ask(&mut self) -> Result<()> {
         let asked = self.clock.monotonic();
         let Some(time) = self.store.time().await? else { return Ok(()) };
@@ -66,31 +70,31 @@ impl TimeKeeper {
 }
 
 impl Sample {
-    /// How far the monotonic clock may be behind the store's.
+    /// Returns the maximum offset of the store's time from the monotonic clock.
     fn most_us(&self) -> i64 {
         let round_trip_us = i64::try_from(self.round_trip.as_micros()).unwrap_or(i64::MAX);
         self.behind_us.saturating_add(round_trip_us)
     }
 
-    /// Whether both can be right, and clocks that drift a little while they are compared.
+    /// Returns `true` if both samples can be right, within the tolerated drift of the clocks.
     fn agrees_with(&self, other: &Self) -> bool {
         let apart = Duration::from_micros(self.behind_us.abs_diff(other.behind_us));
-        // The one that says less has as much more to say as its answer was under way.
+        // The true offset may exceed the lower sample by that sample's round trip.
         let lower = if self.behind_us < other.behind_us { self } else { other };
         apart <= lower.round_trip + DRIFT
     }
 }
 
-/// How far the monotonic clock is behind the store's by all samples: no less than any says, and no
-/// more than any allows.
+/// Returns the offset of the store's time from the monotonic clock that fits all samples: the
+/// largest minimum, limited by the smallest maximum.
 fn agreed(samples: &VecDeque<Sample>) -> Option<i64> {
     let least = samples.iter().map(|sample| sample.behind_us).max()?;
     let most = samples.iter().map(Sample::most_us).min()?;
     Some(least.min(most))
 }
 
-/// An answer that arrives when the monotonic clock shows `answered`. The store has rounded its time
-/// down to a millisecond; so half of one is made good.
+/// Returns the sample of an answer that arrived at `answered` on the monotonic clock. The store
+/// rounds its time down to a millisecond, so half a millisecond is added.
 fn sample(answered: Duration, round_trip: Duration, time: Timestamp) -> Sample {
     let answered_us = i64::try_from(answered.as_micros()).unwrap_or(i64::MAX);
     let told_us = time.as_millis().saturating_mul(1_000).saturating_add(500);
@@ -111,8 +115,8 @@ mod tests {
     use crate::domain::AccountId;
     use crate::store::{ShardRecord, Upkeep, Waiting};
 
-    /// A store whose time the machine shows, and which is asked through a pool: so long does it
-    /// take to get a connection, and then the answer.
+    /// A store with the machine's time. A call waits `pool` for a connection and then `answer` for
+    /// the response.
     struct Slow {
         clock: Clock,
         pool: Duration,
@@ -170,14 +174,14 @@ mod tests {
         }
     }
 
-    /// How far a clock is ahead of the machine's, in milliseconds, which has asked once.
+    /// Returns by how many milliseconds a clock is ahead of the machine's time after one reading.
     async fn ahead_ms(pool_ms: u64, answer_ms: u64) -> i64 {
         let [pool, answer] = [pool_ms, answer_ms].map(Duration::from_millis);
         let store = Slow { clock: Clock::system(), pool, answer };
         let clock = Clock::system();
         let mut keeper = TimeKeeper::new(Arc::new(store), clock.clone());
         keeper.ask().await.expect("it tells");
-        // In this order, what lies between them makes the clock seem ahead by less.
+        // In this order, the delay between the two readings makes the clock seem less far ahead.
         let now = clock.now();
         now.as_millis() - clock.machine_us() / 1_000
     }
@@ -205,9 +209,9 @@ mod tests {
                 behind_us,
             })
         };
-        // Its round trip was longer, but the way of its answer shorter.
+        // The second round trip took longer, but its answer had the shorter transport time.
         assert_eq!(agreed(&samples([(10, 5_000), (30, 9_000)]).into()), Some(9_000));
-        // No more than the other allows, should clocks have drifted.
+        // The first sample limits the offset, in case the clocks have drifted.
         assert_eq!(agreed(&samples([(1, 5_000), (30, 9_000)]).into()), Some(6_000));
     }
 

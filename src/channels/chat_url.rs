@@ -1,13 +1,14 @@
-//! Which URLs a chat channel may call: its provider's webhooks, and hosts that the operator allows.
+//! The rules for the URLs that a chat channel may call: its provider's webhooks, and hosts that the
+//! operator allows.
 
 use crate::domain::endpoint::{Endpoint, Host};
 
-/// Hosts that the operator allows besides the providers'.
+/// The hosts that the operator allows in addition to the providers' hosts.
 #[derive(Clone, Debug)]
 pub struct AllowedHosts(Vec<Host>);
 
 impl AllowedHosts {
-    /// Reads names and addresses. Texts that are neither are left out.
+    /// Parses host names and addresses. Invalid texts are ignored.
     pub fn new(hosts: &[String]) -> Self {
         let read = |host: &String| Endpoint::parse(&format!("http://{host}/")).ok();
         Self(hosts.iter().filter_map(read).map(|endpoint| endpoint.host().clone()).collect())
@@ -22,15 +23,15 @@ impl AllowedHosts {
 pub struct WebhookRule {
     /// The provider's hosts.
     pub hosts: &'static [&'static str],
-    /// Whether a path is one of the provider's webhooks.
+    /// Returns `true` if a path is one of the provider's webhooks.
     pub is_path: fn(&str) -> bool,
-    /// The message for other URLs.
+    /// The error message for all other URLs.
     pub message: &'static str,
 }
 
 impl WebhookRule {
-    /// Reads a webhook URL: over HTTPS at the provider's host and the standard port, or at an
-    /// allowed host.
+    /// Parses a webhook URL. It must use HTTPS on the provider's host and the standard port, or
+    /// point at an allowed host.
     pub fn read(&self, url: &str, allowed: &AllowedHosts) -> Result<Endpoint, &'static str> {
         let endpoint = Endpoint::parse(url).map_err(|_| self.message)?;
         let is_provider = match endpoint.host() {

@@ -1,4 +1,4 @@
-//! Reads the `config` object of a request, and the configurations that are stored.
+//! Reads the `config` object of a request, and stored configurations.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,24 +10,24 @@ use crate::domain::channel::ChannelConfig;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::field_errors::FieldErrors;
 
-/// Reads fields of a `config` object and collects an error for each wrong one.
+/// Reads fields of a `config` object and collects an error for each invalid one.
 pub struct Fields<'a> {
     given: &'a Map<String, Value>,
     errors: FieldErrors,
 }
 
 impl<'a> Fields<'a> {
-    /// Reads from `given`. Fields that nobody asks for are ignored.
+    /// Reads from `given`. Unknown fields are ignored.
     pub fn new(given: &'a Map<String, Value>) -> Self {
         Self { given, errors: FieldErrors::new() }
     }
 
-    /// A field's value; `null` counts as absent.
+    /// Returns a field's value; `null` counts as absent.
     pub fn value(&self, name: &str) -> Option<&'a Value> {
         self.given.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text that must be given.
+    /// Returns a required text.
     pub fn required(&mut self, name: &str) -> Option<&'a str> {
         if self.value(name).is_none() {
             self.refuse(name, "Required");
@@ -35,7 +35,7 @@ impl<'a> Fields<'a> {
         self.optional(name)
     }
 
-    /// A text that may be absent.
+    /// Returns an optional text.
     pub fn optional(&mut self, name: &str) -> Option<&'a str> {
         let value = self.value(name)?;
         if !value.is_string() {
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         value.as_str()
     }
 
-    /// The webhook URL of a chat provider.
+    /// Returns the checked webhook URL of a chat provider.
     pub fn webhook_url(
         &mut self,
         rule: &WebhookRule,
@@ -61,12 +61,12 @@ impl<'a> Fields<'a> {
         checked.map_err(|message| self.refuse(NAME, message)).ok()
     }
 
-    /// Adds an error about a field.
+    /// Records an error for a field.
     pub fn refuse(&mut self, name: &str, message: impl Into<String>) {
         self.errors.add(format!("config.{name}"), message);
     }
 
-    /// The checked value, or the errors. `value` is absent only if there are errors.
+    /// Returns the checked value or the errors. `value` is `None` only if there are errors.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, FieldErrors> {
         match (self.errors.is_empty(), value) {
             (true, Some(value)) => Ok(value),
@@ -76,13 +76,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads a stored configuration; `None` if it is not one of this type.
+/// Parses a stored configuration; `None` if it does not match this type.
 pub fn read<T: DeserializeOwned>(config: &ChannelConfig) -> Option<T> {
     serde_json::from_str(config.reveal()).ok()
 }
 
-/// Writes a configuration. Returns `current` itself if it says the same, so that a caller can
-/// compare the two.
+/// Serializes a configuration. If it equals `current`, it returns `current` itself, so that a
+/// caller can compare the bytes.
 pub fn write<T>(config: &T, current: Option<&ChannelConfig>) -> ChannelConfig
 where
     T: Serialize + DeserializeOwned + PartialEq,
@@ -92,6 +92,6 @@ where
     {
         return current.clone();
     }
-    // A struct of texts and numbers: writing it cannot fail.
+    // Serializing a struct of texts and numbers cannot fail.
     ChannelConfig::new(serde_json::to_string(config).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! The content of an alert, the same in every channel: a headline, facts, an excerpt of the response
+//! The content of an alert, shared by all channels: a headline, facts, an excerpt of the response
 //! and a link.
 //!
 //! All text here is clean (no control characters, one line where one line is expected) and short,
@@ -15,33 +15,35 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::job::Trigger;
 use crate::domain::outcome::ErrorCode;
 
-/// The longest name in a headline, in characters: the result that follows must stay visible.
+/// The maximum length of a name in a headline, in characters: the result that follows must stay
+/// visible.
 const LONGEST_NAME: usize = 80;
-/// The longest value of a fact, in characters.
+/// The maximum length of a fact's value, in characters.
 const LONGEST_VALUE: usize = 300;
-/// The most characters of the excerpt and of a fact's value, from the best fit to the smallest.
+/// The maximum lengths of the excerpt and of a fact's value, in characters, from the preferred
+/// sizes to the smallest.
 const SIZES: [(usize, usize); 5] =
     [(EXCERPT + 1, LONGEST_VALUE), (200, LONGEST_VALUE), (200, 100), (0, 100), (0, 30)];
 
-/// Whether an alert is bad news.
+/// The tone of an alert. Discord and mail show it as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Something fails.
+    /// A failure.
     Bad,
-    /// Something works, or works again.
+    /// A success or a recovery.
     Good,
-    /// Neither.
+    /// Neither a failure nor a success.
     Neutral,
 }
 
-/// One line of details.
+/// One line of the details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// What the line tells.
+    /// The name of the detail.
     pub label: &'static str,
     /// Its value, on one line.
     pub value: String,
-    /// Whether users or hosts wrote the value. Channels show it as code where they can.
+    /// `true` if users or hosts wrote the value. Channels show such a value as code where possible.
     pub is_foreign: bool,
 }
 
@@ -50,29 +52,29 @@ pub struct Fact {
 pub struct Link {
     /// The text of the link.
     pub label: &'static str,
-    /// The page.
+    /// The URL of the page.
     pub url: String,
 }
 
 /// The content of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Whether it is bad news.
+    /// The tone of the alert.
     pub tone: Tone,
-    /// One sentence with the result.
+    /// A one-sentence summary of the result.
     pub headline: String,
     /// The details.
     pub facts: Vec<Fact>,
-    /// The beginning of the response, on several lines.
+    /// The start of the response, which may have several lines.
     pub excerpt: Option<String>,
-    /// The page with more.
+    /// The page with more details.
     pub link: Option<Link>,
-    /// When the event happened.
+    /// The time of the event.
     pub created_at: Timestamp,
 }
 
 impl Message {
-    /// The content of `alert`.
+    /// Creates the content of `alert`.
     pub fn new(alert: &Alert) -> Self {
         let (tone, headline, facts) = match &alert.subject {
             Subject::Job(job) => about_job(alert.kind, job),
@@ -93,8 +95,8 @@ impl Message {
         Self { tone, headline, facts, excerpt, link, created_at: alert.created_at }
     }
 
-    /// Renders the message. If the result does not fit the provider's limits, renders it again
-    /// with a shorter excerpt and shorter values.
+    /// Renders the message. If the result exceeds the provider's limits, it is rendered again with
+    /// a shorter excerpt and shorter values.
     pub fn fitted<T>(&self, render: impl Fn(&Self) -> T, fits: impl Fn(&T) -> bool) -> T {
         let rendered = render(self);
         if fits(&rendered) {
@@ -123,22 +125,22 @@ impl Message {
 
 type Content = (Tone, String, Vec<Fact>);
 
-/// A fact in the service's own words.
+/// Creates a fact in the service's own words.
 fn plain(label: &'static str, value: impl Into<String>) -> Fact {
     Fact { label, value: value.into(), is_foreign: false }
 }
 
-/// A fact in words of users or hosts.
+/// Creates a fact with text of users or hosts.
 fn foreign(label: &'static str, value: &str) -> Fact {
     Fact { label, value: one_line(value, LONGEST_VALUE), is_foreign: true }
 }
 
-/// `1 schedule`, `2 schedules`.
+/// Formats a number with its noun: `1 schedule`, `2 schedules`.
 fn count(number: u32, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// A name in quotation marks, and whether it was cut.
+/// Returns a name in quotation marks, cut to `LONGEST_NAME`; an empty name gets a placeholder.
 fn quoted(name: &str) -> String {
     match one_line(name, LONGEST_NAME) {
         name if name.is_empty() => "A schedule without a name".to_owned(),
@@ -177,7 +179,7 @@ fn about_job(kind: AlertKind, alert: &JobAlert) -> Content {
     (tone, headline, facts)
 }
 
-/// `HTTP 500 after 3 attempts in 12.4 s`.
+/// Returns the result of a job: `HTTP 500 after 3 attempts in 12.4 s`.
 fn result(job: &AlertedJob) -> String {
     let mut text = match (job.error_code, job.status_code) {
         (None | Some(ErrorCode::HttpStatus), Some(status)) => format!("HTTP {status}"),
@@ -194,7 +196,7 @@ fn result(job: &AlertedJob) -> String {
     text
 }
 
-/// An error in a few words.
+/// Returns an error in a few words.
 fn reason(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::Timeout => "timeout",
@@ -211,7 +213,7 @@ fn reason(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Method, host and path: `POST api.example.com/v1/report`.
+/// Returns the method, host and path: `POST api.example.com/v1/report`.
 fn target(schedule: &AlertedSchedule) -> String {
     let method = schedule.http_method.as_str();
     match Endpoint::parse(&schedule.endpoint) {
@@ -229,7 +231,7 @@ fn excerpt(job: &AlertedJob) -> Option<String> {
     Some(if is_marked { text } else { text + "…" })
 }
 
-/// `“A”, “B” and 3 more`.
+/// Joins names: `“A”, “B” and 3 more`.
 fn list(names: &[String], more: u32) -> String {
     let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
     match more {

@@ -1,23 +1,23 @@
-//! Notification channels: how alerts, and mails of accounts, reach people.
+//! Notification channels: they deliver alerts and account mails to people.
 //!
 //! Place in the flow: a leaf. The commands check a channel's configuration here, and the notifier
-//! sends an alert through a channel. Each call tries once, within a given time. The caller decides
-//! whether to try again, and stores what changes.
+//! sends alerts through a channel. Each call makes one attempt within a given time. The caller
+//! decides on retries and stores changed configurations.
 //!
-//! `contract` says what a channel type implements; each type has a folder. To add a type, add its
-//! folder, a `ChannelType` and a line in [`Channels`]. `message` is the content of an alert, the same
-//! for all types; each type renders and escapes it for its own format.
+//! `contract` defines the interface of a channel type; each type has its own folder. To add a type,
+//! add its folder, a `ChannelType` and a line in [`Channels`]. `message` is the content of an
+//! alert, shared by all types; each type renders and escapes it for its own format.
 //!
 //! Invariants:
-//! - Text of users and hosts (names, labels, responses) is inert: it forms no markup, no mention, no
-//!   link and no header, and it cannot change the recipient (S39). Mail programs may still make a
-//!   link of a URL in plain text.
+//! - Text from users and hosts (names, labels, responses) is inert: it cannot form markup, a
+//!   mention, a link or a header, and it cannot change the recipient (S39). Mail programs may still
+//!   turn a URL in plain text into a link.
 //! - Every HTTP request goes through the egress guard, `outbound::Client`.
-//! - No error and no log contains a secret: a password, a token, or the URL of a webhook.
+//! - Errors and logs contain no secret: no password, no token and no webhook URL.
 //!
-//! On failure: a [`SendError`] with a stable code and one or two plain sentences. A timeout can mean
-//! that the provider has accepted the alert, so a retry may duplicate it. Every try carries the
-//! same event id, by which receivers recognize duplicates.
+//! On failure: a call returns a [`SendError`] with a stable code and one or two plain sentences.
+//! After a timeout the provider may still have accepted the alert, so a retry may duplicate it.
+//! Every attempt carries the same event id, so receivers can recognize duplicates.
 
 mod chat_url;
 mod contract;
@@ -60,19 +60,19 @@ use crate::domain::plan::ChannelType;
 use crate::outbound;
 use crate::runtime::{Clock, Random};
 
-/// The public service of Telegram.
+/// The public Telegram service.
 const TELEGRAM_URL: &str = "https://api.telegram.org";
 
-/// What the operator decides about channels.
+/// The operator's settings for channels.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Hosts that chat webhooks may point at besides their provider's, names or addresses without
-    /// a port. These hosts may use plain HTTP and any port.
+    /// Hosts that chat webhooks may point at in addition to their provider's: names or addresses
+    /// without a port. These hosts may use plain HTTP and any port.
     pub chat_hosts: Vec<String>,
-    /// The service that Telegram bots call, without a slash at its end.
+    /// The base URL of the Telegram service, without a trailing slash.
     pub telegram_url: String,
-    /// The URL of this installation for people, without a slash at its end. Absent: mails carry no
-    /// link to unsubscribe.
+    /// The public URL of this installation, without a trailing slash. If absent, mails contain no
+    /// unsubscribe link.
     pub public_url: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl Default for Settings {
     }
 }
 
-/// All types of channels. Clones share one set of connections.
+/// All channel types. Clones share one set of connections.
 #[derive(Clone)]
 pub struct Channels(Arc<Types>);
 
@@ -96,7 +96,8 @@ struct Types {
 }
 
 impl Channels {
-    /// Channels that call through `client` and mail through `mailer`. Without a mailer, mails fail.
+    /// Creates all channel types. They make HTTP calls through `client` and send mail through
+    /// `mailer`. Without a mailer, every mail fails.
     pub fn new(
         settings: Settings,
         client: outbound::Client,
@@ -125,12 +126,12 @@ impl Channels {
         }
     }
 
-    /// Checks the `config` that a user gives for a new channel, or for a changed one, whose
-    /// `current` configuration it replaces. Generates what is generated for its type. The result
+    /// Checks the `config` that a user supplies for a new channel, or for a changed channel, whose
+    /// `current` configuration it replaces. Generates the missing secrets of the type. The result
     /// has the same bytes as `current` if nothing changes.
     ///
     /// # Errors
-    /// Messages by field, such as `config.webhookUrl`.
+    /// Messages by field name, such as `config.webhookUrl`.
     pub fn configure(
         &self,
         kind: ChannelType,
@@ -140,8 +141,9 @@ impl Channels {
         self.of(kind).configure(given, current)
     }
 
-    /// Gives a webhook channel a new signing secret: `given`, or a generated one. The secret before
-    /// it signs, too, until `old_expires_at`. Absent for channel types without a signing secret.
+    /// Gives a webhook channel a new signing secret: `given`, or a generated one. The previous
+    /// secret also signs until `old_expires_at`. Returns `None` for channel types without a signing
+    /// secret.
     pub fn rotate_secret(
         &self,
         kind: ChannelType,
@@ -153,22 +155,23 @@ impl Channels {
         is_webhook.then(|| self.0.webhook.rotate_secret(current, given, old_expires_at))
     }
 
-    /// Whether `token` is the one in the unsubscribe link of an email channel's mails. Takes the
-    /// same time for every wrong token. False for the configurations of other types.
+    /// Returns `true` if `token` is the one in the unsubscribe link of an email channel's mails.
+    /// The comparison takes the same time for every wrong token. Returns `false` for configurations
+    /// of other types.
     pub fn unsubscribes(&self, config: &ChannelConfig, token: &str) -> bool {
         self.0.email.unsubscribes(config, token)
     }
 
-    /// How many tries this type of channel can make at once, if that is limited: all mails share the
-    /// connections to one server.
+    /// Returns the maximum number of concurrent attempts of a channel type; `None` if it is
+    /// unlimited. All mails share the connections to one server.
     pub fn most_at_once(&self, kind: ChannelType) -> Option<usize> {
         self.of(kind).most_at_once()
     }
 
-    /// Tries once to deliver `alert`, within `patience` in all.
+    /// Makes one attempt to deliver `alert`, within `patience` in total.
     ///
     /// # Errors
-    /// If the provider has not accepted it, or has not answered in time.
+    /// If the provider does not accept the alert, or does not respond in time.
     pub async fn send(
         &self,
         to: &Destination,

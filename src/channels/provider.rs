@@ -1,4 +1,4 @@
-//! Calls to providers by HTTP, and what their answers mean.
+//! HTTP calls to providers, and the interpretation of their responses.
 
 use std::time::Duration;
 
@@ -19,50 +19,50 @@ use crate::domain::retry::parse_retry_after;
 use crate::outbound::{Client, RefusedUrl, Request};
 use crate::runtime::Clock;
 
-/// The longest quotation of an answer in a message, in characters.
+/// The maximum length of a quoted response in a message, in characters.
 const LONGEST_QUOTE: usize = 200;
-/// A part of a URL's path of this length or more is likely to be a token.
+/// The minimum length of a URL path segment that is treated as a token.
 const TOKEN_LENGTH: usize = 16;
 
-/// A provider, in the messages to users.
+/// A provider as it appears in messages to users.
 #[derive(Clone, Copy, Debug)]
 pub struct Provider {
-    /// The one that answers: `Slack`.
+    /// The name of the provider, such as `Slack`.
     pub name: &'static str,
-    /// The part of it that the channel uses: `The Slack webhook`.
+    /// The part of the provider that the channel uses, such as `The Slack webhook`.
     pub destination: &'static str,
-    /// Whether status 404 means that the destination no longer exists.
+    /// `true` if status 404 means that the destination no longer exists.
     pub gone_on_404: bool,
-    /// What to do if the destination no longer exists.
+    /// The advice to the user if the destination no longer exists.
     pub advice: &'static str,
 }
 
-/// A call to a provider: a POST of JSON.
+/// A call to a provider: a POST request with a JSON body.
 pub struct ProviderCall {
-    /// The account that pays for the connection.
+    /// The account that makes the call.
     pub account: AccountId,
     /// The provider.
     pub provider: Provider,
-    /// The URL. Secret.
+    /// The URL, which is secret.
     pub url: String,
-    /// Headers besides `Content-Type`.
+    /// The headers in addition to `Content-Type`.
     pub headers: HeaderMap,
     /// The body.
     pub body: Vec<u8>,
-    /// The longest time that the call may take.
+    /// The timeout of the call.
     pub patience: Duration,
-    /// What the answer must not repeat.
+    /// The secrets that must not appear in messages or excerpts.
     pub mask: Mask,
 }
 
-/// A successful answer.
+/// A successful response.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
     /// The first 64 KiB of the body.
     pub body: Vec<u8>,
-    /// The first characters of the body, secrets masked.
+    /// The first characters of the body, with secrets masked.
     pub excerpt: Option<String>,
 }
 
@@ -80,22 +80,22 @@ pub struct ProviderClient {
 }
 
 impl ProviderClient {
-    /// Calls through `client`.
+    /// Creates a client that calls through `client`.
     pub fn new(client: Client, clock: Clock) -> Self {
         Self { client, clock }
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Judges a URL that a user gives by the egress rules.
+    /// Checks a URL from a user against the egress rules.
     pub fn check(&self, url: &str) -> Result<(), RefusedUrl> {
         self.client.check(url).map(|_| ())
     }
 
-    /// Makes a call.
+    /// Makes the call and interprets the response.
     pub async fn post(&self, call: ProviderCall) -> Result<Answer, SendError> {
         let ProviderCall { account, provider, url, mut headers, body, patience, mask } = call;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -109,7 +109,7 @@ impl ProviderClient {
     }
 }
 
-/// No answer came.
+/// Converts a failure without a response.
 fn unreached(provider: Provider, failure: &Failure) -> SendError {
     let code = match failure.code {
         ErrorCode::Timeout => DeliveryError::Timeout,
@@ -123,7 +123,7 @@ fn unreached(provider: Provider, failure: &Failure) -> SendError {
     SendError::new(code, format!("{} was not reached: {}.", provider.name, failure.message))
 }
 
-/// Judges the answers of one call.
+/// Interprets the response of one call.
 struct Judge<'a> {
     provider: Provider,
     mask: &'a Mask,
@@ -166,19 +166,19 @@ impl Judge<'_> {
         }
     }
 
-    /// What the provider says about the failure, on one line.
+    /// Returns the provider's own description of the failure, on one line.
     fn words(&self, json: &Value, text: &str) -> String {
         let said = ["description", "message", "error"].iter().find_map(|name| json[name].as_str());
         match said {
             Some(said) => one_line(&self.mask.apply(said), LONGEST_QUOTE),
-            // A page of HTML says nothing to a person on one line.
+            // An HTML page on one line is not readable.
             None if text.trim_start().starts_with('<') => String::new(),
             None => one_line(text, LONGEST_QUOTE),
         }
     }
 
-    /// The wait that the provider asks for: in `Retry-After`, or in the JSON of Discord and
-    /// Telegram, which may be more exact.
+    /// Returns the delay that the provider asks for: from `Retry-After`, or from the JSON of
+    /// Discord and Telegram, which may be more exact.
     fn retry_after(&self, headers: &[(String, String)], json: &Value) -> Option<Duration> {
         let header = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
         let header = header.and_then(|(_, value)| parse_retry_after(value, self.clock.now()));
@@ -191,8 +191,8 @@ impl Judge<'_> {
     }
 }
 
-/// What an answer must not repeat of a secret URL: all of it, its path, its query, and each part
-/// that looks like a token.
+/// Returns the mask of a secret URL: it hides the whole URL, its path, its query, and each path
+/// segment that looks like a token.
 pub fn mask_of_url(url: &str) -> Mask {
     let mut secrets = vec![url.to_owned()];
     if let Ok(endpoint) = Endpoint::parse(url) {

@@ -1,4 +1,4 @@
-//! Alerts for tests, and snapshots of how channels render them.
+//! Sample alerts for tests, and snapshots of their renderings.
 
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::content::{
@@ -9,7 +9,7 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, EventId, JobId, ScheduleId, Timestamp};
 
-/// Text that means something in one of the formats.
+/// A text with a special meaning in each of the formats.
 pub const HOSTILE: &str = "<script>alert(1)</script> *bold* _it_ ~no~ `code` <!channel> <@U123> \
     @here @everyone @ann <http://evil.example|click> [click](http://evil.example) http://evil.example/x \
     </pre></code> ``` a\r\nBcc: x@y.example\r\n\r\nbody \0\u{1b}[31m \u{202e}evil\u{202c} \u{200b} &lt; \" ' \\";
@@ -22,7 +22,7 @@ pub fn account() -> AccountId {
     AccountId::new(at("2024-01-01T00:00:00Z"), 1)
 }
 
-/// An alert of this kind, as a busy installation would raise it.
+/// Returns an alert of this kind as a busy installation would raise it.
 pub fn alert(kind: AlertKind) -> Alert {
     let created_at = at("2024-05-15T12:00:42.500Z");
     let link = Some("https://punctual.example/app/jobs/job_01".to_owned());
@@ -39,7 +39,7 @@ pub fn alert(kind: AlertKind) -> Alert {
     Alert { id, kind, created_at, account: account(), subject, link }
 }
 
-/// An alert all of whose texts are hostile, and as long as texts can be.
+/// Returns an alert whose texts are all hostile and as long as allowed.
 pub fn hostile(kind: AlertKind) -> Alert {
     let text = || format!("{HOSTILE} {HOSTILE}");
     let names = || vec![text(); 10];
@@ -129,7 +129,7 @@ fn digest() -> DigestAlert {
     }
 }
 
-/// Compares the renderings of all kinds of alerts with the file of this channel. Invisible
+/// Compares the renderings of all alert kinds with the snapshot file of this channel. Invisible
 /// characters are written as escapes.
 pub fn assert_snapshot(channel: &str, render: impl Fn(&Alert) -> String) {
     let mut rendered = String::new();

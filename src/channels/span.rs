@@ -1,4 +1,4 @@
-//! Times and spans as people read them.
+//! Times and durations in human-readable form.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use crate::domain::cron::parse_timezone;
 
 const FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 
-/// An instant in UTC: `2024-05-15 12:00:00 UTC`.
+/// Formats an instant in UTC: `2024-05-15 12:00:00 UTC`.
 pub fn utc(at: Timestamp) -> String {
     format!("{} UTC", at.to_utc().format(FORMAT))
 }
 
-/// An instant in a timezone and in UTC: `2024-05-15 14:00:00 Europe/Berlin (2024-05-15 12:00:00
-/// UTC)`. UTC alone if the timezone is UTC or unknown.
+/// Formats an instant in a timezone and in UTC:
+/// `2024-05-15 14:00:00 Europe/Berlin (2024-05-15 12:00:00 UTC)`. Uses only UTC if the timezone is
+/// UTC or unknown.
 pub fn local(at: Timestamp, timezone: &str) -> String {
     match parse_timezone(timezone) {
         Ok(zone) if !matches!(zone, Tz::UTC | Tz::Etc__UTC) => {
@@ -26,10 +27,10 @@ pub fn local(at: Timestamp, timezone: &str) -> String {
     }
 }
 
-/// A span: `230 ms`, `12.4 s`, `1 min 30 s`, `14 min`, `5 h 12 min`, `3 d 2 h`.
+/// Formats a duration: `230 ms`, `12.4 s`, `1 min 30 s`, `14 min`, `5 h 12 min`, `3 d 2 h`.
 pub fn span(span: Duration) -> String {
     let (ms, seconds) = (span.as_millis(), span.as_secs());
-    // 59.96 s would be shown as 60.0 s.
+    // 59.96 s would otherwise be shown as 60.0 s.
     if ms < 1_000 {
         return format!("{ms} ms");
     }

@@ -1,4 +1,4 @@
-//! Configurations, and sending to providers that answer this and that.
+//! Tests of configurations, and of sending to fake providers with scripted answers.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -28,12 +28,12 @@ struct Bench {
 }
 
 impl Bench {
-    /// Channels that may call a provider on this machine.
+    /// Creates a bench whose channels may call a provider on this machine.
     async fn new() -> Self {
         Self::at(at("2024-05-15T12:00:00Z")).await
     }
 
-    /// The same, at another time.
+    /// Creates the same bench with its clock at `now`.
     async fn at(now: Timestamp) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let url = format!("http://127.0.0.1:{}", listener.local_addr().expect("an address").port());
@@ -74,12 +74,12 @@ impl Bench {
         self.configure(kind, given).expect("configured").config
     }
 
-    /// The errors about a configuration, as `field: message`.
+    /// Returns the errors of a configuration as `field: message`.
     fn refused(&self, kind: ChannelType, given: &Value) -> String {
         self.configure(kind, given).expect_err("refused").to_string()
     }
 
-    /// Sends an alert to a provider that gives these answers, and returns the requests.
+    /// Sends an alert to a provider that gives these answers. Returns the requests.
     async fn send(
         &self,
         kind: ChannelType,
@@ -127,7 +127,7 @@ fn destination(kind: ChannelType, config: &ChannelConfig) -> Destination {
     Destination { account: account(), channel, kind, config: config.clone() }
 }
 
-/// A request that a provider got.
+/// A request that a provider received.
 #[derive(Debug)]
 struct Received {
     line: String,
@@ -156,7 +156,7 @@ impl Received {
     }
 }
 
-/// The configuration as JSON.
+/// Returns the configuration as JSON.
 fn shown(config: &ChannelConfig) -> Value {
     serde_json::from_str(config.reveal()).expect("JSON")
 }
@@ -261,7 +261,7 @@ async fn the_unsubscribe_token_stays_with_its_address() {
 
 #[tokio::test]
 async fn a_webhook_is_signed_with_both_secrets_until_the_old_one_ends() {
-    // The library that verifies asks the system's clock, and takes a few minutes' difference.
+    // The verifying library uses the system clock and allows a difference of a few minutes.
     let now = Clock::system().now();
     let bench = Bench::at(now).await;
     let kind = ChannelType::Webhook;
@@ -367,7 +367,7 @@ async fn telegram_finds_its_chat_once() {
         let changed = bench.change(kind, &given, Some(&found)).expect("changed").config;
         assert!(shown(&changed)["foundChatId"].is_null(), "{given}");
     }
-    // A chat that the user has given does not stay when it is left out.
+    // A chat id from the user is not kept when a later configuration omits it.
     let given = bench.config(kind, &json!({ "botToken": TOKEN, "chatId": 42 }));
     let without = bench.change(kind, &json!({ "botToken": TOKEN }), Some(&given)).expect("changed");
     assert_eq!(shown(&without.config), json!({ "botToken": TOKEN }));
@@ -463,7 +463,7 @@ async fn errors_repeat_no_secret() {
             }
         }
     }
-    // Nobody listens there.
+    // Nothing listens on this port.
     let url = bench.url(path);
     drop(bench.listener);
     let given = json!({ "webhookUrl": url });

@@ -1,7 +1,8 @@
-//! Makes text that other people wrote fit to be shown: no control characters, and not too long.
+//! Cleans text from users and hosts for display: it removes control characters and limits the
+//! length.
 
-/// Whether a character changes the direction or the layout of the text around it, or is invisible
-/// and meant for machines.
+/// Returns `true` if a character changes the direction or the layout of the surrounding text, or is
+/// invisible and meant for machines.
 fn is_deceptive(c: char) -> bool {
     matches!(
         c,
@@ -23,8 +24,8 @@ fn is_line_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The text on one line, of at most `most` characters. Control characters and runs of blanks
-/// become one blank.
+/// Returns the text on one line of at most `most` characters. Control characters and runs of white
+/// space become one space.
 pub fn one_line(text: &str, most: usize) -> String {
     let shown = text.chars().filter(|c| !is_deceptive(*c));
     let blank = |c: char| if c.is_control() || is_line_break(c) { ' ' } else { c };
@@ -33,7 +34,7 @@ pub fn one_line(text: &str, most: usize) -> String {
     cut(&words.join(" "), most)
 }
 
-/// The text with its lines and indentation, of at most `most` characters.
+/// Returns the text with its lines and indentation, cut to at most `most` characters.
 pub fn block(text: &str, most: usize) -> String {
     let lines = text.replace("\r\n", "\n");
     let shown = lines.chars().filter(|c| !is_deceptive(*c)).filter_map(|c| match c {
@@ -46,7 +47,8 @@ pub fn block(text: &str, most: usize) -> String {
     cut(shown.trim_end().trim_start_matches('\n'), most)
 }
 
-/// The first `most` characters of a text; an ellipsis replaces the last one if there are more.
+/// Returns the first `most` characters of a text. If the text is longer, an ellipsis replaces the
+/// last of them.
 pub fn cut(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();

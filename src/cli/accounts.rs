@@ -1,4 +1,4 @@
-//! `punctual account` and `punctual key`: what operators do with accounts and their keys.
+//! `punctual account` and `punctual key`: the operator commands on accounts and their keys.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
 use crate::domain::{KeyId, Timestamp};
 use crate::store::Account;
 
-/// What to do with accounts.
+/// The commands on accounts.
 #[derive(Debug, Subcommand)]
 pub enum AccountCommand {
-    /// Make an account and print its id
+    /// Create an account and print its id
     Create {
-        /// What to call it; no two accounts have the same name
+        /// The name of the account, which must be unique
         name: String,
-        /// What it is allowed; plans are described in the configuration file [default:
-        /// accounts.plan]
+        /// The plan, which limits the account; plans are defined in the configuration file
+        /// [default: accounts.plan]
         #[arg(long, value_name = "PLAN")]
         plan: Option<String>,
         #[command(flatten)]
@@ -34,15 +34,15 @@ pub enum AccountCommand {
     },
     /// List all accounts
     List {
-        /// List those that were deleted, by whom, and since when nothing is left of them
+        /// List deleted accounts instead, with the author and the end of each deletion
         #[arg(long)]
         deleted: bool,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
-    /// Show an account: its plan, and what it uses of it
+    /// Show an account, its plan, and its usage of the plan's limits
     Show(NamedAccount),
-    /// Put an account on another plan; what it has beyond that stays
+    /// Change the plan of an account; it keeps what exceeds the new plan
     SetPlan {
         /// The name of the account
         name: String,
@@ -51,24 +51,24 @@ pub enum AccountCommand {
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
-    /// Suspend an account: nothing of it fires, and it can only be read
+    /// Suspend an account: its schedules do not fire, and its data is read-only
     Suspend(NamedAccount),
-    /// Let a suspended account go on; what it has missed is not run
+    /// Resume a suspended account; missed ticks are not run
     Resume(NamedAccount),
-    /// Write everything that an account has, as lines of JSON
+    /// Export all data of an account, as lines of JSON
     ///
-    /// Each line is an object whose `kind` says what it is: account, member, invitation, key, schedule,
-    /// version, job, skip or audit; schedules, jobs, skips and audit entries as the API shows them, with
-    /// headers and bodies in clear. What changes while it is written may be in it or not: suspend the
-    /// account before to have it of one moment.
+    /// Each line is an object with a `kind`, such as account, member, invitation, key, schedule,
+    /// version, job, skip or audit. Schedules, jobs, skips and audit entries have the form of the
+    /// API, with headers and bodies in clear text. Changes during the export may or may not be
+    /// included: suspend the account first for a consistent export.
     Export(ExportArgs),
-    /// Delete an account and everything it has
+    /// Delete an account and all its data
     ///
-    /// Asks for its name again, unless --yes is given. At once no key opens it, nothing of it fires,
-    /// and no user reaches it. A server removes what it had, in small batches; this command shows how
-    /// far that is, and can be stopped meanwhile.
+    /// Asks for its name again, unless --yes is given. Its keys and schedules stop working at once,
+    /// and its users lose access. A server then removes the data in small batches. This command
+    /// shows the progress, and can be stopped without stopping the deletion.
     Delete(DeletionArgs),
-    /// Who belongs to an account.
+    /// The commands on the members of an account.
     #[command(flatten)]
     Member(MemberCommand),
 }
@@ -82,10 +82,10 @@ pub struct NamedAccount {
     settings: SettingArgs<StoreOnly>,
 }
 
-/// What to do with keys.
+/// The commands on keys.
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
-    /// Make a key and print it; it cannot be shown again
+    /// Create a key and print it; it cannot be shown again
     Create(NewKeyArgs),
     /// List the keys of an account, newest first
     List {
@@ -95,23 +95,23 @@ pub enum KeyCommand {
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
-    /// Make a new key in the place of one, and print it; it cannot be shown again
+    /// Create a key that replaces another one, and print it; it cannot be shown again
     ///
-    /// It has the name, the scope and as much time as the old one had. The old one works until the
-    /// overlap is over.
+    /// The new key has the name, the scope and the lifetime of the old one. The old one works until
+    /// the overlap ends.
     Rotate {
-        /// The id of the old one, as `punctual key list` shows it
+        /// The id of the old key, as `punctual key list` shows it
         #[arg(value_name = "KEY_ID", value_parser = key_id)]
         id: KeyId,
-        /// How long both keys work, such as 24h or 15m
+        /// The time for which both keys work, such as 24h or 15m
         #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
         overlap: Duration,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
-    /// Revoke a key for good
+    /// Revoke a key permanently
     Revoke {
-        /// Its id, as `punctual key list` shows it
+        /// The id of the key, as `punctual key list` shows it
         #[arg(value_name = "KEY_ID", value_parser = key_id)]
         id: KeyId,
         #[command(flatten)]
@@ -119,19 +119,19 @@ pub enum KeyCommand {
     },
 }
 
-/// The key to make.
+/// The key to create.
 #[derive(Args, Debug)]
 pub struct NewKeyArgs {
-    /// The name of the account it opens
+    /// The name of its account
     #[arg(long, value_name = "NAME")]
     account: String,
-    /// What to call the key
+    /// The name of the key
     #[arg(long, value_name = "NAME", default_value = "key")]
     name: String,
-    /// What it may do; write includes read
+    /// The scope of the key; write includes read
     #[arg(long, default_value = "write", value_parser = scopes())]
     scope: Scope,
-    /// How long it works, such as 30d, 12h, 15m or 90s [default: for ever]
+    /// The lifetime of the key, such as 30d, 12h, 15m or 90s [default: unlimited]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     expires_in: Option<Duration>,
     #[command(flatten)]
@@ -144,7 +144,7 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 }
 
 fn key_id(text: &str) -> Result<KeyId, String> {
-    let allowed = |_| "take an id that `punctual key list` shows, such as key_01K…".to_owned();
+    let allowed = |_| "must be an id from `punctual key list`, such as key_01K…".to_owned();
     text.parse().map_err(allowed)
 }
 
@@ -194,8 +194,8 @@ async fn set_suspended(
     let account = accounts.named(name).await.map_err(refused)?;
     accounts.set_suspended(operator(), &account, suspended).await.map_err(refused)?;
     output::print(&match suspended {
-        true => format!("{name} is suspended; nothing of it fires any more\n"),
-        false => format!("{name} goes on with what is due from now on\n"),
+        true => format!("{name} is suspended; none of its schedules fires any more\n"),
+        false => format!("{name} is active again; ticks that are due from now on fire\n"),
     })
 }
 

@@ -1,8 +1,9 @@
-//! Addresses as clients on this machine use them.
+//! Listener addresses as seen by clients on this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// An address to connect to, for one that may stand for all of this machine.
+/// Returns an address to connect to. An unspecified address, such as 0.0.0.0, becomes the loopback
+/// address.
 pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -19,7 +19,7 @@ use super::verify::VerifyArgs;
 #[derive(Debug, Parser)]
 #[command(name = "punctual", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -28,7 +28,7 @@ const AFTER_HELP: &str = "\
 Examples:
   punctual dev                                   try it: everything in one process
   punctual cron '*/15 9-17 * * MON-FRI' --tz Europe/Berlin
-  punctual config                                all settings, explained";
+  punctual config                                all settings, with explanations";
 
 const DEV_HELP: &str = "\
 Examples:
@@ -64,10 +64,10 @@ Examples:
   punctual verify --url http://127.0.0.1:8080 --key-file key --minutes 5 \\
     --listen 10.0.0.5:9000 --target http://10.0.0.5:9000/";
 
-/// What the binary can do.
+/// The commands of the binary.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run everything in one process, to try it: with an account, a key and a first schedule
+    /// Run everything in one process, to try it out: with an account, a key and a first schedule
     ///
     /// Keeps its data in ./punctual-data (--data-dir), listens on loopback only, and lets
     /// schedules call this machine.
@@ -79,56 +79,58 @@ pub enum Command {
     /// prints them with their comments.
     #[command(after_help = SERVE_HELP)]
     Serve(SettingArgs<All>),
-    /// Apply the migrations that the store is missing
+    /// Apply the missing migrations of the store
     Migrate(SettingArgs<StoreOnly>),
-    /// Show who is alive, who leads which shard, and how late it is
+    /// Show the live replicas, the leader of each shard, and its delay
     ///
-    /// Exits with 1 if one of the servers does not answer, after showing what the others say.
+    /// Exits with 1 if one of the servers does not answer, after showing the answers of the others.
     Cluster(ClusterArgs),
     /// Check the configuration against its servers, before a start or beside a running service
     ///
-    /// Versions, rights, latency, clocks, memory, connections, certificates and disk: a line each, with
-    /// what to do. Exits with 1 if a check fails; warnings are no failure. Changes nothing.
+    /// Checks versions, permissions, latency, clocks, memory, connections, certificates and disks,
+    /// and prints a line for each, with a remedy. Exits with 1 if a check fails, but not for a
+    /// warning. Changes nothing.
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
     /// Copy an installation from one machine to the store of a cluster
     ///
-    /// Everything: accounts, users, keys, schedules, jobs and their attempts, skips. Can be repeated, and
-    /// goes on where it was interrupted, until the first replica of the cluster has started.
+    /// Copies everything: accounts, users, keys, schedules, jobs and their attempts, skips. Can be
+    /// repeated until the first replica of the cluster has started; continues an interrupted copy.
     #[command(after_help = COPY_HELP)]
     Copy(CopyArgs),
-    /// Make a restored backup ready: before the first start on it
+    /// Prepare a restored backup for the first start on it
     ///
-    /// What has become due since the backup was made may have run already. Each schedule's next tick
-    /// moves past now, and the ticks before are recorded as skips. Stop all replicas first.
+    /// Ticks that became due since the backup was made may have run already. So the next tick of
+    /// each schedule moves into the future, and the ticks before it are recorded as skips. Stop all
+    /// replicas first.
     #[command(after_help = RESTORED_HELP)]
     Restored(SettingArgs<StoreOnly>),
-    /// Make or list accounts, and say who belongs to them
+    /// Create or list accounts, and manage their members
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Make, list or disable users, who sign in with a password
+    /// Create, list or disable users, who sign in with a password
     #[command(subcommand)]
     User(UserCommand),
-    /// Make, list, rotate or revoke API keys
+    /// Create, list, rotate or revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
-    /// List, show or rotate the secrets that requests are signed with
+    /// List, show or rotate the secrets that sign requests
     #[command(subcommand)]
     Signing(SigningCommand),
-    /// Make a key for secrets, or encrypt them all with another one
+    /// Generate a key for secrets, or encrypt all secrets with another key
     #[command(subcommand)]
     Secrets(SecretsCommand),
-    /// List who changed what, newest first: of an account, or of what belongs to none
+    /// List changes and their authors, newest first: of an account, or outside all accounts
     AuditLog(AuditLogArgs),
     /// Explain a cron expression and list its next runs
     Cron(CronArgs),
     /// Print the OpenAPI document of the API
     Openapi(OpenapiArgs),
-    /// Print every metric that the service has, as the page of the documentation
+    /// Print the reference of all metrics, as a page of the documentation
     Metrics,
-    /// Make schedules at a running service, and exit with 0 only if each of their ticks ran once
+    /// Create schedules in a running service, and exit with 0 only if each of their ticks ran once
     ///
-    /// Prints how many ticks were missed, doubled and late, and removes the schedules.
+    /// Prints the numbers of missed, doubled and late ticks, and removes the schedules.
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
     /// Exit with 0 if a running service is ready; for containers

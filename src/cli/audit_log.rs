@@ -1,4 +1,4 @@
-//! `punctual audit-log`: who changed what.
+//! `punctual audit-log`: lists the entries of the audit log.
 
 use clap::Args;
 
@@ -7,13 +7,13 @@ use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
 use crate::store::{AuditEntry, AuditQuery, INSTALLATION};
 
-/// Which changes to list.
+/// The changes to list.
 #[derive(Args, Debug)]
 pub struct AuditLogArgs {
-    /// The name of an account [default: what concerns none, such as users of no account]
+    /// The name of an account [default: changes outside all accounts, such as to users without one]
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// How many at most
+    /// The maximum number of changes
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,

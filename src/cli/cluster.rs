@@ -1,4 +1,4 @@
-//! `punctual cluster`: who is alive, who leads what, and how late it is.
+//! `punctual cluster`: shows the live replicas, the leader of each shard, and how late it is.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::domain::Timestamp;
 use crate::runtime::Clock;
 use crate::store::ShardRecord;
 
-/// What to show of the cluster.
+/// The options of `punctual cluster`.
 #[derive(Args, Debug)]
 pub struct ClusterArgs {
     /// Print JSON
@@ -41,22 +41,22 @@ pub(super) async fn run(args: &ClusterArgs) -> Result<(), CliError> {
     Err(CliError::failed(format!("not all servers answer: look at {}", away.join(", "))))
 }
 
-/// What is shown.
+/// The report that is printed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     servers: Vec<Server>,
-    /// Which store the members of the cluster share.
+    /// The id of the installation whose store the members share.
     #[serde(skip_serializing_if = "Option::is_none")]
     installation: Option<String>,
     members: Vec<Replica>,
     shards: Vec<Shard>,
 }
 
-/// One of those that everything is kept on.
+/// A server that the installation depends on.
 #[derive(Serialize)]
 struct Server {
-    /// The setting that says where it is.
+    /// The setting that contains its address.
     setting: &'static str,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,9 +67,9 @@ struct Server {
 struct Replica {
     name: String,
     version: String,
-    /// Whether it takes part in leading shards.
+    /// `true` if the replica takes part in leading shards.
     leads: bool,
-    /// Whether it runs jobs.
+    /// `true` if the replica executes jobs.
     executes: bool,
     shards: Vec<u16>,
 }
@@ -78,16 +78,16 @@ struct Replica {
 #[serde(rename_all = "camelCase")]
 struct Shard {
     shard: u16,
-    /// Who holds it by the cluster or, where that is away or nobody does, who was the last to lead
-    /// it by the store.
+    /// The replica that holds the shard according to the cluster. If no replica does, or the
+    /// cluster cannot be reached, this is the last leader according to the store.
     leader: Option<String>,
-    /// Whether the leader is alive and holds the shard, as the cluster says.
+    /// `true` if, according to the cluster, the leader is alive and holds the shard.
     held: bool,
     epoch: Option<i64>,
     led_since: Option<String>,
-    /// How late its oldest due tick is that has not fired.
+    /// The lateness of the oldest due tick that has not fired, in milliseconds.
     tick_lag_ms: u64,
-    /// How long its oldest job has waited that could have started.
+    /// The time that the oldest startable job has waited, in milliseconds.
     job_lag_ms: u64,
 }
 
@@ -161,7 +161,7 @@ fn replica(member: Member) -> Replica {
     Replica { name, version, leads, executes, shards }
 }
 
-/// All shards that the store or the members know.
+/// Returns all shards that the store or the members know.
 fn shards(now: Timestamp, records: &[ShardRecord], members: &[Member]) -> Vec<Shard> {
     let mut all = BTreeMap::new();
     let ms = |since: Option<Timestamp>| {

@@ -1,4 +1,4 @@
-//! `punctual config`: the configuration in force.
+//! `punctual config`: prints the configuration in force.
 
 use super::{CliError, output};
 use crate::config::{Config, Loaded, Mistakes, Sources, load, load_part};
@@ -7,13 +7,14 @@ pub(super) fn run(sources: &Sources) -> Result<(), CliError> {
     output::print(warned(load(sources))?.commented())
 }
 
-/// The configuration of a command that does not log and needs only a part of it. What should be
-/// known of it goes to standard error.
+/// Loads the configuration for a command that does not log and needs only a part of it. Warnings go
+/// to standard error.
 pub(super) fn load_part_and_warn(sources: &Sources) -> Result<Config, CliError> {
     Ok(warned(load_part(sources))?.config)
 }
 
-/// The whole configuration, as `serve` takes it, for a command that does not log.
+/// Loads the whole configuration, as `serve` does, for a command that does not log. Warnings go to
+/// standard error.
 pub(super) fn load_and_warn(sources: &Sources) -> Result<Config, CliError> {
     Ok(warned(load(sources))?.config)
 }
@@ -24,7 +25,7 @@ fn warned(loaded: Result<Loaded, Mistakes>) -> Result<Loaded, CliError> {
     Ok(loaded)
 }
 
-/// Tells what should be known of a configuration, although it is no mistake.
+/// Prints the warnings of a configuration to standard error.
 pub(super) fn warn(warnings: &[String]) {
     for warning in warnings {
         output::complain(&format!("warning: {warning}"));

@@ -10,13 +10,13 @@ use crate::app::{Copied, CopiedTable, copy};
 use crate::config::{Loaded, load_part};
 use crate::runtime::{Clock, Random};
 
-/// What to copy, and where to.
+/// The source and the target of the copy.
 #[derive(Args, Debug)]
 pub struct CopyArgs {
-    /// The store to copy: sqlite:PATH; nobody may serve it meanwhile
+    /// The store to copy: sqlite:PATH; no service may use it during the copy
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The store to copy it into: postgres://USER@HOST:PORT/DATABASE
+    /// The store to copy into: postgres://USER@HOST:PORT/DATABASE
     #[arg(long, value_name = "URL")]
     to: String,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub struct CopyArgs {
 
 pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     let (from, to) = (load_store(args, "--from", &args.from)?, load_store(args, "--to", &args.to)?);
-    // Both have the same ones.
+    // Both configurations have the same warnings.
     warn(&to.warnings);
     let (from, to) = (from.config, to.config);
     let (clock, random) = (Clock::system(), Random::system());
@@ -54,13 +54,13 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
         )));
     }
     output::print(&format!(
-        "\nEverything is in {}, with {} shards; {} schedules are due when they were. Start the \
+        "\nEverything is in {}, with {} shards; {} schedules kept their next ticks. Start the \
          replicas on it, and do not serve {} again.\n",
         to.store, to.shards, source_ticks.schedules, from.store
     ))
 }
 
-/// The configuration, with the store at `url`.
+/// Loads the configuration, with the store at `url`.
 fn load_store(args: &CopyArgs, option: &str, url: &str) -> Result<Loaded, CliError> {
     let mut sources = args.settings.sources();
     sources.options.push(("store.url", url.to_owned()));

@@ -1,4 +1,4 @@
-//! `punctual cron`: what an expression means.
+//! `punctual cron`: explains a cron expression.
 
 use clap::Args;
 
@@ -7,16 +7,16 @@ use crate::domain::Timestamp;
 use crate::domain::cron::{Cadence, InvalidCadence, describe, preview, warnings};
 use crate::runtime::Clock;
 
-/// What to explain.
+/// The expression to explain.
 #[derive(Args, Debug)]
 pub struct CronArgs {
     /// Five fields: minute, hour, day of month, month, day of week
     #[arg(value_name = "EXPR")]
     expression: String,
-    /// The timezone it is meant in, such as Europe/Berlin
+    /// The timezone of the expression, such as Europe/Berlin
     #[arg(long, visible_alias = "timezone", value_name = "ZONE", default_value = "UTC")]
     tz: String,
-    /// How many runs to list
+    /// The number of runs to list
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10,
           value_parser = clap::value_parser!(u16).range(1..=1_000))]
     count: u16,

@@ -1,4 +1,4 @@
-//! `punctual account delete`: the end of an account.
+//! `punctual account delete`: deletes an account and shows the progress.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::accounts::Accounts;
 use crate::runtime::Clock;
 use crate::store::{Account, DeletedAccount};
 
-/// How often it is counted what is left.
+/// The interval at which the remaining rows are counted.
 const EVERY: Duration = Duration::from_secs(1);
-/// After how long without a change it is said that no server seems to remove anything: they look for
-/// deleted accounts every 5 seconds.
+/// The time without progress after which the command warns that no server seems to run. Servers
+/// look for deleted accounts every 5 seconds.
 const STILL: Duration = Duration::from_secs(8);
-/// What to do who does not wait.
+/// The hint for an operator that does not wait.
 const LATER: &str = "`punctual account list --deleted` shows when nothing is left.";
 
 /// An account to delete.
@@ -26,10 +26,10 @@ const LATER: &str = "`punctual account list --deleted` shows when nothing is lef
 pub struct DeletionArgs {
     /// The name of the account
     name: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
-    /// Do not wait until a server has removed everything
+    /// Do not wait until a server has removed all data
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) async fn run(args: &DeletionArgs) -> Result<(), CliError> {
     let name = &account.name;
     if args.no_wait {
         return output::print(&format!(
-            "{name} is deleted: nothing of it can be read, changed or run. Servers remove it. {LATER}\n"
+            "{name} is deleted: it cannot be read, changed or run. Servers remove its rows. {LATER}\n"
         ));
     }
     output::complain(&format!("{name} is deleted; a server removes what it had"));
@@ -55,17 +55,17 @@ pub(super) async fn run(args: &DeletionArgs) -> Result<(), CliError> {
             let rows = waited?;
             output::print(&format!("{name} is deleted, and its {rows} rows are gone\n"))
         }
-        // Only the waiting ends. That there are no signals here is no reason to end it.
+        // Ctrl-C ends only the waiting. If Ctrl-C cannot be received here, the waiting continues.
         Ok(()) = tokio::signal::ctrl_c() => {
             output::print(&format!("{name} is deleted; servers remove the rest. {LATER}\n"))
         }
     }
 }
 
-/// Lets the name be typed again: there is no way back.
+/// Asks for the name again, because the deletion cannot be undone.
 fn ask(account: &Account) -> Result<(), CliError> {
     if !std::io::stdin().is_terminal() {
-        return Err(CliError::usage("nobody can be asked here: add --yes to delete the account"));
+        return Err(CliError::usage("no terminal to ask on: add --yes to delete the account"));
     }
     let mut stderr = std::io::stderr().lock();
     let prompt = "This deletes the account and everything it has, for good. Type its name: ";
@@ -76,11 +76,11 @@ fn ask(account: &Account) -> Result<(), CliError> {
     if typed.trim() == account.name {
         Ok(())
     } else {
-        Err(CliError::failed("that is not its name: nothing was deleted"))
+        Err(CliError::failed("the name does not match: nothing was deleted"))
     }
 }
 
-/// Waits until nothing is left. Returns how many rows there were at first.
+/// Waits until no rows are left. Returns the total number of rows.
 async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
     let clock = Clock::system();
     let mut meter = Meter::new(clock.clone());
@@ -88,8 +88,8 @@ async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
         accounts.rows_left(account).await.map_err(|error| {
             let name = &account.name;
             CliError::failed(format!(
-                "{name} is deleted and servers go on removing what it had, but how much is left \
-                 cannot be told: {error}. {LATER}"
+                "{name} is deleted and servers go on removing its rows, but the number of rows \
+                 left cannot be read: {error}. {LATER}"
             ))
         })
     };
@@ -97,13 +97,14 @@ async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
     let mut now = total;
     let mut still_since = Some(clock.monotonic());
     while now > 0 {
-        // Counting stops somewhere, and what was under way may still have been written.
+        // The total can grow: the count is capped, and work that was under way may still write
+        // rows.
         total = total.max(now);
         meter.show("removing", total - now, total);
         if still_since.is_some_and(|since| clock.monotonic() - since >= STILL) {
             output::complain(
-                "nothing is removed: no server seems to run. It goes on as soon as one does \
-                 (`punctual serve`); Ctrl-C ends the waiting only",
+                "nothing is being removed: no server seems to run. The removal goes on as soon as \
+                 one does (`punctual serve`); Ctrl-C ends only the waiting",
             );
             still_since = None;
         }

@@ -1,4 +1,4 @@
-//! `punctual dev`: the service for trying it, with something to see at once.
+//! `punctual dev`: runs the service for a trial, with an example schedule.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::domain::key::{ApiKey, Scope};
 use crate::domain::plan::UNLIMITED;
 use crate::schedules::{CommandError, Object, SCHEDULE_FIELDS};
 
-/// What the account and its key are called.
+/// The name of the account and of its key.
 const NAME: &str = "dev";
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
@@ -41,7 +41,7 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     finish(app, signals).await.and(said)
 }
 
-/// Makes an account, a key and a schedule if the store is empty. Returns the key, and whether the
+/// Creates an account, a key and a schedule if the store is empty. Returns the key, and whether the
 /// schedule was run.
 async fn seed(app: &App, ops_url: &str) -> Result<(Option<ApiKey>, bool), AccountError> {
     if !app.accounts().list().await?.is_empty() {
@@ -52,13 +52,13 @@ async fn seed(app: &App, ops_url: &str) -> Result<(Option<ApiKey>, bool), Accoun
     let key = app.accounts().create_key(operator(), &account, &request).await?;
     let shown = demonstrate(app, account.id, ops_url).await;
     if let Err(error) = &shown {
-        // Settings can forbid it; everything else works.
-        tracing::warn!(%error, "no demo schedule");
+        // Settings can forbid the demo schedule. Everything else still works.
+        tracing::warn!(%error, "demo schedule not run");
     }
     Ok((Some(key), shown.is_ok()))
 }
 
-/// Makes the schedule `demo`, whose target is this process, and runs it.
+/// Creates the schedule `demo`, whose target is this process, and triggers it.
 async fn demonstrate(app: &App, account: AccountId, ops_url: &str) -> Result<(), CommandError> {
     let demo = json!({
         "name": "demo",

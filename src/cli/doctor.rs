@@ -1,4 +1,4 @@
-//! `punctual doctor`: whether the configuration works with its servers.
+//! `punctual doctor`: checks that the configuration works with its servers.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::app::{Diagnosis, diagnose};
 use crate::domain::finding::Grade;
 use crate::runtime::Clock;
 
-/// What to check, and for how many.
+/// The options of `punctual doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// How many replicas there will be, for PostgreSQL's max_connections [default: those that are
-    /// alive, or one]
+    /// The number of replicas to expect, for PostgreSQL's max_connections [default: the live
+    /// replicas, or one]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     replicas: Option<u32>,
     /// Print JSON
@@ -43,7 +43,8 @@ pub(super) async fn run(args: &DoctorArgs) -> Result<(), CliError> {
     }
 }
 
-/// What is said of the settings of checks that failed, each of them once.
+/// Returns the error message for the settings of failed checks, without duplicates, or `None` if no
+/// check failed.
 fn complaint(failed: &[&str]) -> Option<String> {
     let checks = match failed.len() {
         0 => return None,
@@ -55,7 +56,7 @@ fn complaint(failed: &[&str]) -> Option<String> {
     Some(format!("{checks} failed: look at {settings}"))
 }
 
-/// What was found, as it is printed.
+/// A finding, as it is printed.
 #[derive(Serialize)]
 struct Line<'a> {
     result: &'static str,
@@ -75,7 +76,7 @@ impl<'a> Line<'a> {
 }
 
 fn text(lines: &[Line<'_>]) -> String {
-    // A server's words may be of several lines.
+    // The message of a server may have several lines.
     let row = |line: &Line<'_>| {
         let text = line.text.split_whitespace().collect::<Vec<_>>().join(" ");
         [line.result.to_owned(), line.setting.to_owned(), text]

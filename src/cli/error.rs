@@ -1,11 +1,11 @@
-//! How a command fails.
+//! The errors of commands.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use crate::config::Mistakes;
 
-/// Why a command did not do what it should: one sentence with what to do about it.
+/// The reason why a command failed: one sentence that includes the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The command line or the configuration is wrong.
@@ -14,8 +14,8 @@ pub enum CliError {
     /// Something failed.
     #[error("{0}")]
     Failed(String),
-    /// A signal ended it before it was done.
-    #[error("stopped at once by a signal; what was under way is taken up at the next start")]
+    /// A signal ended the command before it was done.
+    #[error("stopped at once by a signal; the next start resumes unfinished work")]
     Interrupted,
 }
 
@@ -28,7 +28,8 @@ impl CliError {
         Self::Failed(what.to_string())
     }
 
-    /// 2 for usage, as of clap and of shells; 130 for an interruption, as of shells; 1 otherwise.
+    /// Returns the exit code: 2 for usage errors, as in clap and shells; 130 for an interruption,
+    /// as in shells; 1 otherwise.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

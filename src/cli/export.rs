@@ -1,4 +1,4 @@
-//! `punctual account export`: everything that an account has, as lines of JSON.
+//! `punctual account export`: writes all data of an account as lines of JSON.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -20,7 +20,7 @@ use crate::store::Account;
 pub struct ExportArgs {
     /// The name of the account
     name: String,
-    /// The file to write, which must not be there yet; only its owner can read it [default: print]
+    /// The file to create, which must not exist; only its owner can read it [default: print]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -44,13 +44,14 @@ pub(super) async fn run(args: &ExportArgs) -> Result<(), CliError> {
     output::print(&format!("{lines} lines are in {}\n", path.display()))
 }
 
-/// A part of an export is none.
+/// Removes the file of a failed export, because it is incomplete.
 fn forget(path: &Path) {
-    // That it failed is told already.
+    // An error here is ignored, because the error of the export itself is returned.
     let _ = fs::remove_file(path);
 }
 
-/// That everything was read is noted first, and so a part of what is written.
+/// Writes the export and returns the number of lines. The reading is recorded in the audit log
+/// first, so the export contains that entry as well.
 async fn write(
     accounts: &Accounts,
     account: &Account,

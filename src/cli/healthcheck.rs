@@ -1,4 +1,5 @@
-//! `punctual healthcheck`: asks the operations listener of a running service.
+//! `punctual healthcheck`: checks the readiness of a running service through its operations
+//! listener.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::config::load_part_and_warn;
 use super::{CliError, output};
 use crate::config::Sources;
 
-/// How long the service may take to answer.
+/// The timeout of the check.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {

@@ -1,4 +1,4 @@
-//! How far a long command is: a bar on a terminal, a line every so often elsewhere.
+//! The progress of a long command: a bar on a terminal, and a line every 10 seconds elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::output;
 use crate::runtime::Clock;
 
-/// How often a line is written where there is no terminal to draw on.
+/// The interval between lines if standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const BAR: &str = "{msg:17} [{bar:40}] {pos}/{len} rows, {eta} left";
 
-/// Shows how far a command is, in rows.
+/// Shows the progress of a command, in rows.
 pub(super) enum Meter {
     Bar(ProgressBar),
     Lines { clock: Clock, next: Duration },
@@ -28,7 +28,7 @@ impl Meter {
         Self::Lines { clock, next }
     }
 
-    /// `what` is worked on, and `done` of `total` rows are finished.
+    /// Shows that `done` of `total` rows are finished and that `what` is in progress.
     pub(super) fn show(&mut self, what: &'static str, done: u64, total: u64) {
         match self {
             Self::Bar(bar) => {

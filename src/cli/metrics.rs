@@ -1,4 +1,4 @@
-//! `punctual metrics`: every metric there is.
+//! `punctual metrics`: prints the table of all metrics.
 
 use super::{CliError, output};
 use crate::telemetry::metrics::document;

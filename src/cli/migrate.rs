@@ -1,4 +1,4 @@
-//! `punctual migrate`: brings the store up to date.
+//! `punctual migrate`: applies the migrations of the store.
 
 use super::config::load_part_and_warn;
 use super::{CliError, output};

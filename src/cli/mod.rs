@@ -1,9 +1,9 @@
-//! The command line: what each command takes and prints.
+//! The command line: the arguments and the output of each command.
 //!
-//! Results go to standard output, everything else to standard error: log lines, warnings, and
-//! `error: …` when a command fails. The exit status is 2 when the command line or the
-//! configuration is wrong, 1 when something failed, 0 otherwise; a reader that closes the pipe
-//! early is no failure.
+//! Results go to standard output. Log lines, warnings and the `error: …` line of a failed command
+//! go to standard error. The exit status is 2 if the command line or the configuration is wrong,
+//! 130 if a signal interrupted the command, 1 if something else failed, and 0 otherwise. A reader
+//! that closes the pipe early is not a failure.
 
 mod accounts;
 mod address;
@@ -44,7 +44,7 @@ pub use args::{Cli, Command};
 pub use error::CliError;
 pub use welcome::{Welcome, welcome};
 
-/// Reads the command line. Help, `--version` and mistakes in it end the process here.
+/// Parses the command line. For `--help`, `--version` and usage errors the process ends here.
 pub fn parse() -> Cli {
     Cli::parse()
 }
@@ -57,7 +57,7 @@ pub async fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// Says why the process ends.
+/// Prints the error and returns its exit code.
 pub fn fail(error: &CliError) -> ExitCode {
     output::complain(&format!("error: {error}"));
     error.exit_code()

@@ -1,14 +1,14 @@
-//! `punctual openapi`: the OpenAPI document.
+//! `punctual openapi`: prints the OpenAPI document.
 
 use clap::Args;
 
 use super::{CliError, output};
 use crate::api::{BasePath, document};
 
-/// Of which deployment.
+/// The deployment to describe.
 #[derive(Args, Debug)]
 pub struct OpenapiArgs {
-    /// The prefix that the API is mounted under, such as /api
+    /// The prefix of the API's paths, such as /api
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     base_path: BasePath,
 }

@@ -1,5 +1,5 @@
-//! What the commands on accounts, keys and users share: how they open these, and who uses them, for
-//! the audit log.
+//! Shared by the commands on accounts, keys and users: access to the store, and the identity of the
+//! operator for the audit log.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -9,14 +9,15 @@ use crate::accounts::{AccountError, Accounts};
 use crate::domain::audit::{Actor, Author, Origin, ShortName};
 use crate::runtime::{Clock, Random};
 
-/// Who has logged in, whoever they have become since; a number.
+/// Contains the numeric id of the user that logged in, even after `su` or `sudo`.
 const LOGIN: &str = "/proc/self/loginuid";
-/// What [`LOGIN`] says of processes that nobody logged in for.
+/// The content of [`LOGIN`] for processes without a login.
 const NOBODY: u32 = u32::MAX;
 const USERS: &str = "/etc/passwd";
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// What the commands work with, at the store's time: this machine's clock may be wrong.
+/// Opens the accounts. The clock is set to the time of the store, because the clock of this machine
+/// may be wrong.
 pub(super) async fn accounts(settings: &SettingArgs<StoreOnly>) -> Result<Accounts, CliError> {
     let (store, plans) = store::open_with_plans(&settings.sources()).await?;
     let clock = Clock::system();
@@ -31,7 +32,7 @@ pub(super) fn refused(error: AccountError) -> CliError {
     }
 }
 
-/// The person at this command line, by the name or number that the machine knows them by.
+/// Returns the user that runs this command, by the name or number that the machine knows.
 pub(super) fn operator() -> Author {
     let host = std::fs::read_to_string(HOST_NAME).unwrap_or_default();
     let login = std::fs::read_to_string(LOGIN).ok();
@@ -45,7 +46,7 @@ pub(super) fn operator() -> Author {
     }
 }
 
-/// The name in the list of users; the number itself if it is not there.
+/// Returns the name in the list of users, or the number if it is not listed.
 fn name_of(user: u32, users: &str) -> String {
     let number = user.to_string();
     let mut lines = users.lines().map(|line| line.split(':').collect::<Vec<_>>());

@@ -1,10 +1,10 @@
-//! Printing.
+//! Printing of results, messages and tables.
 
 use std::io::{ErrorKind, Write};
 
 use super::CliError;
 
-/// Prints a result. That its reader has gone is no failure.
+/// Prints a result to standard output. A closed pipe is not a failure.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -15,12 +15,12 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Prints a line to standard error. If that fails there is nobody left to tell.
+/// Prints a line to standard error. A failure is ignored, because it cannot be reported.
 pub(super) fn complain(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Rows as columns, as wide as they need to be.
+/// Formats rows as aligned columns.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     let head = head.map(str::to_owned);
     let rows: Vec<&[String; N]> = std::iter::once(&head).chain(rows).collect();

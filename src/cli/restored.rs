@@ -1,4 +1,4 @@
-//! `punctual restored`: makes a restored backup ready for its first start.
+//! `punctual restored`: prepares a restored backup for its first start.
 
 use super::config::load_part_and_warn;
 use super::operator::operator;

@@ -1,4 +1,4 @@
-//! `punctual secrets`: the keys that secrets are encrypted with.
+//! `punctual secrets`: the operator commands on the keys that encrypt secrets.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use crate::domain::{AccountId, AuditId};
 use crate::runtime::{Clock, Random};
 use crate::store::{Act, SealedTable, SharedStore};
 
-/// How many rows are encrypted anew in one transaction: each can have a body of 256 KiB.
+/// The number of rows that are encrypted again in one transaction. Each can have a body of 256 KiB.
 const ROWS: u32 = 50;
 
-/// What to do with keys.
+/// The commands on keys for secrets.
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
-    /// Make a key and print it, as secrets.keys and secrets.keys_file take it
+    /// Generate a key and print it, in the form of secrets.keys and secrets.keys_file
     Generate,
     /// Encrypt all stored secrets with the first key
     ///
-    /// Can be stopped at any time and run again, and beside running servers; they must all have
-    /// the new key by then. Says at the end which keys are not needed any more.
+    /// Can be stopped at any time and run again, and can run beside servers if all of them already
+    /// have the new key. Reports at the end which keys are no longer needed.
     Rotate {
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
-        /// Forget the old keys although some rows cannot be decrypted: those are lost then
+        /// Give up the old keys even if some rows cannot be decrypted; these rows are lost
         #[arg(long)]
         abandon_unreadable: bool,
     },
@@ -46,7 +46,7 @@ pub(super) async fn run(command: &SecretsCommand) -> Result<(), CliError> {
     }
 }
 
-/// What a rotation has done.
+/// The result of a rotation.
 #[derive(Default)]
 struct Done {
     sealed: u64,
@@ -59,9 +59,10 @@ impl Done {
         self.unreadable.values().sum()
     }
 
-    /// What has become of which rows, a line each.
+    /// Returns a line for each result: the rows that were encrypted and those that could not be
+    /// decrypted.
     fn lines(&self) -> String {
-        let mut lines = format!("{} rows are encrypted anew\n", self.sealed);
+        let mut lines = format!("{} rows were encrypted with the first key\n", self.sealed);
         for ((table, account), rows) in &self.unreadable {
             lines += &format!("{rows} rows of {table} of {account} cannot be decrypted\n");
         }
@@ -96,7 +97,7 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     }
     if left.len() > 1 {
         return Err(CliError::failed(
-            "a server has written with another key meanwhile: give all servers the new key as \
+            "a server wrote with another key in the meantime: give all servers the new key as \
              their first one, and run this again",
         ));
     }

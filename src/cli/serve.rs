@@ -1,4 +1,4 @@
-//! `punctual serve`: the service.
+//! `punctual serve`: runs the service.
 
 use super::CliError;
 use crate::app::{App, Ended, Signals};
@@ -11,7 +11,8 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     finish(app, signals).await
 }
 
-/// Reads the configuration and begins to log. The sink has to be kept until the last line.
+/// Reads the configuration and starts logging. The caller must keep the sink until the last line is
+/// logged.
 pub(super) fn begin(sources: &Sources) -> Result<(Config, Sink), CliError> {
     let loaded = load(sources)?;
     let sink = log::init(&loaded.config.log);
@@ -21,7 +22,7 @@ pub(super) fn begin(sources: &Sources) -> Result<(Config, Sink), CliError> {
     Ok((loaded.config, sink))
 }
 
-/// Starts the service, unless a signal comes before it has started.
+/// Starts the service. Returns an error if a signal arrives before the start is complete.
 pub(super) async fn start(config: &Config) -> Result<(App, Signals), CliError> {
     let signals = Signals::receive();
     let mut signals =
@@ -32,12 +33,12 @@ pub(super) async fn start(config: &Config) -> Result<(App, Signals), CliError> {
     }
 }
 
-/// Serves until a signal or a failure.
+/// Runs the service until a signal or a failure.
 pub(super) async fn finish(app: App, signals: Signals) -> Result<(), CliError> {
     match app.run(signals).await {
         Ended::AsAsked => Ok(()),
         Ended::CutOff => Err(CliError::failed(
-            "not everything had ended within shutdown.grace_seconds; the next start goes on with it",
+            "some work did not end within shutdown.grace_seconds; the next start resumes it",
         )),
         Ended::Failed => {
             Err(CliError::failed("the service has failed and stopped; the log says why"))

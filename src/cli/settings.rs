@@ -1,4 +1,4 @@
-//! One option for each setting of the configuration, made from its list.
+//! Command-line options for the settings of the configuration, generated from the list of settings.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 use crate::config::{Sources, settings};
 
-/// Which settings a command takes as options. Those it does not take still count where they are
-/// set in the file or the environment.
+/// The settings that a command accepts as options. The other settings still apply if they are set
+/// in the file or the environment.
 pub trait Selection: Clone + Send + Sync + 'static {
-    /// Whether the setting with this key is among them.
+    /// Returns `true` if the setting with this key is accepted.
     fn takes(key: &str) -> bool;
-    /// Whether they are many, and shown by `--help` only.
+    /// Hides the options in `-h`, because there are many; `--help` shows them.
     const MANY: bool = false;
 }
 
@@ -28,7 +28,7 @@ impl Selection for All {
     const MANY: bool = true;
 }
 
-/// Where the store is.
+/// The location of the store.
 #[derive(Clone, Debug)]
 pub struct StoreOnly;
 
@@ -38,7 +38,7 @@ impl Selection for StoreOnly {
     }
 }
 
-/// How the store is reached that is copied into, and how many shards it gets.
+/// The access to the target store of a copy, and its number of shards.
 #[derive(Clone, Debug)]
 pub struct CopyTarget;
 
@@ -48,7 +48,7 @@ impl Selection for CopyTarget {
     }
 }
 
-/// Where the store, the queue and the cluster are.
+/// The locations of the store, the queue and the cluster.
 #[derive(Clone, Debug)]
 pub struct ServersOnly;
 
@@ -60,7 +60,7 @@ impl Selection for ServersOnly {
     }
 }
 
-/// Where the operations listener is.
+/// The address of the operations listener.
 #[derive(Clone, Debug)]
 pub struct OpsOnly;
 
@@ -70,7 +70,7 @@ impl Selection for OpsOnly {
     }
 }
 
-/// The options given for settings.
+/// The settings given as options.
 #[derive(Clone, Debug)]
 pub struct SettingArgs<S> {
     file: Option<PathBuf>,
@@ -79,12 +79,13 @@ pub struct SettingArgs<S> {
 }
 
 impl<S> SettingArgs<S> {
-    /// These options, the environment, and the file, for `serve` and all other commands.
+    /// Returns these options, the environment and the file as sources, for `serve` and all other
+    /// commands.
     pub(super) fn sources(&self) -> Sources {
         self.sources_for(false)
     }
 
-    /// The same for `dev`.
+    /// Returns the same sources, with the defaults of `dev`.
     pub(super) fn dev_sources(&self) -> Sources {
         self.sources_for(true)
     }

@@ -1,4 +1,4 @@
-//! `punctual signing`: the secrets that accounts' requests are signed with.
+//! `punctual signing`: the operator commands on the secrets that sign an account's requests.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::domain::Timestamp;
 use crate::domain::audit::Action;
 use crate::store::KnownSecret;
 
-/// What to do with signing secrets.
+/// The commands on signing secrets.
 #[derive(Debug, Subcommand)]
 pub enum SigningCommand {
     /// List the secrets of an account, newest first, without showing them
     List(OfAccount),
-    /// Print the secrets that sign, newest first, for the receivers to verify with
+    /// Print the active secrets, newest first, with which receivers verify requests
     Show(OfAccount),
-    /// Make a new secret; both sign until the overlap is over
+    /// Create a new secret; the old and the new one both sign until the overlap ends
     ///
-    /// `punctual signing show` prints it. A secret that was to end already ends at once: there are
-    /// never more than two.
+    /// `punctual signing show` prints it. There are never more than two active secrets: if an
+    /// earlier overlap is still running, its old secret ends at once.
     Rotate {
         #[command(flatten)]
         account: OfAccount,
-        /// How long the old one signs too, such as 24h or 15m
+        /// The time for which the old secret signs too, such as 24h or 15m
         #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
         overlap: Duration,
     },
 }
 
-/// Whose secrets.
+/// The account whose secrets to use.
 #[derive(Args, Debug)]
 pub struct OfAccount {
     /// The name of the account
@@ -43,8 +43,8 @@ pub struct OfAccount {
 }
 
 impl OfAccount {
-    /// The secrets, and what time it is for them.
-    /// What is read to be shown is noted first.
+    /// Returns the secrets of the account and the current time. If the secrets will be `shown`, the
+    /// reading is first recorded in the audit log.
     async fn secrets(&self, shown: bool) -> Result<(Vec<KnownSecret>, Timestamp), CliError> {
         let accounts = accounts(&self.settings).await?;
         let account = accounts.named(&self.name).await.map_err(refused)?;
@@ -95,7 +95,7 @@ fn table(secrets: &[KnownSecret], now: Timestamp) -> String {
     output::table(["ID", "CREATED", "EXPIRES", "STATE"], &rows)
 }
 
-/// The secrets that sign, one a line.
+/// Returns the secrets that sign, one per line.
 fn revealed(secrets: &[KnownSecret], now: Timestamp) -> Result<String, CliError> {
     let mut lines = String::new();
     for KnownSecret { id, secret, .. } in secrets.iter().filter(|one| !is_over(one, now)) {

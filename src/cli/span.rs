@@ -1,11 +1,11 @@
-//! Spans of time on the command line: `90s`, `15m`, `12h`, `30d`.
+//! Durations on the command line: `90s`, `15m`, `12h`, `30d`.
 
 use std::time::Duration;
 
-/// The longest span: a hundred years.
+/// The maximum duration, in seconds: 100 years.
 const LONGEST: u64 = 100 * 365 * 24 * 60 * 60;
 
-/// Reads a whole number with one of s, m, h, d.
+/// Parses a whole number followed by s, m, h or d.
 pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -20,7 +20,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     let seconds = number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
     match seconds.filter(|seconds| (1..=LONGEST).contains(seconds)) {
         Some(seconds) => Ok(Duration::from_secs(seconds)),
-        None => Err("take a whole number and s, m, h or d, such as 30d".to_owned()),
+        None => Err("must be a whole number followed by s, m, h or d, such as 30d".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The store, for commands that work beside a server.
+//! Opens the store for commands that run beside a server.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use crate::config::Sources;
 use crate::domain::plan::Plans;
 use crate::runtime::Random;
 
-/// Opens the configured store and, unless told not to, brings it up to date.
+/// Opens the configured store and applies its migrations. If `store.migrate` is off, returns an
+/// error unless they are applied.
 pub(super) async fn open(sources: &Sources) -> Result<OpenStore, CliError> {
     Ok(open_with_plans(sources).await?.0)
 }
 
-/// As [`open`]; beside it the plans that accounts can have.
+/// Opens the store like [`open`], and also returns the configured plans.
 pub(super) async fn open_with_plans(
     sources: &Sources,
 ) -> Result<(OpenStore, Arc<Plans>), CliError> {

@@ -1,4 +1,4 @@
-//! `punctual user`, and who belongs to an account: what operators do with people who sign in.
+//! `punctual user` and the member commands of `punctual account`: the operator commands on users.
 
 use std::io::Read;
 
@@ -13,40 +13,40 @@ use crate::config::load_part;
 use crate::domain::user::{EmailAddress, Role};
 use crate::store::{Member, MemberChange, User};
 
-/// What to do with users.
+/// The commands on users.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Make a user and print a password, unless one is given
+    /// Create a user, and print a generated password unless one is given
     Create(NewUserArgs),
     /// List all users
     List(SettingArgs<StoreOnly>),
-    /// Let a user not sign in any more, and end what sessions there are
+    /// Disable a user: end all sessions and forbid new ones
     Disable(UserArgs),
-    /// Let a disabled user sign in again
+    /// Enable a disabled user
     Enable(UserArgs),
-    /// Set another password and print it, unless one is given; ends all sessions of the user
+    /// Set a new password, and print a generated one unless one is given; ends all sessions
     ResetPassword(PasswordArgs),
     /// End all sessions of a user
     SignOut(UserArgs),
 }
 
-/// Who belongs to an account.
+/// The commands on the members of an account.
 #[derive(Debug, Subcommand)]
 pub enum MemberCommand {
-    /// List who belongs to an account
+    /// List the members of an account
     Members {
         /// The name of the account
         account: String,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
     },
-    /// Let a user belong to an account
+    /// Add a user to an account
     AddUser(RoleArgs),
-    /// Give a user of an account another role
+    /// Change the role of a member of an account
     SetRole(RoleArgs),
-    /// Let a user belong to an account no more
+    /// Remove a user from an account
     RemoveUser(MemberArgs),
-    /// Print a link by which somebody becomes a user of an account; it works once, for a week
+    /// Print an invitation link to an account; it works once, and for a week
     Invite(RoleArgs),
 }
 
@@ -59,13 +59,13 @@ pub struct UserArgs {
     settings: SettingArgs<StoreOnly>,
 }
 
-/// A user to make.
+/// A user to create.
 #[derive(Args, Debug)]
 pub struct NewUserArgs {
-    /// The name of an account to belong to
+    /// The name of an account that the user joins
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// What the user may do there
+    /// The role of the user in the account
     #[arg(long, default_value = "owner", value_parser = roles(), requires = "account")]
     role: Role,
     #[command(flatten)]
@@ -91,12 +91,12 @@ pub struct MemberArgs {
     user: UserArgs,
 }
 
-/// What a user may do in an account.
+/// A user, an account and a role.
 #[derive(Args, Debug)]
 pub struct RoleArgs {
     #[command(flatten)]
     member: MemberArgs,
-    /// Owners manage users and keys, members change schedules, viewers look at everything
+    /// The role: owners manage users and keys, members change schedules, viewers only read
     #[arg(long, value_parser = roles())]
     role: Role,
 }
@@ -151,20 +151,21 @@ async fn disable(args: &UserArgs, disabled: bool) -> Result<(), CliError> {
 }
 
 impl PasswordArgs {
-    /// The first line of standard input, or one that nobody has chosen.
+    /// Returns the first line of standard input or a generated password.
     fn password(&self, accounts: &Accounts) -> Result<Password, CliError> {
         if !self.password_stdin {
             return Ok(accounts.new_password());
         }
         let mut text = String::new();
-        // A little more than the longest password: a longer one is refused, not cut.
+        // This limit is above the maximum length of a password, so that a longer password is
+        // rejected instead of cut.
         let read = std::io::stdin().lock().take(2_048).read_to_string(&mut text);
         read.map_err(|error| CliError::failed(format!("cannot read the password: {error}")))?;
         let line = text.lines().next().unwrap_or_default();
         Password::new(line).map_err(CliError::usage)
     }
 
-    /// Shows a password that nobody has chosen, this once.
+    /// Prints a generated password, which is shown only once.
     fn print(&self, password: &Password) -> Result<(), CliError> {
         let said = if self.password_stdin { "the password is set" } else { password.reveal() };
         output::print(&format!("{said}\n"))

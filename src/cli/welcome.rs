@@ -1,23 +1,24 @@
-//! What `dev` says when it runs.
+//! The text that `dev` prints when the service runs.
 
 use std::fmt::Write;
 
-/// What there is to tell.
+/// The facts that the text contains.
 #[derive(Clone, Copy, Debug)]
 pub struct Welcome<'a> {
-    /// Where the API is, base path included, without `/v1`.
+    /// The URL of the API, including the base path, without `/v1`.
     pub base_url: &'a str,
-    /// Where the operations listener is.
+    /// The URL of the operations listener.
     pub ops_url: &'a str,
-    /// The key, if one was made: keys are not kept in a form that could be shown again.
+    /// The key, if one was created. An existing key cannot be shown, because only its hash is
+    /// stored.
     pub key: Option<&'a str>,
-    /// The file that everything is kept in.
+    /// The file of the store.
     pub store: &'a str,
-    /// Whether the demo schedule was run.
+    /// `true` if the demo schedule was run.
     pub demo: bool,
 }
 
-/// The text: what runs where, the key, and one command that creates a schedule.
+/// Returns the text: the addresses, the key, and a command that creates a schedule.
 pub fn welcome(welcome: &Welcome<'_>) -> String {
     let Welcome { base_url, ops_url, key, store, demo } = welcome;
     let mut text = String::new();
@@ -30,7 +31,7 @@ Punctual is running.
   API          {base_url}/v1
   Reference    {base_url}/docs
   Operations   {ops_url}/metrics  /healthz  /readyz  /echo
-  Kept in      {store}
+  Stored in    {store}
 "
     );
     let _ = match key {
@@ -48,7 +49,7 @@ Create a schedule that runs every minute:
 
 {}
 
-and see what its jobs brought:
+and list its jobs with their results:
 
   curl -s {base_url}/v1/jobs -H 'x-api-key: {}'
 

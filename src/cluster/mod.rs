@@ -1,9 +1,10 @@
-//! The cluster: who is alive and who leads which shard. This file is the contract; the adapters
-//! are beside it.
+//! The cluster: which replicas are alive, and which of them leads each shard. This file is the
+//! contract; the adapters are beside it.
 //!
-//! What it says is a hint. A leader proves itself by the epoch that it raises in the store; every
-//! write it makes is conditional on that (LEAD-1). So the worst that a wrong answer here can do is
-//! to make two replicas compete, of which one changes nothing.
+//! The answers of the cluster are hints. A leader proves its leadership by the epoch that it raises
+//! in the store, and each of its writes is conditional on that epoch (LEAD-1). So in the worst
+//! case, a wrong answer makes two replicas compete for a shard, and the writes of one of them are
+//! rejected.
 
 pub mod etcd;
 pub mod single;
@@ -17,76 +18,78 @@ use tokio::sync::watch;
 
 use crate::domain::shard::{Epoch, ShardId};
 
-/// A period of leading one shard.
+/// A term: an uninterrupted leadership of one shard by this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Tells this period from an earlier one of the same replica: a new one needs a new epoch.
+    /// The number of the term. It distinguishes the term from earlier terms of the same replica: a
+    /// new term needs a new epoch.
     pub number: u64,
-    /// Until when, on the monotonic clock, the leader may trust it; absent: for ever.
+    /// The time until which the leader may trust the term, on the monotonic clock. Absent: for
+    /// ever.
     pub trusted_until: Option<Duration>,
-    /// The epoch of the leader that has died and is replaced, while the cluster is away: the shard is
-    /// led only if nobody has raised it since.
+    /// The epoch of the dead leader that this replica replaces while the cluster is unavailable.
+    /// The replica leads the shard only if no other replica has raised the epoch since.
     pub replaces: Option<Epoch>,
 }
 
-/// A shard whose leader has died while the cluster was away, to be led by this replica.
+/// A shard that this replica takes over because its leader died while the cluster was unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement {
     /// The shard.
     pub shard: ShardId,
-    /// The epoch of the leader before.
+    /// The epoch of the previous leader.
     pub epoch: Epoch,
-    /// The name of the leader before: that the cluster still names it means nothing.
+    /// The name of the previous leader. The cluster may still name it, which has no effect.
     pub of: String,
 }
 
-/// The shards that this replica shall lead.
+/// The shards that this replica is to lead.
 pub type Terms = BTreeMap<ShardId, Term>;
 
-/// A replica, as its peers see it.
+/// A live replica, as it is known in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The name it gave itself.
+    /// The name that the replica chose.
     pub name: String,
     /// The version of its binary.
     pub version: String,
-    /// Whether it takes part in leading shards.
+    /// `true` if it takes part in leading shards.
     pub leads: bool,
-    /// Whether it runs jobs.
+    /// `true` if it executes jobs.
     pub executes: bool,
-    /// The shards it leads.
+    /// The shards that it leads.
     pub shards: Vec<ShardId>,
 }
 
-/// Why the cluster could not be asked.
+/// The reason why the cluster did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("cluster unavailable ({operation}): {source}")]
 pub struct ClusterError {
-    /// The contract's method.
+    /// The method of the contract.
     pub operation: &'static str,
-    /// What went wrong.
+    /// The cause.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// Who is alive and who leads which shard.
+/// Membership, and the leadership of shards.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// The shards to lead, as they change.
+    /// Returns a receiver of the shards that this replica is to lead.
     fn terms(&self) -> watch::Receiver<Terms>;
 
-    /// All replicas that are alive.
+    /// Returns all live replicas.
     async fn members(&self) -> Result<Vec<Member>, ClusterError>;
 
-    /// Whether what it says of the shards counts: it has answered lately.
+    /// Returns `true` if the cluster has answered recently, so that its view of the shards counts.
     fn is_trusted(&self) -> bool;
 
-    /// Gives this replica these shards, and takes from it those that it was given so before, until the
-    /// cluster names somebody else.
+    /// Lets this replica lead these shards in place of their dead leaders, until the cluster names
+    /// another leader. The list replaces the one of the previous call.
     fn replace(&self, replacements: Vec<Replacement>);
 
-    /// Hands all shards over and leaves. `terms` is empty when it returns.
+    /// Hands over all shards and leaves the cluster. `terms` is empty when this returns.
     async fn leave(&self);
 }
 
-/// A cluster shared by all who use it.
+/// A shared cluster.
 pub type SharedCluster = Arc<dyn Cluster>;

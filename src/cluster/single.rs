@@ -1,4 +1,4 @@
-//! The cluster of one: this replica leads all shards, for ever.
+//! The cluster of a single replica, which leads all shards until it stops.
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -6,14 +6,14 @@ use tokio::sync::watch;
 use super::{Cluster, ClusterError, Member, Replacement, Term, Terms};
 use crate::domain::shard::ShardId;
 
-/// A cluster that has one member.
+/// A cluster with one member.
 pub struct SingleNode {
     name: String,
     terms: watch::Sender<Terms>,
 }
 
 impl SingleNode {
-    /// A cluster of `name` alone, which leads all of `shards` from the start.
+    /// Creates a cluster whose only member `name` leads all shards from the start.
     pub fn new(name: impl Into<String>, shards: u16) -> Self {
         let term = Term { number: 1, trusted_until: None, replaces: None };
         let terms = (0..shards).map(|shard| (ShardId(shard), term)).collect();
@@ -37,7 +37,7 @@ impl Cluster for SingleNode {
         true
     }
 
-    /// There is nobody to be replaced.
+    /// Does nothing: there is no other replica to replace.
     fn replace(&self, _: Vec<Replacement>) {}
 
     async fn leave(&self) {

@@ -1,4 +1,5 @@
-//! Notification channels: which hosts they may call beside their providers'.
+//! The settings of notification channels: the hosts they may call in addition to those of their
+//! providers.
 
 use url::Host;
 
@@ -6,7 +7,8 @@ use super::reader::{Parsed, Raw, Reader, list, text};
 use super::users::base_url;
 use crate::channels::Settings as ChannelSettings;
 
-/// `public_url` is the URL of this installation, which links in mails begin with.
+/// Reads the settings of channels. Links in mails begin with `public_url`, the URL of this
+/// installation.
 pub(super) fn read(reader: &mut Reader, public_url: Option<String>) -> ChannelSettings {
     ChannelSettings {
         chat_hosts: reader.read("chat.hosts", list(host)),

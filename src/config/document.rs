@@ -1,13 +1,13 @@
-//! The file of defaults, read as the list of all settings: `default.toml` beside this file is
-//! where their names, defaults and descriptions are, for the command line and for readers alike.
+//! The list of all settings, parsed from `default.toml` beside this file. The names, defaults and
+//! descriptions in that file serve both the command line and its readers.
 
 use std::sync::LazyLock;
 
-/// The text of the file.
+/// The content of `default.toml`.
 pub(super) const DEFAULTS: &str = include_str!("default.toml");
 
-/// What `dev` sets other than `serve`: the targets of a developer are on the same machine, and
-/// there are few enough jobs to tell how each went.
+/// The defaults of `dev` that differ from those of `serve`. A developer's targets are on the same
+/// machine, and there are few enough jobs to log the result of each.
 pub(super) const DEV: &str = "\
 log = \"info,punctual::executor=debug\"
 [outbound]
@@ -17,24 +17,24 @@ allow = [\"127.0.0.0/8\", \"::1/128\"]
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its place in the TOML file, such as `http.listen`.
+    /// Its key in the TOML file, such as `http.listen`.
     pub key: &'static str,
-    /// What it does, in one or two sentences.
+    /// Its description, in one or two sentences.
     pub help: &'static str,
-    /// Its default, in the form of TOML.
+    /// Its default, as TOML.
     pub default: &'static str,
-    /// The environment variable that sets it.
+    /// The environment variable that sets it, such as `PUNCTUAL_HTTP_LISTEN`.
     pub variable: String,
-    /// The option that sets it, without the dashes before it.
+    /// The command-line option that sets it, without the leading dashes.
     pub option: String,
 }
 
 /// A line of the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line {
-    /// A comment, a section or nothing: to be shown as it is.
+    /// A comment, a section or an empty line, to be shown unchanged.
     Text(&'static str),
-    /// The setting at this place of [`settings`].
+    /// The setting at this index of [`settings`].
     Setting(usize),
 }
 
@@ -45,22 +45,22 @@ struct Document {
 
 static DOCUMENT: LazyLock<Document> = LazyLock::new(|| parse(DEFAULTS));
 
-/// All settings, in the order of the file.
+/// Returns all settings, in the order of the file.
 pub fn settings() -> &'static [Setting] {
     &DOCUMENT.settings
 }
 
-/// The lines of the file.
+/// Returns the lines of the file.
 pub(super) fn lines() -> &'static [Line] {
     &DOCUMENT.lines
 }
 
-/// The setting that has this key.
+/// Returns the setting with this key.
 pub(super) fn setting(key: &str) -> Option<&'static Setting> {
     settings().iter().find(|setting| setting.key == key)
 }
 
-/// Reads the file, in which each setting has one line with one line of comment above it.
+/// Parses the file. Each setting takes one line, with one comment line above it.
 fn parse(text: &'static str) -> Document {
     let (mut settings, mut lines) = (Vec::new(), Vec::new());
     let (mut section, mut comment) = ("", "");
@@ -82,19 +82,19 @@ fn parse(text: &'static str) -> Document {
 impl Setting {
     fn new(section: &str, name: &str, default: &'static str, help: &'static str) -> Self {
         let path: Vec<&str> = [section, name].into_iter().filter(|part| !part.is_empty()).collect();
-        // The keys live as long as the process: the file is part of the binary.
+        // Leaking is safe: the keys are parsed once, and they live as long as the process.
         let key: &'static str = path.join(".").leak();
         let variable = format!("PUNCTUAL_{}", key.replace('.', "_").to_uppercase());
         let option = key.replace(['.', '_'], "-");
         Self { key, help, default, variable, option }
     }
 
-    /// Whether the value is not to be shown to anybody.
+    /// Returns `true` if the value must not be shown.
     pub(super) fn is_secret(&self) -> bool {
         self.key == "secrets.keys"
     }
 
-    /// The name within its section.
+    /// Returns the name within its section.
     pub(super) fn name(&self) -> &'static str {
         self.key.rsplit_once('.').map_or(self.key, |(_, name)| name)
     }

@@ -1,4 +1,4 @@
-//! A configuration that has been checked, and how it is shown.
+//! A checked configuration, and its printed form.
 
 use super::document::{Line, lines, settings};
 use super::reader::{Raw, Reader};
@@ -9,7 +9,7 @@ use super::{Config, Mistakes, plans};
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// What the operator should know, although it is no mistake.
+    /// Warnings for the operator about things that are not mistakes.
     pub warnings: Vec<String>,
     commented: String,
 }
@@ -25,8 +25,9 @@ impl Loaded {
         }
     }
 
-    /// The file of defaults with the values in force, each with where it was set if it is not the
-    /// default. It can be used as a configuration file, except that passwords are hidden.
+    /// Returns the file of defaults with the values in force. Each value that is not the default is
+    /// followed by its source. The text is a valid configuration file, except that passwords are
+    /// hidden.
     pub fn commented(&self) -> &str {
         &self.commented
     }
@@ -52,7 +53,8 @@ fn commented(reader: &Reader) -> String {
     text
 }
 
-/// The value in the form its default has: a variable's text may stand for a number or a list.
+/// Converts the value to the type of its default, because an environment variable gives numbers and
+/// lists as text.
 fn shown(reader: &Reader, key: &str) -> Raw {
     let (given, default) = (reader.shown(key), reader.default(key));
     let Raw::Text(text) = &given else { return given };

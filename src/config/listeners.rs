@@ -1,4 +1,4 @@
-//! The two listeners.
+//! The settings of the two listeners: public and operations.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,25 +9,26 @@ use super::reader::{Parsed, Raw, Reader, address, list, number, seconds, text};
 use super::work::network;
 use crate::runtime::ServeLimits;
 
-/// The public listener.
+/// The settings of the public listener.
 #[derive(Clone, Debug)]
 pub struct Http {
-    /// Where it listens.
+    /// The address and port to listen on.
     pub listen: SocketAddr,
-    /// The proxies whose word is taken for where a request comes from.
+    /// The proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Empty, or a path that starts with a slash and does not end with one.
+    /// The prefix of all public paths: empty, or a path that starts with a slash and does not end
+    /// with one.
     pub base_path: String,
-    /// What it takes from clients.
+    /// The limits on connections and requests.
     pub limits: ServeLimits,
 }
 
-/// The operations listener.
+/// The settings of the operations listener.
 #[derive(Clone, Debug)]
 pub struct Ops {
-    /// Where it listens.
+    /// The address and port to listen on.
     pub listen: SocketAddr,
-    /// What it takes from clients.
+    /// The limits on connections and requests.
     pub limits: ServeLimits,
 }
 
@@ -44,7 +45,8 @@ pub(super) fn read(reader: &mut Reader) -> (Http, Ops) {
         base_path: reader.read("http.base_path", base_path),
         limits,
     };
-    // Operators and their machines are few. What they see is there until the end of a stop.
+    // The operations listener has few clients, so 1,000 connections are enough. It needs no drain
+    // time because it answers until the end of a stop.
     let limits = ServeLimits { connections: 1_000, drain: Duration::ZERO, ..limits };
     let ops = Ops { listen: reader.read("ops.listen", address), limits };
     if http.listen == ops.listen && http.listen.port() != 0 {

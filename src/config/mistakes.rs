@@ -1,15 +1,16 @@
-//! What is wrong with a configuration: all of it at once.
+//! The mistakes in a configuration, reported all at once.
 
 use std::fmt;
 
-/// One thing that is wrong.
+/// One mistake in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake(String);
 
 impl Mistake {
-    /// `what` is wrong with the setting, file or variable called `name`.
+    /// Creates a mistake: `what` is wrong with the setting, file or variable called `name`.
     pub(super) fn new(name: &str, what: &str) -> Self {
-        // A name may come from a file or the environment: it must not break the list.
+        // Names can come from a file or the environment. Control characters in them must not break
+        // the list of mistakes.
         let name: String = name.chars().flat_map(printable).collect();
         Self(format!("{name}: {what}"))
     }
@@ -24,7 +25,7 @@ fn printable(letter: char) -> impl Iterator<Item = char> {
     escaped.into_iter().flatten().chain(plain)
 }
 
-/// All that is wrong, one line each. Secrets in values are hidden.
+/// All mistakes, one per line. Secrets in values are hidden.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Mistakes(pub Vec<Mistake>);
 
@@ -38,7 +39,7 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// `url` with the passwords in it, if there are any, hidden.
+/// Replaces the passwords in `url`, if there are any, with `***`.
 pub(super) fn without_password(url: &str) -> String {
     let shown = without_login(url);
     let Some((address, query)) = shown.split_once('?') else { return shown };
@@ -51,13 +52,13 @@ pub(super) fn without_password(url: &str) -> String {
 
 fn without_login(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
-        // Whatever is wrong with it, somebody may have meant a user and a password.
+        // The URL is malformed, but the part before the @ may still contain a user and a password.
         return match url.rfind('@').filter(|_| !url.starts_with("sqlite:")) {
             Some(at) => format!("***{}", &url[at..]),
             None => url.to_owned(),
         };
     };
-    // The last @ before the path ends the user's part, whatever the password is made of.
+    // The user part ends at the last @ before the path, because the password may contain an @.
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     let end = rest.rfind('@').filter(|at| *at < authority.len()).or_else(|| rest.rfind('@'));
     match end.and_then(|at| Some((rest[..at].split_once(':')?.0, &rest[at..]))) {

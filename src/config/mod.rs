@@ -1,12 +1,12 @@
-//! The configuration: one typed whole, checked before anything is started.
+//! The configuration: one typed value, checked as a whole before anything is started.
 //!
-//! Place in the flow: `cli` hands over the sources, `app` turns the result into what each module
-//! wants. `default.toml` lists all settings. Sources win in this order: options of the command
-//! line, environment, file, defaults.
+//! Place in the flow: `cli` passes the sources, and `app` converts the result into the settings of
+//! each module. `default.toml` lists all settings. Sources override each other in this order,
+//! highest first: command-line options, environment, file, defaults.
 //!
-//! On failure all mistakes are told at once, each with the setting, where it was set, and what is
-//! allowed. A key in the file that is not a setting is a mistake; a variable that is not one is a
-//! warning, since other programs may have put it there. Passwords and keys are never shown.
+//! On failure: all mistakes are reported at once, each with the setting, its source and the allowed
+//! values. An unknown key in the file is a mistake. An unknown environment variable is only a
+//! warning, because another program may have set it. Passwords and keys are never shown.
 
 mod channels;
 mod document;
@@ -49,81 +49,81 @@ use crate::telemetry::log::{self, LogFormat};
 use crate::telemetry::traces::Settings as TraceSettings;
 use reader::{Parsed, Raw, Reader, flag, list, seconds, text};
 
-/// What this process is to do and how.
+/// The configuration of this process.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The roles it runs.
+    /// The roles that this process runs.
     pub roles: Roles,
-    /// Where embedded adapters keep files.
+    /// The directory in which embedded adapters keep their files.
     pub data_dir: PathBuf,
-    /// The log.
+    /// The settings of the log.
     pub log: log::Settings,
-    /// Where traces go, if anywhere.
+    /// The settings of the trace exporter, if traces are exported.
     pub traces: Option<TraceSettings>,
-    /// The public listener.
+    /// The settings of the public listener.
     pub http: Http,
-    /// The operations listener.
+    /// The settings of the operations listener.
     pub ops: Ops,
-    /// Whether the service runs schedules of its own, to see whether it does its job.
+    /// Enables the canary: schedules that the service runs to monitor itself.
     pub canary: bool,
-    /// The store.
+    /// The settings of the store.
     pub store: Store,
-    /// Beside which others this process works.
+    /// The other replicas of the cluster, if this process belongs to one.
     pub peers: Peers,
-    /// The number of shards that a new store is set up with.
+    /// The number of shards with which a new store is set up.
     pub shards: u16,
-    /// Whether `serve` applies the store's migrations.
+    /// Makes `serve` apply the store's migrations.
     pub migrate: bool,
-    /// The executor, retries included.
+    /// The settings of the executor, including retries.
     pub executor: ExecutorSettings,
-    /// Calls to the outside.
+    /// The settings of outbound requests.
     pub outbound: OutboundSettings,
-    /// Limits on API requests.
+    /// The rate limits of the API.
     pub rate: Rate,
-    /// What accounts can be allowed.
+    /// The plans that accounts can have.
     pub plans: Arc<Plans>,
-    /// Who may become a user, and for how long users stay signed in.
+    /// The rules for signing up, and the lifetime of sessions.
     pub users: UserSettings,
-    /// The server that mails are handed to, if there is one.
+    /// The settings of the mail server, if there is one.
     pub mail: Option<MailSettings>,
-    /// Notification channels.
+    /// The settings of notification channels.
     pub channels: ChannelSettings,
-    /// How alerts are delivered.
+    /// The settings of the notifier.
     pub notify: NotifySettings,
-    /// The keys by which secrets are encrypted, the one to write with first.
+    /// The keys that encrypt secrets. The first one encrypts new secrets; all of them decrypt.
     pub secrets: Vec<SecretKey>,
-    /// How long jobs and the audit log are kept.
+    /// The retention periods of jobs and of the audit log.
     pub retention: PrunerSettings,
-    /// How long requests under way may go on after the first stage of a stop.
+    /// The maximum time that running requests may take after the first stage of a stop.
     pub grace: Duration,
 }
 
-/// Which roles a replica runs.
+/// The roles that a replica runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    /// It answers the API.
+    /// Serves the API.
     pub api: bool,
-    /// It fires ticks and sweeps.
+    /// Fires ticks and runs the sweeper.
     pub scheduler: bool,
-    /// It runs jobs.
+    /// Executes jobs.
     pub executor: bool,
-    /// It delivers alerts.
+    /// Delivers alerts.
     pub notifier: bool,
 }
 
-/// Reads and checks the configuration.
+/// Reads and checks the whole configuration.
 ///
 /// # Errors
-/// All mistakes that are in it.
+/// Returns all mistakes of the configuration.
 pub fn load(sources: &Sources) -> Result<Loaded, Mistakes> {
     load_for(sources, true)
 }
 
-/// Reads and checks the configuration for a command that needs only a part of it: what is said of
-/// the store, the queue, the cluster and the roles need not go together.
+/// Reads and checks the configuration for a command that needs only a part of it. The settings of
+/// the store, the queue, the cluster and the roles need not be consistent with each other.
 ///
 /// # Errors
-/// All mistakes that are in it.
+/// Returns all mistakes of the configuration.
 pub fn load_part(sources: &Sources) -> Result<Loaded, Mistakes> {
     load_for(sources, false)
 }
@@ -140,7 +140,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
     let before = reader.mistakes();
     let stores::Stores { store, peers, shards, migrate } = stores::read(reader, &data_dir, whole);
     let roles = read_roles(reader);
-    // Nobody else could run what a process that is alone does not.
+    // A single process has no other replica that could run the missing roles.
     let alone = matches!(peers, Peers::Alone) && reader.mistakes() == before;
     let enough = roles.api && roles.scheduler && roles.executor;
     if whole && alone && !enough {

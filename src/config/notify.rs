@@ -1,4 +1,4 @@
-//! How alerts are delivered.
+//! The settings of the notifier.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn read_notify(reader: &mut Reader) -> NotifySettings {
     }
 }
 
-/// When further tries are due: growing, one for each try but the first.
+/// Reads the due times of the retries: increasing, one for each try but the first.
 fn read_offsets(reader: &mut Reader) -> [Duration; TRIES as usize - 1] {
     let seconds: Vec<u64> = reader.read("notify.retry_seconds", list(number(1..=86_400)));
     let offsets: Vec<Duration> = seconds.iter().map(|s| Duration::from_secs(*s)).collect();

@@ -1,5 +1,5 @@
-//! Plans: tables with names of the operator's choosing, `[plans.NAME]`. So they are set in the file
-//! alone: there are no variables and options for them.
+//! Plans: tables whose names the operator chooses, `[plans.NAME]`. Variables and options have fixed
+//! names, so plans can be set only in the file.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use figment::value::Value;
 use super::reader::{Parsed, Raw, Reader, list, number, text};
 use crate::domain::plan::{ChannelType, NotifyOn, Plan, Plans, UNLIMITED};
 
-/// The section that the tables are in.
+/// The section that contains the tables.
 pub(super) const SECTION: &str = "plans";
 
-/// All limits that a plan can have.
+/// The names of all limits that a plan can have.
 const LIMITS: &[&str] = &[
     "schedules",
     "shortest_interval_seconds",
@@ -28,7 +28,7 @@ const LIMITS: &[&str] = &[
     "requests_per_hour",
 ];
 
-/// The longest name of a plan.
+/// The maximum length of a plan's name.
 const LONGEST_NAME: usize = 40;
 
 pub(super) fn read(reader: &mut Reader) -> Plans {
@@ -78,7 +78,7 @@ fn read_one(reader: &mut Reader, name: String, table: &Value) -> Option<Plan> {
     })
 }
 
-/// The limits of a plan that is being read.
+/// Reads the limits of one plan.
 struct Limits<'a> {
     reader: &'a mut Reader,
     key: String,
@@ -104,7 +104,7 @@ where
     }
 }
 
-/// The tables in the form of the file.
+/// Formats the tables as in the configuration file.
 pub(super) fn shown(reader: &Reader) -> String {
     let mut text = String::new();
     for (name, table) in reader.tables(SECTION) {

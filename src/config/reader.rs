@@ -1,4 +1,4 @@
-//! Reads settings one by one, and goes on after a mistake, so that all of them are found.
+//! Reads settings one by one and continues after a mistake, so that all mistakes are found.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use super::document::{Setting, setting};
 use super::mistakes::{Mistake, without_password};
 use super::sources::{Gathered, Origin, defaults};
 
-/// A value as a source gives it. Variables and options give only texts.
+/// A value as the source gives it. Environment variables and options only give texts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raw {
     Text(String),
     Number(i128),
     Flag(bool),
     List(Vec<Self>),
-    /// Something no setting takes, such as a table or a fraction.
+    /// A value that no setting accepts, such as a table or a fraction.
     Other,
 }
 
@@ -34,7 +34,7 @@ impl From<&Value> for Raw {
     }
 }
 
-/// In the form of TOML, without passwords.
+/// Formats the value as TOML, without passwords.
 impl Display for Raw {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -50,10 +50,10 @@ impl Display for Raw {
     }
 }
 
-/// What reading a value says when it cannot: what it must be.
+/// The result of parsing a value. The error says what the value must be.
 pub(super) type Parsed<T> = Result<T, String>;
 
-/// Reads settings and notes mistakes.
+/// Reads settings and records mistakes.
 pub(super) struct Reader {
     gathered: Gathered,
     defaults: Figment,
@@ -64,7 +64,8 @@ impl Reader {
         Self { gathered, defaults: defaults() }
     }
 
-    /// The value of `key`. If there is a mistake in it, that is noted and the default is taken.
+    /// Returns the parsed value of `key`. If it is invalid, records a mistake and returns the
+    /// default.
     pub(super) fn read<T>(&mut self, key: &'static str, parse: impl Fn(&Raw) -> Parsed<T>) -> T {
         let (given, default) = (self.raw(key), self.default(key));
         parse(&given).unwrap_or_else(|allowed| {
@@ -73,7 +74,7 @@ impl Reader {
         })
     }
 
-    /// Notes that the value of `key` is wrong, and why.
+    /// Records that the value of `key` is wrong, and why.
     pub(super) fn mistake(&mut self, key: &'static str, why: &str) {
         let shown = self.shown(key);
         let origin = match self.origin(key) {
@@ -83,18 +84,18 @@ impl Reader {
         self.gathered.mistakes.push(Mistake::new(&format!("{key} = {shown}{origin}"), why));
     }
 
-    /// Notes what the operator should know of the value of `key`.
+    /// Records a warning about the value of `key`.
     pub(super) fn warn(&mut self, key: &'static str, what: &str) {
         let shown = self.shown(key);
         self.gathered.warnings.push(format!("{key} = {shown} {what}"));
     }
 
-    /// Notes that what is called `name`, which is no setting of the list, is wrong, and why.
+    /// Records a mistake about `name`, which is not in the list of settings.
     pub(super) fn wrong(&mut self, name: &str, why: &str) {
         self.gathered.mistakes.push(Mistake::new(name, why));
     }
 
-    /// What is in a section whose names are the operator's, by name.
+    /// Returns the tables of a section whose table names the operator chooses, with their names.
     pub(super) fn tables(&self, section: &str) -> Vec<(String, Value)> {
         match self.gathered.figment.find_value(section) {
             Ok(Value::Dict(_, tables)) => tables.into_iter().collect(),
@@ -102,17 +103,17 @@ impl Reader {
         }
     }
 
-    /// How many mistakes have been noted so far.
+    /// Returns the number of mistakes recorded so far.
     pub(super) fn mistakes(&self) -> usize {
         self.gathered.mistakes.len()
     }
 
-    /// The value of `key` as it was given.
+    /// Returns the value of `key` as it was given.
     pub(super) fn raw(&self, key: &str) -> Raw {
         self.gathered.figment.find_value(key).as_ref().map_or(Raw::Other, Raw::from)
     }
 
-    /// The value of `key` as it was given, unless it is a secret.
+    /// Returns the value of `key` as it was given, or `***` if it is a secret.
     pub(super) fn shown(&self, key: &str) -> Raw {
         match self.raw(key) {
             Raw::Text(text) if text.is_empty() => Raw::Text(text),
@@ -121,13 +122,13 @@ impl Reader {
         }
     }
 
-    /// The value that `key` has if nobody gives one.
+    /// Returns the default of `key`.
     pub(super) fn default(&self, key: &str) -> Raw {
-        // A name that is not in the file would be a fault of the program, which every test finds.
+        // A missing default is a bug of the program, which every test would reveal.
         Raw::from(&self.defaults.find_value(key).expect("every setting has a default"))
     }
 
-    /// Where the value of `key` was set, unless it is the default.
+    /// Returns the source that set `key`, or `None` if the default is in force.
     pub(super) fn origin(&self, key: &str) -> Option<String> {
         let setting = setting(key)?;
         match Origin::of(self.gathered.figment.find_metadata(key)) {
@@ -139,13 +140,13 @@ impl Reader {
         }
     }
 
-    /// What was gathered, with all mistakes noted so far.
+    /// Returns the gathered sources, with all mistakes recorded so far.
     pub(super) fn finish(self) -> Gathered {
         self.gathered
     }
 }
 
-/// Any text.
+/// Parses any text.
 pub(super) fn text(raw: &Raw) -> Parsed<String> {
     match raw {
         Raw::Text(text) => Ok(text.clone()),
@@ -153,7 +154,7 @@ pub(super) fn text(raw: &Raw) -> Parsed<String> {
     }
 }
 
-/// `true` or `false`.
+/// Parses `true` or `false`.
 pub(super) fn flag(raw: &Raw) -> Parsed<bool> {
     match raw {
         Raw::Flag(flag) => Ok(*flag),
@@ -162,7 +163,7 @@ pub(super) fn flag(raw: &Raw) -> Parsed<bool> {
     }
 }
 
-/// A whole number within `range`.
+/// Parses a whole number within `range`.
 pub(super) fn number<T>(range: RangeInclusive<T>) -> impl Fn(&Raw) -> Parsed<T>
 where
     T: TryFrom<i128> + PartialOrd + Display,
@@ -180,19 +181,19 @@ where
     }
 }
 
-/// A whole number of seconds within `range`, as a span.
+/// Parses a whole number of seconds within `range` as a duration.
 pub(super) fn seconds(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Parsed<Duration> {
     let number = number(range);
     move |raw| number(raw).map(Duration::from_secs)
 }
 
-/// An IP address and a port.
+/// Parses an IP address and a port.
 pub(super) fn address(raw: &Raw) -> Parsed<SocketAddr> {
     let allowed = || "must be an IP address and a port, such as 127.0.0.1:8080".to_owned();
     text(raw).ok().and_then(|text| text.parse().ok()).ok_or_else(allowed)
 }
 
-/// A list; as a text, its items are separated by commas.
+/// Parses a list. In a text, the items are separated by commas.
 pub(super) fn list<T>(item: impl Fn(&Raw) -> Parsed<T>) -> impl Fn(&Raw) -> Parsed<Vec<T>> {
     move |raw| match raw {
         Raw::List(items) => items.iter().map(&item).collect(),

@@ -1,4 +1,4 @@
-//! The keys by which secrets are encrypted at rest.
+//! The keys that encrypt secrets at rest.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 use super::reader::{Parsed, Raw, Reader, text};
 use crate::domain::secret_key::SecretKey;
 
-/// The keys, the one to write with first; none if none are given.
+/// Reads the keys. The first one encrypts new secrets. The result is empty if no keys are
+/// configured.
 pub(super) fn read(reader: &mut Reader) -> Vec<SecretKey> {
     let given = reader.read("secrets.keys", |raw| SecretKey::list(&text(raw)?));
     let in_file = reader.read("secrets.keys_file", keys_of_file);
@@ -22,11 +23,11 @@ pub(super) fn read(reader: &mut Reader) -> Vec<SecretKey> {
     if given.is_empty() { in_file } else { given }
 }
 
-/// What is said of a file of keys that others can read.
+/// The warning about a key file that other users can read.
 pub const OTHERS: &str =
-    "can be read by every user of this machine: let nobody but its owner (chmod 600)";
+    "can be read by every user of this machine: restrict it to its owner (chmod 600)";
 
-/// Whether everybody on this machine can read a file of keys.
+/// Returns `true` if every user of this machine can read the file.
 pub fn others_can_read(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
 }
@@ -38,6 +39,6 @@ fn keys_of_file(raw: &Raw) -> Parsed<Vec<SecretKey>> {
     }
     let content = std::fs::read_to_string(&path);
     let content = content.map_err(|error| format!("the file cannot be read: {error}"))?;
-    let found = SecretKey::list(&content).map_err(|why| format!("what is in the file {why}"))?;
+    let found = SecretKey::list(&content).map_err(|why| format!("the file content {why}"))?;
     if found.is_empty() { Err("there is no key in the file".to_owned()) } else { Ok(found) }
 }

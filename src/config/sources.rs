@@ -1,4 +1,4 @@
-//! Where settings come from, and which of them wins.
+//! The sources of settings, and their order of precedence.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,26 +12,26 @@ use super::document::{DEFAULTS, DEV, settings};
 use super::mistakes::Mistake;
 use super::plans;
 
-/// The variable that names the file.
+/// The environment variable that names the configuration file.
 const FILE_VARIABLE: &str = "PUNCTUAL_CONFIG";
-/// What all variables of the service start with.
+/// The prefix of all environment variables of the service.
 const PREFIX: &str = "PUNCTUAL_";
 
-/// Everything that may set something.
+/// The sources that settings are read from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// Whether the defaults are those of `dev`.
+    /// Applies the defaults of `dev` on top of the general defaults.
     pub dev: bool,
-    /// The file given on the command line.
+    /// The configuration file given on the command line.
     pub file: Option<PathBuf>,
-    /// The variables whose name starts with `PUNCTUAL_`.
+    /// The environment variables whose name starts with `PUNCTUAL_`.
     pub environment: Vec<(OsString, OsString)>,
-    /// Options of the command line: the key of a setting and its value.
+    /// The command-line options: the key of a setting and its value.
     pub options: Vec<(&'static str, String)>,
 }
 
 impl Sources {
-    /// With the environment of this process.
+    /// Creates sources with the environment of this process and no options.
     #[expect(clippy::disallowed_methods, reason = "this is where settings come from")]
     pub fn from_environment(dev: bool, file: Option<PathBuf>) -> Self {
         let ours = |(name, _): &(OsString, OsString)| name.to_string_lossy().starts_with(PREFIX);
@@ -40,13 +40,13 @@ impl Sources {
     }
 }
 
-/// Whether the environment asks for output without colours (<https://no-color.org>).
+/// Returns `true` if the environment asks for output without colours (<https://no-color.org>).
 #[expect(clippy::disallowed_methods, reason = "this is where settings come from")]
 pub fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Where a value comes from.
+/// The kind of source that a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Default,
@@ -75,7 +75,7 @@ impl Origin {
     }
 }
 
-/// One source, read.
+/// The values of one source.
 struct Layer {
     origin: Origin,
     values: Dict,
@@ -91,19 +91,19 @@ impl Provider for Layer {
     }
 }
 
-/// All sources, read.
+/// The merged values of all sources.
 pub(super) struct Gathered {
-    /// What they come to.
+    /// The merged values.
     pub figment: Figment,
-    /// The file, if there is one.
+    /// The path of the configuration file, if there is one.
     pub file: Option<PathBuf>,
-    /// What is wrong with them, apart from their values.
+    /// The mistakes in the sources. Invalid values are added later, when they are read.
     pub mistakes: Vec<Mistake>,
-    /// What the operator should know, although it is no mistake.
+    /// Warnings for the operator about things that are not mistakes.
     pub warnings: Vec<String>,
 }
 
-/// The defaults alone.
+/// Returns the defaults without any other source.
 pub(super) fn defaults() -> Figment {
     Figment::from(embedded(Origin::Default, DEFAULTS))
 }
@@ -112,7 +112,7 @@ fn embedded(origin: Origin, text: &str) -> Layer {
     Layer { origin, values: read_toml(text).expect("part of the binary, and tested") }
 }
 
-/// Puts the sources over each other: defaults, file, environment, options.
+/// Merges the sources. Later ones override earlier ones: defaults, file, environment, options.
 pub(super) fn gather(sources: &Sources) -> Gathered {
     let mut gathered = Gathered {
         figment: defaults(),
@@ -144,7 +144,8 @@ impl Gathered {
         self.figment = std::mem::take(&mut self.figment).merge(layer);
     }
 
-    /// The settings among the variables; takes the file's name from them if it is not known yet.
+    /// Returns the settings among the environment variables. Takes the path of the file from them
+    /// unless the command line gave one.
     fn read_environment(
         &mut self,
         variables: &[(OsString, OsString)],
@@ -196,7 +197,7 @@ fn read_toml(text: &str) -> Result<Dict, String> {
     Ok(data.remove(&Profile::Default).unwrap_or_default())
 }
 
-/// An error of the TOML reader without the lines it quotes: a secret may be on them.
+/// Removes the quoted lines from an error of the TOML parser, because they may contain a secret.
 fn unquoted(error: &str) -> String {
     let quotes = |line: &&str| {
         line.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ' ')
@@ -205,7 +206,7 @@ fn unquoted(error: &str) -> String {
     error.lines().filter(|line| !quotes(line)).collect::<Vec<_>>().join(": ")
 }
 
-/// `http.listen` as `listen` within `http`.
+/// Converts dotted keys to nested tables: `http.listen` becomes `listen` inside `http`.
 fn nested(values: impl IntoIterator<Item = (&'static str, String)>) -> Dict {
     let mut root = Dict::new();
     for (key, value) in values {
@@ -222,7 +223,8 @@ fn nested(values: impl IntoIterator<Item = (&'static str, String)>) -> Dict {
     root
 }
 
-/// The keys of all values. A section that should be a value, or the reverse, is one too.
+/// Collects the keys of all values. A section in the place of a value counts as a key, and so does
+/// a value in the place of a section.
 fn flatten(values: &Dict, prefix: &str, keys: &mut Vec<String>) {
     for (name, value) in values {
         let key = format!("{prefix}{name}");
@@ -237,7 +239,7 @@ fn flatten(values: &Dict, prefix: &str, keys: &mut Vec<String>) {
     }
 }
 
-/// `; did you mean …?` if one of `known` is close to `given`.
+/// Returns `; did you mean …?` if one of `known` is similar to `given`, else an empty text.
 fn similar<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> String {
     let closeness = |known: &str| strsim::jaro_winkler(given, known);
     let best = known.max_by(|a, b| closeness(a).total_cmp(&closeness(b)));

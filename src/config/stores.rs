@@ -1,7 +1,7 @@
-//! The three contracts: which adapter, and where.
+//! The adapters and addresses of the three contracts: store, queue and cluster.
 //!
-//! Two of the combinations make sense: everything within one process, or everything on servers
-//! that replicas share.
+//! Two combinations are valid: everything inside one process, or everything on servers that the
+//! replicas share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,27 +14,29 @@ use crate::queue::redis::Settings as RedisSettings;
 use crate::store::postgres::Settings as PostgresSettings;
 use crate::store::sqlite::Settings as SqliteSettings;
 
-/// Shards of a new store, if the number is not set: an embedded store fires a shard's due ticks in
-/// one transaction; a cluster shares the shards out.
+/// The default numbers of shards of a new store. One process needs only one shard, because an
+/// embedded store fires the due ticks of a shard in one transaction. A cluster distributes its
+/// shards over the replicas.
 const SHARDS_ALONE: u16 = 1;
 const SHARDS_SHARED: u16 = 64;
-/// The most connections a replica may have to the store's server.
+/// The maximum number of connections of a replica to the store's server.
 const MOST_CONNECTIONS: u32 = 40;
-/// The fewest connections of a scheduler. Nobody holds one while it waits for another, so no number
-/// locks up; but upkeep holds one for up to half a minute, and with another one busy a replica that
-/// could not ask for the time would stop firing.
+/// The minimum number of connections of the scheduler pool. No caller holds a connection while it
+/// waits for another, so even fewer would not deadlock. But upkeep holds one for up to 30 seconds,
+/// and a second one may be busy. A replica that could not read the store's time would then stop
+/// firing.
 const FEWEST_FOR_SCHEDULER: u32 = 3;
 
 /// The store.
 #[derive(Clone, Debug)]
 pub enum Store {
-    /// In a file of this machine.
+    /// An embedded store in a file on this machine.
     Sqlite(SqliteSettings),
-    /// On a server.
+    /// A store on a PostgreSQL server.
     Postgres(PostgresSettings),
 }
 
-/// Where it is, without the password.
+/// Formats the location of the store, without the password.
 impl fmt::Display for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -44,27 +46,27 @@ impl fmt::Display for Store {
     }
 }
 
-/// Beside which others this process works.
+/// The other replicas that this process works with.
 #[derive(Clone, Debug)]
 pub enum Peers {
-    /// None: queue and cluster are within this process.
+    /// There are none: queue and cluster are inside this process.
     Alone,
-    /// Replicas that share a queue and find each other through etcd.
+    /// The replicas share a queue and find each other through etcd.
     Cluster(Box<Shared>),
 }
 
-/// What replicas share beside the store.
+/// The servers that replicas share in addition to the store.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// The queue.
     pub queue: RedisSettings,
-    /// Where they find each other.
+    /// The etcd cluster through which the replicas find each other.
     pub cluster: EtcdSettings,
-    /// How long a replica that is gone keeps its shards.
+    /// The duration of a replica's lease. It is also how long a dead replica keeps its shards.
     pub lease_time: Duration,
 }
 
-/// What is said of the store, and of the others.
+/// The settings of the store and of the other replicas.
 pub(super) struct Stores {
     pub(super) store: Store,
     pub(super) peers: Peers,
@@ -72,7 +74,8 @@ pub(super) struct Stores {
     pub(super) migrate: bool,
 }
 
-/// Reads the three contracts. Unless all of them are wanted (`whole`), they need not go together.
+/// Reads the settings of the three contracts. They must be consistent with each other only if
+/// `whole` is set.
 pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores {
     let before = reader.mistakes();
     let store = read_store(reader, data_dir);
@@ -81,7 +84,7 @@ pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores 
     let lease_time = reader.read("cluster.lease_seconds", seconds(2..=60));
     let shards: u16 = reader.read("cluster.shards", number(0..=1_024));
     let migrate = reader.read("store.migrate", flag);
-    // What could not be read is told already.
+    // Settings that could not be read are already recorded as mistakes.
     if whole && reader.mistakes() == before {
         check_mix(reader, &store, queue.is_some(), cluster.is_some());
     }
@@ -89,7 +92,7 @@ pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores 
         (Some(queue), Some(cluster)) => {
             (Peers::Cluster(Box::new(Shared { queue, cluster, lease_time })), SHARDS_SHARED)
         }
-        // A store of a cluster, for a command that needs no more.
+        // A command that needs only the store may be given a cluster's store alone.
         _ if matches!(store, Store::Postgres(_)) => (Peers::Alone, SHARDS_SHARED),
         _ => (Peers::Alone, SHARDS_ALONE),
     };
@@ -97,7 +100,7 @@ pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores 
     Stores { store, peers, shards, migrate }
 }
 
-/// Everything within one process, or everything shared.
+/// Checks that everything is inside one process, or that everything is shared.
 fn check_mix(reader: &mut Reader, store: &Store, queue: bool, cluster: bool) {
     let store = matches!(store, Store::Postgres(_));
     if store == queue && queue == cluster {
@@ -109,7 +112,7 @@ fn check_mix(reader: &mut Reader, store: &Store, queue: bool, cluster: bool) {
         ("cluster.url", cluster, "single:", "etcd://…"),
     ];
     let shared = [store, queue, cluster].iter().filter(|shared| **shared).count();
-    // Whichever takes fewer changes is said first.
+    // The setting to blame is the one that differs from the other two.
     let to_cluster = shared >= 2;
     let (odd, ..) = *all.iter().find(|(_, shared, ..)| *shared != to_cluster).expect("they differ");
     let say = |pick: fn(&(&str, bool, &'static str, &'static str)) -> &'static str| {
@@ -197,7 +200,7 @@ fn read_cluster(reader: &mut Reader) -> Option<EtcdSettings> {
     })
 }
 
-/// The path of a file; nothing for none.
+/// Parses the path of a file. An empty text means no file.
 pub(super) fn file(raw: &Raw) -> Parsed<Option<PathBuf>> {
     Ok(Some(text(raw)?).filter(|path| !path.is_empty()).map(PathBuf::from))
 }

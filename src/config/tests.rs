@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-/// Sources with these variables and options.
+/// Returns sources with these environment variables and options.
 fn sources(variables: &[(&str, &str)], options: &[(&'static str, &str)]) -> Sources {
     Sources {
         environment: variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -143,7 +143,7 @@ fn all_mistakes_are_told_at_once() {
         "store.url = \"mysql://me:***@db/punctual\" (PUNCTUAL_STORE_URL): must be sqlite:PATH or",
         "(PUNCTUAL_QUEUE_URL): must be redis://HOST:PORT or",
         "(PUNCTUAL_CLUSTER_URL): must be etcd://HOST:PORT",
-        "(PUNCTUAL_LOG): \"loud\" is no level",
+        "(PUNCTUAL_LOG): \"loud\" is not one of",
         "shutdown.drain_seconds = \"31\" (--shutdown-drain-seconds): must not be more than",
         "secrets.keys = \"***\" (PUNCTUAL_SECRETS_KEYS): must be id:base64,…",
         "(--outbound-allow): must be addresses or networks",
@@ -153,7 +153,7 @@ fn all_mistakes_are_told_at_once() {
     assert!(!text.contains("secret@") && !text.contains("c2VjcmV0"), "{text}");
 }
 
-/// Where a cluster's servers are.
+/// The settings of the servers of a cluster.
 const SERVERS: [(&str, &str); 3] = [
     ("PUNCTUAL_STORE_URL", "postgres://me:secret@db/punctual"),
     ("PUNCTUAL_QUEUE_URL", "redis://queue:6379"),

@@ -1,4 +1,4 @@
-//! Traces: where they go, and which.
+//! The settings of traces: the collector and the sampling rate.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
@@ -7,7 +7,7 @@ use super::reader::{Parsed, Raw, Reader, number, text};
 use super::users::authorities;
 use crate::telemetry::traces::Settings;
 
-/// Where traces go; absent if no collector is named.
+/// Reads the settings of traces. Returns `None` if no collector is configured.
 pub(super) fn read(reader: &mut Reader) -> Option<Settings> {
     let url = reader.read("traces.otlp_url", collector);
     let ca_certificates = reader.read("traces.ca_file", authorities);
@@ -19,7 +19,7 @@ pub(super) fn read(reader: &mut Reader) -> Option<Settings> {
     (!url.is_empty()).then_some(Settings { url, ca_certificates, headers, one_in })
 }
 
-/// Scheme, host and port, and nothing else; or nothing.
+/// Parses a URL of only a scheme, a host and a port. An empty text is allowed.
 fn collector(raw: &Raw) -> Parsed<String> {
     let text = text(raw)?;
     let is_plain = |url: &Url| {
@@ -39,7 +39,8 @@ fn collector(raw: &Raw) -> Parsed<String> {
     }
 }
 
-/// The headers in a file, one a line. What is wrong is told without what is in it.
+/// Reads the headers in a file, one per line. Errors do not quote the content, because headers may
+/// be secrets.
 fn headers(raw: &Raw) -> Parsed<HeaderMap> {
     let path = text(raw)?;
     if path.is_empty() {

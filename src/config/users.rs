@@ -1,4 +1,4 @@
-//! Users: who may become one, how long they stay signed in, and the mails to them.
+//! The settings of users: signing up, sessions, and the mails to users.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -38,7 +38,8 @@ fn one_of(plans: &Plans, name: String) -> Parsed<String> {
     }
 }
 
-/// A URL that paths are added to, without a slash at its end; absent if the text is empty.
+/// Parses a URL to which paths are appended, and removes a slash at its end. Returns `None` if the
+/// text is empty.
 pub(super) fn base_url(raw: &Raw) -> Parsed<Option<String>> {
     let text = text(raw)?;
     if text.is_empty() {
@@ -55,7 +56,7 @@ pub(super) fn base_url(raw: &Raw) -> Parsed<Option<String>> {
     if plain { Ok(Some(url.as_str().trim_end_matches('/').to_owned())) } else { Err(allowed()) }
 }
 
-/// The server that mails are handed to; absent if none is named.
+/// Reads the settings of the mail server. Returns `None` if no server is configured.
 pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
     let from = reader.read("mail.from", sender);
     let server = reader.read("mail.url", |raw| MailSettings::of_url(&text(raw)?, from.as_ref()));
@@ -71,7 +72,7 @@ pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
     Some(MailSettings { password_file, ca_certificates, ..server })
 }
 
-/// The certificates in a file; absent if none is named.
+/// Reads the certificates of a file. Returns `None` if no file is configured.
 pub(super) fn authorities(raw: &Raw) -> Parsed<Option<String>> {
     if text(raw)?.is_empty() { Ok(None) } else { certificates(raw).map(Some) }
 }

@@ -1,4 +1,4 @@
-//! How jobs are run: the executor, retries, calls to the outside, history.
+//! The settings for running jobs: executor, retries, outbound requests, history.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
 use crate::scheduler::PrunerSettings;
 
-/// How many requests a key may make; 0 is no limit.
+/// The maximum number of API requests per key; 0 means no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// In a minute.
+    /// The maximum number of requests in a minute.
     pub per_minute: u32,
-    /// In an hour.
+    /// The maximum number of requests in an hour.
     pub per_hour: u32,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn read_rate(reader: &mut Reader) -> Rate {
     }
 }
 
-/// A network, or one address.
+/// Parses a network or a single address.
 pub(super) fn network(raw: &Raw) -> Parsed<IpNet> {
     let allowed = "must be addresses or networks, such as 10.1.0.0/16";
     let text = text(raw).map_err(|_| allowed.to_owned())?;
@@ -72,7 +72,7 @@ pub(super) fn network(raw: &Raw) -> Parsed<IpNet> {
     text.parse().or_else(|_| one()).map_err(|_| allowed.to_owned())
 }
 
-/// A name server; its port is 53 unless given.
+/// Parses the address of a name server. The default port is 53.
 fn name_server(raw: &Raw) -> Parsed<SocketAddr> {
     let allowed = "must be addresses, such as 10.0.0.2 or 10.0.0.2:5353";
     let text = text(raw).map_err(|_| allowed.to_owned())?;
@@ -80,7 +80,7 @@ fn name_server(raw: &Raw) -> Parsed<SocketAddr> {
     text.parse().or_else(|_| plain()).map_err(|_| allowed.to_owned())
 }
 
-/// The text of a file of certificates.
+/// Reads a file of certificates in PEM form and returns its content.
 pub(super) fn certificates(raw: &Raw) -> Parsed<String> {
     let path = text(raw)?;
     let read = std::fs::read_to_string(&path);

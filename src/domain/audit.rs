@@ -1,4 +1,4 @@
-//! What the audit log says of a change: who made it, from where, and what it was.
+//! Audit log entries: the author of a change, its origin and its action.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,84 +7,85 @@ use super::names::names;
 use super::{KeyId, UserId};
 
 names! {
-    /// What was done to an object: its kind, and the verb.
+    /// The action: the kind of the object and the verb.
     Action {
-        /// An account was made.
+        /// An account was created.
         AccountCreated = "account.created",
         /// An account was put on another plan.
         AccountPlanSet = "account.plan_set",
         /// An account was suspended.
         AccountSuspended = "account.suspended",
-        /// A suspended account was let go on.
+        /// A suspended account was resumed.
         AccountResumed = "account.resumed",
         /// An account was deleted.
         AccountDeleted = "account.deleted",
-        /// Everything that an account has was read, with its secrets in clear.
+        /// All data of an account was read, with its secrets in clear text.
         AccountExported = "account.exported",
-        /// A user was let belong to an account.
+        /// A user was added to an account.
         MemberAdded = "member.added",
         /// A user of an account was given another role.
         MemberRoleSet = "member.role_set",
-        /// A user belongs to an account no more.
+        /// A user was removed from an account.
         MemberRemoved = "member.removed",
-        /// A user was made who belongs to no account yet.
+        /// A user without an account was created.
         UserCreated = "user.created",
         /// A user was disabled.
         UserDisabled = "user.disabled",
-        /// A disabled user was let sign in again.
+        /// A disabled user was enabled again.
         UserEnabled = "user.enabled",
         /// A user's password was set.
         UserPasswordSet = "user.password_set",
         /// All sessions of a user were ended, or all but one.
         UserSignedOut = "user.signed_out",
-        /// Somebody was invited into an account.
+        /// A person was invited to an account.
         InvitationCreated = "invitation.created",
-        /// An invitation was taken back.
+        /// An invitation was withdrawn.
         InvitationTakenBack = "invitation.taken_back",
-        /// Somebody who was invited into an account belongs to it now.
+        /// An invited person became a member of an account.
         InvitationAccepted = "invitation.accepted",
-        /// An API key was made.
+        /// An API key was created.
         KeyCreated = "key.created",
         /// An API key was replaced by a new one.
         KeyRotated = "key.rotated",
         /// An API key was revoked.
         KeyRevoked = "key.revoked",
-        /// The secret that an account's requests are signed with was replaced by a new one.
+        /// The secret that signs an account's requests was replaced by a new one.
         SigningSecretRotated = "signing_secret.rotated",
-        /// The secrets that an account's requests are signed with were read in clear.
+        /// The secrets that sign an account's requests were read in clear text.
         SigningSecretsShown = "signing_secrets.shown",
-        /// The encryption of all stored secrets with the first key was begun.
+        /// The re-encryption of all stored secrets with the first key was started.
         SecretsRotated = "secrets.rotated",
-        /// A restored backup was begun to be made ready: what was due by then is skipped.
+        /// The preparation of a restored backup was started: ticks that are already due are
+        /// skipped.
         StoreRestored = "store.restored",
-        /// A schedule was made.
+        /// A schedule was created.
         ScheduleCreated = "schedule.created",
         /// Fields of a schedule were changed.
         ScheduleUpdated = "schedule.updated",
         /// A schedule was deleted.
         ScheduleDeleted = "schedule.deleted",
-        /// A schedule was switched on.
+        /// A schedule was enabled.
         ScheduleEnabled = "schedule.enabled",
-        /// A schedule was switched off.
+        /// A schedule was disabled.
         ScheduleDisabled = "schedule.disabled",
-        /// A schedule was run by hand.
+        /// A schedule was triggered by hand.
         ScheduleTriggered = "schedule.triggered",
         /// A finished job was run again.
         JobRetried = "job.retried",
-        /// A job was ended by hand.
+        /// A job was cancelled by hand.
         JobCancelled = "job.cancelled",
-        /// A notification channel was made.
+        /// A notification channel was created.
         ChannelCreated = "channel.created",
         /// A notification channel was given another label or configuration.
         ChannelUpdated = "channel.updated",
         /// A notification channel was deleted.
         ChannelDeleted = "channel.deleted",
-        /// A test notification has arrived at a channel, which can be attached to schedules now.
+        /// A test notification has arrived at a channel, which can now be attached to schedules.
         ChannelVerified = "channel.verified",
-        /// A notification channel lost its verification: its provider says that it is gone, or its reader
-        /// has unsubscribed.
+        /// A notification channel lost its verification: its provider says that it is gone, or its
+        /// reader has unsubscribed.
         ChannelUnverified = "channel.unverified",
-        /// The secret that a webhook channel signs with was replaced by a new one.
+        /// The secret with which a webhook channel signs was replaced by a new one.
         ChannelSecretRotated = "channel.secret_rotated",
         /// The notification preference of a schedule was set.
         PreferenceSet = "schedule.notifications_set",
@@ -93,14 +94,14 @@ names! {
     }
 }
 
-/// Who makes a change. Its text is what the audit log is searched by.
+/// The actor of a change. Audit log searches use its text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// Whoever shows an API key.
+    /// A client that presents an API key.
     Key(KeyId),
-    /// A person who has signed in.
+    /// A user who has signed in.
     User(UserId),
-    /// An operator at a command line, by the name that the machine knows.
+    /// An operator at a command line, with the user name on that machine.
     Operator(ShortName),
     /// The service itself.
     Service,
@@ -117,12 +118,12 @@ impl fmt::Display for Actor {
     }
 }
 
-/// From where a change is made.
+/// The origin of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The address of a client.
     Client(IpAddr),
-    /// The machine whose command line was used.
+    /// The machine on which the command line was used.
     Host(ShortName),
     /// The service's own process.
     Service,
@@ -138,21 +139,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Who makes a change, and from where.
+/// The actor and the origin of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// Who.
+    /// The actor.
     pub actor: Actor,
-    /// From where.
+    /// The origin.
     pub origin: Origin,
 }
 
 impl Author {
-    /// The service, when nobody has asked for the change.
+    /// The service, for changes that no caller requested.
     pub const SERVICE: Self = Self { actor: Actor::Service, origin: Origin::Service };
 }
 
-/// A name given by the machine: what can be printed of its first bytes, 64 at most.
+/// A name from the machine: its printable characters, 64 bytes at most.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShortName {
     bytes: [u8; Self::LONGEST],
@@ -162,7 +163,7 @@ pub struct ShortName {
 impl ShortName {
     const LONGEST: usize = 64;
 
-    /// The name without what cannot be printed, cut where it is too long.
+    /// Returns the name without control characters, cut after 64 bytes at most.
     pub fn new(name: &str) -> Self {
         let mut short = Self { bytes: [0; Self::LONGEST], length: 0 };
         for letter in name.trim().chars().filter(|letter| !letter.is_control()) {

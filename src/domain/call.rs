@@ -1,4 +1,4 @@
-//! A call that changes something: who makes it, and whether it may take effect only once.
+//! State-changing calls: their author and their idempotency.
 
 use sha2::{Digest, Sha256};
 
@@ -8,9 +8,9 @@ use super::audit::Author;
 /// A call that changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Who makes it, and from where.
+    /// The author of the call.
     pub author: Author,
-    /// The reservation that it takes effect under, if it carries an idempotency key.
+    /// The reservation under which it takes effect, if it carries an idempotency key.
     pub once: Option<Once>,
 }
 
@@ -20,12 +20,12 @@ impl From<Author> for Call {
     }
 }
 
-/// The right to take effect for an idempotency key.
+/// A reservation of an idempotency key: the right to take effect for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Once {
-    /// Which key.
+    /// The reserved key.
     pub key: OnceKey,
-    /// Who has reserved it: a random number.
+    /// The holder of the reservation: a random number.
     pub holder: u128,
 }
 
@@ -34,12 +34,12 @@ pub struct Once {
 pub struct OnceKey(pub [u8; 16]);
 
 impl OnceKey {
-    /// The key `given` for calls of an account to `path` with `method`.
+    /// Returns the key `given` for calls of an account to `path` with `method`.
     pub fn new(account: AccountId, method: &str, path: &str, given: &str) -> Self {
         let mut hash = Sha256::new();
         for part in [&account.to_bytes()[..], method.as_bytes(), path.as_bytes(), given.as_bytes()]
         {
-            // The length keeps apart what would be the same text in a row.
+            // The length separates the parts, so that different parts never hash as the same text.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }

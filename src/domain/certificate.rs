@@ -1,4 +1,4 @@
-//! Until when a certificate is valid, read from its DER form (RFC 5280, 4.1).
+//! Reads the expiry of a certificate from its DER form (RFC 5280, 4.1).
 
 use chrono::NaiveDateTime;
 
@@ -10,7 +10,8 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The last instant at which a certificate is valid; nothing if these bytes are none.
+/// Returns the last instant at which a certificate is valid; `None` if the bytes are not a
+/// certificate.
 pub fn expiry(der: &[u8]) -> Option<Timestamp> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (signed, _) = element(certificate, SEQUENCE)?;
@@ -18,7 +19,7 @@ pub fn expiry(der: &[u8]) -> Option<Timestamp> {
     if rest.first() == Some(&VERSION) {
         rest = any(rest)?.2;
     }
-    // The serial number, the algorithm and the issuer come before the validity.
+    // The serial number, the algorithm and the issuer precede the validity.
     for _ in 0..3 {
         rest = any(rest)?.2;
     }
@@ -27,7 +28,7 @@ pub fn expiry(der: &[u8]) -> Option<Timestamp> {
     let (kind, time, _) = any(rest)?;
     let text = std::str::from_utf8(time).ok()?;
     let text = match kind {
-        // Two digits: 50 to 99 are of the last century.
+        // Years have two digits: 50 to 99 mean 1950 to 1999.
         UTC_TIME if text.get(..2)? >= "50" => format!("19{text}"),
         UTC_TIME => format!("20{text}"),
         GENERALIZED_TIME => text.to_owned(),
@@ -37,13 +38,13 @@ pub fn expiry(der: &[u8]) -> Option<Timestamp> {
     Some(Timestamp::from_millis(time.and_utc().timestamp_millis()))
 }
 
-/// The content of the first element, which is of this kind, and what follows it.
+/// Returns the content of the first element, which must be of this kind, and the bytes after it.
 fn element(der: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = any(der)?;
     (found == kind).then_some((content, rest))
 }
 
-/// The kind and the content of the first element, and what follows it.
+/// Returns the kind and the content of the first element, and the bytes after it.
 fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&kind, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -51,7 +52,7 @@ fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         (usize::from(first), rest)
     } else {
         let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-        // Longer ones are of no certificate.
+        // No certificate needs a longer length.
         if digits.is_empty() || digits.len() > 4 {
             return None;
         }
@@ -94,7 +95,7 @@ mod tests {
             for value in [0, 0x7f, 0x80, 0x84, 0xff] {
                 let mut altered = whole.clone();
                 altered[at] = value;
-                // It ends, and does not panic.
+                // The call must return without a panic.
                 let _ = expiry(&altered);
             }
         }

@@ -1,4 +1,4 @@
-//! Notification channels: where alerts go.
+//! Notification channels: the destinations of alerts.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::plan::ChannelType;
 use super::{ChannelId, Timestamp};
 
-/// The longest label, in characters.
+/// The maximum length of a label, in characters.
 pub const LONGEST_LABEL: usize = 100;
 
 /// The configuration of a channel as JSON text: an address, a URL, a token. Secret.
@@ -15,12 +15,13 @@ pub const LONGEST_LABEL: usize = 100;
 pub struct ChannelConfig(Zeroizing<String>);
 
 impl ChannelConfig {
-    /// The configuration that this JSON text holds.
+    /// Wraps a configuration in JSON.
     pub fn new(json: String) -> Self {
         Self(Zeroizing::new(json))
     }
 
-    /// The JSON text, for the sender of the channel's type and for the store, which encrypts it.
+    /// Returns the JSON text, for the sender of the channel's type and for the store, which
+    /// encrypts it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -32,16 +33,16 @@ impl fmt::Debug for ChannelConfig {
     }
 }
 
-/// A channel as its account sees it: without its configuration.
+/// A channel as shown to its account: without its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Its id.
+    /// The channel's id.
     pub id: ChannelId,
-    /// How it delivers.
+    /// The type of delivery.
     pub kind: ChannelType,
-    /// The name that people gave it.
+    /// The name that a user chose.
     pub label: String,
-    /// Whether a test notification has arrived with this configuration.
+    /// `true` if a test notification has arrived with this configuration.
     pub verified: bool,
     /// When it was created.
     pub created_at: Timestamp,

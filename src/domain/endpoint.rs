@@ -5,17 +5,17 @@ use std::net::IpAddr;
 use http::Uri;
 use url::{Position, Url};
 
-/// The longest URL taken, in characters.
+/// The maximum length of a URL, in characters.
 const LONGEST: usize = 2_048;
-/// The longest name and label that DNS can carry (RFC 1035, section 2.3.4).
+/// The maximum lengths of a name and of a label in DNS, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 /// An absolute `http` or `https` URL that can be requested, in its one canonical form.
 ///
-/// It is read as browsers read URLs (WHATWG), so that every spelling of an address (decimal,
-/// octal, hex, short, full-width) is the address it stands for; but what that standard silently
-/// repairs (blanks, control characters, backslashes, missing slashes) is refused.
+/// It is parsed as browsers parse URLs (WHATWG), so that every spelling of an address (decimal,
+/// octal, hex, short, full-width) becomes the address that it means. Input that this standard
+/// silently repairs (blanks, control characters, backslashes, missing slashes) is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     url: Url,
@@ -23,23 +23,23 @@ pub struct Endpoint {
     port: u16,
 }
 
-/// Whom an endpoint names.
+/// The host of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// An address; IPv6 forms that stand for an IPv4 one are not unpacked.
+    /// An address; IPv6 forms that stand for an IPv4 address are not unpacked.
     Address(IpAddr),
     /// A name: lower-case ASCII (IDNA for others), without a trailing dot.
     Name(Box<str>),
 }
 
-/// A text that is no such URL.
+/// The error for a text that is not such a URL.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("Must be a valid URL")]
 pub struct InvalidUrl;
 
 impl Endpoint {
-    /// Reads a URL: absolute `http` or `https`, a host, at most 2048 characters, no user info.
-    /// A fragment is allowed and dropped.
+    /// Reads a URL: absolute `http` or `https`, a host, at most 2048 characters, no user info. A
+    /// fragment is allowed and dropped.
     pub fn parse(text: &str) -> Result<Self, InvalidUrl> {
         check_spelling(text)?;
         let mut url = Url::parse(text).map_err(|_| InvalidUrl)?;
@@ -55,39 +55,39 @@ impl Endpoint {
             url::Host::Domain(_) => return Err(InvalidUrl),
         };
         let port = url.port_or_known_default().filter(|port| *port != 0).ok_or(InvalidUrl)?;
-        // What cannot stand in a request line is refused now rather than at every run.
+        // A URL that does not fit a request line is refused here rather than at every run.
         url.as_str().parse::<Uri>().map_err(|_| InvalidUrl)?;
         Ok(Self { url, host, port })
     }
 
-    /// Whether it is called over TLS.
+    /// Returns `true` if it is called over TLS.
     pub fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// Whom it names.
+    /// Returns the host.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port, the scheme's own if none is given.
+    /// Returns the port; the scheme's default if none is given.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `host` or `host:port` if the port is not the scheme's own: what caps per host count by,
-    /// and the `Host` header.
+    /// Returns `host`, or `host:port` if the port is not the scheme's default. It is the key of the
+    /// caps per host, and the `Host` header.
     pub fn authority(&self) -> &str {
         &self.url[Position::BeforeHost..Position::AfterPort]
     }
 
-    /// The URL to request, without a fragment.
+    /// Returns the URL to request, without a fragment.
     pub fn url(&self) -> &Url {
         &self.url
     }
 }
 
-/// Refuses what the parser would repair or hide.
+/// Refuses input that the parser would repair or hide.
 fn check_spelling(text: &str) -> Result<(), InvalidUrl> {
     if text.len() > LONGEST && text.chars().count() > LONGEST {
         return Err(InvalidUrl);
@@ -103,7 +103,7 @@ fn check_spelling(text: &str) -> Result<(), InvalidUrl> {
     if authority.is_empty() || authority.contains('@') { Err(InvalidUrl) } else { Ok(()) }
 }
 
-/// Whether DNS and a `Host` header can carry the name.
+/// Returns `true` if the name fits into DNS and into a `Host` header.
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let letters = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');

@@ -1,4 +1,4 @@
-//! What is wrong with which field.
+//! Error messages by field.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
@@ -7,10 +7,11 @@ use serde::Serialize;
 
 /// The message for a field that has no default and is missing or `null`.
 pub const REQUIRED: &str = "Required";
-/// The message for a text with a NUL character: PostgreSQL cannot store one, so no store takes it.
+/// The message for a text with a NUL character: PostgreSQL cannot store one, so all stores refuse
+/// it.
 pub const HAS_NUL: &str = "Must not contain NUL characters";
 
-/// The message for a text that is none of the names of `all`.
+/// Returns the message for a text that is none of the names in `all`.
 pub fn choices<T: Display>(all: &[T]) -> String {
     let mut message = String::from("Must be one of ");
     for (place, item) in all.iter().enumerate() {
@@ -20,18 +21,18 @@ pub fn choices<T: Display>(all: &[T]) -> String {
     message
 }
 
-/// Messages by the name of the field they are about.
+/// Error messages, keyed by the name of the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct FieldErrors(BTreeMap<String, Vec<String>>);
 
 impl FieldErrors {
-    /// None yet.
+    /// Returns an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One message about one field.
+    /// Returns one message about one field.
     pub fn of(field: impl Into<String>, message: impl Into<String>) -> Self {
         let mut errors = Self::new();
         errors.add(field, message);
@@ -60,12 +61,12 @@ impl FieldErrors {
         renamed
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `value`, if there are none.
+    /// Returns `value` if there are no messages, otherwise the messages.
     pub fn unless_any<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }

@@ -1,37 +1,37 @@
-//! What a check has found out: a sentence, and whether something has to be done.
+//! The finding of a check: a sentence and its severity.
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// As it should be.
+    /// Everything is as it should be.
     Good,
-    /// The service works, but somebody should look at it.
+    /// The service works, but an operator should look at it.
     Warning,
-    /// The service cannot work, or would lose what it is trusted with.
+    /// The service cannot work, or would lose data.
     Failure,
 }
 
-/// What a check has found out.
+/// The finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub grade: Grade,
-    /// What was found and, if it is not as it should be, what to do. Holds no secret.
+    /// The finding and, if something is wrong, what to do. It contains no secret.
     pub text: String,
 }
 
 impl Finding {
-    /// All is well.
+    /// Returns a finding without a problem.
     pub fn good(text: impl Into<String>) -> Self {
         Self { grade: Grade::Good, text: text.into() }
     }
 
-    /// Somebody should look at it.
+    /// Returns a finding that an operator should look at.
     pub fn warning(text: impl Into<String>) -> Self {
         Self { grade: Grade::Warning, text: text.into() }
     }
 
-    /// It cannot work.
+    /// Returns a finding that the service cannot work.
     pub fn failure(text: impl Into<String>) -> Self {
         Self { grade: Grade::Failure, text: text.into() }
     }

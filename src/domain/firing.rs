@@ -1,4 +1,4 @@
-//! What becomes of a schedule's due ticks.
+//! Decides which due ticks of a schedule run and which are skipped.
 
 use std::time::Duration;
 
@@ -7,19 +7,20 @@ use super::cron::Cadence;
 use super::job::Trigger;
 use super::schedule::{CatchUpPolicy, SKIP_COUNT_CAP};
 
-/// A tick fired later than this is a `catch_up`.
+/// A tick that is fired later than this is a `catch_up`.
 const ON_TIME: Duration = Duration::from_secs(1);
-/// Ticks up to this late always run, so that a change of leader never skips one.
+/// Ticks that are at most this late always run, so that a change of leader never skips one.
 const ALWAYS_RUNS: Duration = Duration::from_secs(60);
-/// Ticks later than this never run: their history would lie before what the store keeps.
+/// Ticks that are later than this never run: their history would be older than what the store
+/// keeps.
 const NEVER_RUNS: Duration = Duration::from_secs(31 * 24 * 3_600);
-/// How many late ticks `CatchUpPolicy::All` runs.
+/// The number of late ticks that `CatchUpPolicy::All` runs.
 const MOST_CAUGHT_UP: usize = 100;
 
-/// Ticks that become no jobs: first, last and how many.
+/// Ticks that do not become jobs: the first, the last and their number.
 pub type SkippedTicks = (Timestamp, Timestamp, u32);
 
-/// What becomes of a schedule's due ticks. Every one of them is in `runs` or in `skipped`
+/// The decision about a schedule's due ticks. Every one of them is in `runs` or in `skipped`
 /// (TICK-2), and none in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -31,7 +32,8 @@ pub struct Plan {
     pub next: Option<Timestamp>,
 }
 
-/// Ticks that are due at `now` run whatever the catch-up policy is, unless they are before this.
+/// Returns the instant from which on due ticks always run at `now`. For earlier ones the catch-up
+/// policy decides.
 pub fn late_before(now: Timestamp) -> Timestamp {
     now.minus(ALWAYS_RUNS)
 }
@@ -56,8 +58,8 @@ pub fn plan(cadence: &Cadence, policy: CatchUpPolicy, tick: Timestamp, now: Time
     Plan { runs, skipped, next: recent }
 }
 
-/// The due ticks up to `until`, none of which runs, and the next tick after them; `None` if there
-/// are no such ticks.
+/// Returns the due ticks up to `until`, none of which runs, and the next tick after them; `None` if
+/// there are no such ticks.
 pub fn pass_over(
     cadence: &Cadence,
     tick: Timestamp,
@@ -74,8 +76,8 @@ pub fn pass_over(
     Some(((tick, last, count), cadence.next_after(end)))
 }
 
-/// Ticks from `first` to before `end`: those that run, oldest first, and the older ones that do
-/// not.
+/// Splits the ticks from `first` to before `end` into those that run, oldest first, and the older
+/// ones that do not.
 fn late_ticks(
     cadence: &Cadence,
     policy: CatchUpPolicy,
@@ -88,7 +90,9 @@ fn late_ticks(
         CatchUpPolicy::All => MOST_CAUGHT_UP,
         CatchUpPolicy::Skip => 0,
     };
-    // Found backwards from the newest, so that a long outage costs no more than a short one.
+    // The search goes backwards from the newest tick, so that a long outage costs no more than a
+    // short one.
+    // `first` is a stored tick: it counts even if the expression does not have it.
     let newest =
         |to: Timestamp| cadence.latest_within(first, to).or((first <= to).then_some(first));
     let mut runs = Vec::new();

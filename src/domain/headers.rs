@@ -1,35 +1,36 @@
-//! The headers a user gives to a request.
+//! The headers that a user sets on a request.
 
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// The most names taken.
+/// The maximum number of headers.
 const MOST: usize = 64;
-/// The longest text taken, in bytes.
+/// The maximum length of the JSON text, in bytes.
 const LONGEST: usize = 16 * 1_024;
-/// How much of a refused name an answer repeats, in characters.
+/// The maximum length of a refused name in an error message, in characters.
 const SHOWN: usize = 64;
 
-/// Why the headers of a request are refused. The message names the header, never its value.
+/// The reason why the headers of a request are refused. The message names the header, never its
+/// value.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RefusedHeaders {
-    /// Not a JSON object of strings, or too much of it.
+    /// The text is not a JSON object of strings, or it exceeds a limit.
     #[error("Headers must be a valid JSON object of strings")]
     NotAnObject,
-    /// The name is none that HTTP allows.
+    /// HTTP does not allow the name.
     #[error("Header name {0} is not valid: use letters, digits and hyphens")]
     InvalidName(String),
-    /// The value holds what HTTP does not allow.
+    /// HTTP does not allow the value.
     #[error(
         "The value of header {0} is not valid: use printable ASCII characters, blanks and tabs"
     )]
     InvalidValue(String),
-    /// The same name twice, whatever its case.
+    /// The same name appears twice; case does not matter.
     #[error("Header {0} is given more than once")]
     Duplicate(String),
-    /// The name is one that only the service may set.
+    /// Only the service may set this header.
     #[error("Header {0} cannot be set: it belongs to the connection or to the service")]
     Reserved(String),
 }
@@ -52,7 +53,7 @@ pub fn parse_headers(json: &str) -> Result<HeaderMap, RefusedHeaders> {
         if is_reserved(parsed.as_str()) {
             return Err(RefusedHeaders::Reserved(shown(&name)));
         }
-        // Bytes beyond ASCII are legal in HTTP and mean something else to every server.
+        // HTTP allows bytes beyond ASCII, but servers interpret them in different ways.
         let value = HeaderValue::from_str(&value).ok().filter(|_| value.is_ascii());
         let Some(value) = value else {
             return Err(RefusedHeaders::InvalidValue(shown(&name)));
@@ -64,14 +65,14 @@ pub fn parse_headers(json: &str) -> Result<HeaderMap, RefusedHeaders> {
     Ok(headers)
 }
 
-/// Whether a lower-case name is refused from users: it frames the message, belongs to one
-/// connection, or is the service's own.
+/// Returns `true` if users may not set the header with this lower-case name: it frames the message,
+/// belongs to one connection, or is the service's own.
 fn is_reserved(name: &str) -> bool {
     is_framing(name) || name.starts_with("punctual-")
 }
 
-/// Whether a lower-case name frames the message or belongs to one connection, so that only the
-/// HTTP client may set it (RFC 9110, section 7.6.1).
+/// Returns `true` if the header with this lower-case name frames the message or belongs to one
+/// connection, so that only the HTTP client may set it (RFC 9110, section 7.6.1).
 pub fn is_framing(name: &str) -> bool {
     const FRAMING: [&str; 9] = [
         "host",
@@ -92,7 +93,7 @@ fn shown(name: &str) -> String {
     format!("{name:?}")
 }
 
-/// The entries of an object in their order, with duplicates.
+/// The entries of an object in their order, including duplicates.
 struct Entries(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Entries {

@@ -1,4 +1,5 @@
-//! Ids: 16 bytes, ordered by the time of their making; outside, a kind prefix and 26 letters.
+//! Ids: 16 bytes, ordered by creation time. The text form is a prefix for the kind and 26 letters
+//! and digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use ulid::Ulid;
 
 use super::Timestamp;
 
-/// A text that is not an id of the kind asked for.
+/// The error for a text that is not an id of the expected kind.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not an id of this kind")]
 pub struct InvalidId;
@@ -21,26 +22,26 @@ macro_rules! id {
         pub struct $name(Ulid);
 
         impl $name {
-            /// What the text form starts with.
+            /// The prefix of the text form.
             pub const PREFIX: &'static str = $prefix;
 
-            /// An id made at `at`; `random` gives its lower 80 bits.
+            /// Returns an id with the time `at` and the lower 80 bits of `random`.
             pub fn new(at: Timestamp, random: u128) -> Self {
                 let ms = u64::try_from(at.as_millis()).unwrap_or(0);
                 Self(Ulid::from_parts(ms, random))
             }
 
-            /// The 16 bytes a store keeps; they sort as the ids do.
+            /// Returns the 16 bytes for a store; they sort as the ids do.
             pub fn to_bytes(self) -> [u8; 16] {
                 self.0.to_bytes()
             }
 
-            /// The id that has these bytes.
+            /// Returns the id with these bytes.
             pub const fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Ulid::from_bytes(bytes))
             }
 
-            /// The instant in its leading 48 bits.
+            /// Returns the time in its leading 48 bits.
             pub fn timestamp(self) -> Timestamp {
                 Timestamp::from_millis(i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX))
             }
@@ -63,7 +64,7 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = InvalidId;
 
-            /// Takes only the form that `Display` gives, so that an id has one spelling.
+            /// Accepts only the form that `Display` writes, so that an id has one spelling.
             fn from_str(text: &str) -> Result<Self, InvalidId> {
                 let letters = text.strip_prefix($prefix).ok_or(InvalidId)?;
                 let id = Self(Ulid::from_string(letters).map_err(|_| InvalidId)?);
@@ -80,7 +81,7 @@ macro_rules! id {
 }
 
 id!(
-    /// An account: the owner of everything below it.
+    /// An account: the owner of all other objects.
     AccountId,
     "acc_"
 );
@@ -90,7 +91,7 @@ id!(
     "sch_"
 );
 id!(
-    /// One immutable state of a schedule's definition.
+    /// One immutable version of a schedule's definition.
     VersionId,
     "ver_"
 );
@@ -100,7 +101,7 @@ id!(
     "job_"
 );
 id!(
-    /// An API key; not secret by itself.
+    /// An API key; the id itself is not secret.
     KeyId,
     "key_"
 );
@@ -111,33 +112,33 @@ id!(
     "usr_"
 );
 id!(
-    /// That a user belongs to an account.
+    /// The membership of a user in an account.
     MembershipId,
     "mem_"
 );
 id!(
-    /// An invitation into an account; not secret by itself.
+    /// An invitation to an account; the id itself is not secret.
     InvitationId,
     "inv_"
 );
 id!(
-    /// A session of a user; not what the browser holds.
+    /// A session of a user; it is not the token in the browser's cookie.
     SessionId,
     "ses_"
 );
 id!(
-    /// A request to set a forgotten password anew.
+    /// A request to reset a forgotten password.
     ResetId,
     "rst_"
 );
 id!(
-    /// An entry of the audit log. Its time part is when the change was made.
+    /// An entry of the audit log. Its time part is the time of the change.
     AuditId,
     "aud_"
 );
 
 id!(
-    /// A secret that an account's requests are signed with; not secret by itself.
+    /// A secret with which an account's requests are signed; the id itself is not secret.
     SigningSecretId,
     "sgn_"
 );
@@ -148,8 +149,8 @@ id!(
     "ch_"
 );
 id!(
-    /// An event that alerts tell of. All deliveries of one event, and all tries of a delivery, carry the
-    /// same id, so a receiver recognizes duplicates by it.
+    /// An event that alerts report. All deliveries of one event, and all tries of a delivery, carry
+    /// the same id, so that a receiver recognizes duplicates.
     EventId,
     "evt_"
 );
@@ -159,12 +160,12 @@ id!(
     "dlv_"
 );
 id!(
-    /// An incident: one failing host, as one channel is told of it.
+    /// An incident: one failing host, from the view of one channel.
     IncidentId,
     "inc_"
 );
 
-/// The first bytes of a hash of these parts.
+/// Returns the first `N` bytes of a hash of these parts.
 fn hashed<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -177,14 +178,15 @@ fn hashed<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     bytes
 }
 
-/// The random part of an id that follows from these parts.
+/// Returns the random part of an id that is derived from these parts.
 fn fixed(parts: &[&[u8]]) -> u128 {
     let mut random = [0; 16];
     random[6..].copy_from_slice(&hashed::<10>(parts));
     u128::from_be_bytes(random)
 }
 
-/// The id, with its place among those of the same instant in front of the random part.
+/// Returns the id with `place` in the highest bits of its random part, so that ids of the same
+/// instant sort by it.
 fn placed(id: Ulid, place: usize) -> Ulid {
     const PLACE_AT: u32 = 64;
     let place = u16::try_from(place).unwrap_or(u16::MAX);
@@ -193,55 +195,56 @@ fn placed(id: Ulid, place: usize) -> Ulid {
 }
 
 impl EventId {
-    /// The id of an event about `object` (a job, an incident, a channel's minute) that happened at `at`.
-    /// It follows from these, so an event has one id, however often its transaction is tried.
+    /// Returns the id of an event about `object` (a job, an incident, a channel's minute) that
+    /// happened at `at`. It is derived from these values, so a retried transaction creates the same
+    /// id.
     pub fn of(object: [u8; 16], kind: &str, at: Timestamp) -> Self {
         Self::new(at, fixed(&[b"event", &object, kind.as_bytes()]))
     }
 
-    /// The id of the event that comes at this place among those of one transaction: ids sort as the
-    /// events happened.
+    /// Returns the id of the event at this place in a transaction: ids sort in the order of events.
     pub fn at_place(self, place: usize) -> Self {
         Self(placed(self.0, place))
     }
 }
 
 impl DeliveryId {
-    /// The id of the one delivery of an event to a channel, planned at `at`; without a channel, of the
-    /// record that there is none.
+    /// Returns the id of the one delivery of an event to a channel, planned at `at`. Without a
+    /// channel it is the id of the record that there is none.
     pub fn of(event: EventId, channel: Option<ChannelId>, at: Timestamp) -> Self {
         let channel = channel.map_or([0; 16], ChannelId::to_bytes);
         Self::new(at, fixed(&[b"delivery", &event.to_bytes(), &channel]))
     }
 
-    /// The id of the delivery that comes at this place among those planned together: ids sort as
-    /// deliveries are sent.
+    /// Returns the id of the delivery at this place among those planned together: ids sort in the
+    /// order of sending.
     pub fn at_place(self, place: usize) -> Self {
         Self(placed(self.0, place))
     }
 }
 
 impl IncidentId {
-    /// The id of the incident that an event begins for a channel.
+    /// Returns the id of the incident that an event begins for a channel.
     pub fn of(event: EventId, channel: ChannelId, at: Timestamp) -> Self {
         Self::new(at, fixed(&[b"incident", &event.to_bytes(), &channel.to_bytes()]))
     }
 
-    /// The key of a schedule's row in this incident.
+    /// Returns the key of a schedule's row in this incident.
     pub fn member(self, schedule: ScheduleId) -> [u8; 16] {
         hashed(&[b"member", &self.to_bytes(), &schedule.to_bytes()])
     }
 }
 
 impl SigningSecretId {
-    /// The id of the one secret that an account begins with: whoever makes it.
+    /// Returns the id of an account's first secret. It is the same for every caller that creates
+    /// it.
     pub fn first_of(account: AccountId) -> Self {
         Self(account.0)
     }
 }
 
 impl MembershipId {
-    /// The id of the one membership that a user can have in an account.
+    /// Returns the id of the one membership that a user can have in an account.
     pub fn of(account: AccountId, user: UserId) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"membership");
@@ -255,7 +258,7 @@ impl MembershipId {
 }
 
 impl AuditId {
-    /// The id of a further entry of the same change; 0 is this one.
+    /// Returns the id of a further entry of the same change; 0 is this one.
     pub fn nth(self, n: usize) -> Self {
         let random = self.0.random().wrapping_add(n as u128);
         Self(Ulid::from_parts(self.0.timestamp_ms(), random))
@@ -263,12 +266,12 @@ impl AuditId {
 }
 
 impl JobId {
-    /// The id of the one job that a tick of a schedule can have (TICK-1): the same for every
-    /// replica that fires the tick, and ordered by the tick.
+    /// Returns the id of the one job that a tick of a schedule can have (TICK-1). It is the same
+    /// for every replica that fires the tick, and ids sort by tick.
     ///
-    /// The lowest bits of the schedule's id, which its shard is taken from, come first after the
-    /// tick, the very lowest in front. So where the number of shards is a power of two, the jobs of
-    /// a tick of a shard, which are written together, are neighbours in an index.
+    /// The lowest bits of the schedule's id, from which its shard is derived, follow the tick in
+    /// reverse order. So if the number of shards is a power of two, the jobs of one tick and one
+    /// shard, which are written together, are neighbours in an index.
     pub fn of_tick(schedule: ScheduleId, tick: Timestamp) -> Self {
         let schedule = schedule.to_bytes();
         let mut hash = Sha256::new();

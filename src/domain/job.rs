@@ -14,60 +14,60 @@ use super::unreadable::UnreadableFields;
 use super::{JobId, ScheduleId, Timestamp};
 
 names! {
-    /// Where a job stands.
+    /// The status of a job.
     JobStatus {
         /// It waits for an attempt.
         Pending = "PENDING",
-        /// An attempt is under way.
+        /// An attempt is running.
         Running = "RUNNING",
-        /// Final: an attempt brought what was expected.
+        /// Final: an attempt brought the expected result.
         Success = "SUCCESS",
-        /// Final: none did.
+        /// Final: no attempt did.
         Failed = "FAILED",
     }
 }
 
 impl JobStatus {
-    /// Whether it can never change again (JOB-2).
+    /// Returns `true` if the status can never change again (JOB-2).
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Success | Self::Failed)
     }
 }
 
 names! {
-    /// What made a job.
+    /// The trigger of a job.
     Trigger {
         /// A tick, on time.
         Schedule = "schedule",
         /// A user's call.
         Manual = "manual",
-        /// A tick, over a second late.
+        /// A tick, more than a second late.
         CatchUp = "catch_up",
         /// A user's call to run a finished job again.
         Retry = "retry",
     }
 }
 
-/// A job as it stands.
+/// A job in its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
-    /// The schedule it is, or was, of.
+    /// The job's schedule, which may have been deleted since.
     pub schedule_id: ScheduleId,
-    /// Where it stands.
+    /// The status.
     pub status: JobStatus,
-    /// What made it.
+    /// The trigger.
     pub trigger: Trigger,
     /// The tick, or the time of the user's call.
     pub scheduled_run_at: Timestamp,
-    /// How many attempts have begun.
+    /// The number of attempts that have begun.
     pub attempt_number: u8,
-    /// How many there can be.
+    /// The maximum number of attempts.
     pub max_attempts: u8,
-    /// When the next attempt is due, while it waits for one after the first.
+    /// When the next attempt is due, while the job waits for one after the first.
     pub next_attempt_at: Option<Timestamp>,
-    /// The request's method, of the version it was made with.
+    /// The method of the request, from the version with which the job was made.
     pub http_method: HttpMethod,
     /// The request's URL.
     pub endpoint: String,
@@ -75,49 +75,49 @@ pub struct Job {
     pub body: Option<String>,
     /// The request's headers.
     pub headers: Option<String>,
-    /// What of these is missing.
+    /// The secret fields that cannot be decrypted.
     pub unreadable: UnreadableFields,
     /// The last response's status code.
     pub status_code: Option<u16>,
-    /// The last response's body, as far as it is kept.
+    /// The kept part of the last response's body.
     pub response: Option<String>,
     /// The last response's headers, a JSON object of strings.
     pub response_headers: Option<String>,
-    /// Whether the response had more than is kept.
+    /// `true` if the response was longer than the kept part.
     pub response_truncated: bool,
     /// When the first attempt began.
     pub started_at: Option<Timestamp>,
-    /// When it became final.
+    /// When the job became final.
     pub completed_at: Option<Timestamp>,
-    /// How long the last attempt took.
+    /// The duration of the last attempt, in milliseconds.
     pub duration_ms: Option<u32>,
-    /// Why the last attempt, or the job, failed.
+    /// The reason why the last attempt, or the job, failed.
     pub error_code: Option<ErrorCode>,
-    /// The same for people.
+    /// The reason as text for people.
     pub error_message: Option<String>,
-    /// When it was made.
+    /// When the job was created.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the job last changed.
     pub updated_at: Timestamp,
 }
 
 /// One HTTP request of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// 1 for the first.
+    /// The attempt's number; the first is 1.
     pub number: u8,
     /// When it was recorded, before anything was sent.
     pub started_at: Timestamp,
     /// When it ended; absent while it runs.
     pub completed_at: Option<Timestamp>,
-    /// How long it took.
+    /// Its duration, in milliseconds.
     pub duration_ms: Option<u32>,
     /// The response's status code.
     pub status_code: Option<u16>,
-    /// Why it failed.
+    /// The reason of the failure.
     pub error_code: Option<ErrorCode>,
-    /// The same for people.
+    /// The reason as text for people.
     pub error_message: Option<String>,
-    /// Where the time went.
+    /// The time that each phase took.
     pub timings: Timings,
 }

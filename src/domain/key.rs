@@ -10,52 +10,52 @@ use super::names::names;
 use super::{KeyId, Timestamp};
 
 names! {
-    /// What a key may do.
+    /// The permissions of a key.
     Scope {
-        /// Only read.
+        /// Read only.
         Read = "read",
         /// Read and change.
         Write = "write",
     }
 }
 
-/// How many keys of an account can work at a time.
+/// The maximum number of an account's keys that work at the same time.
 pub const MOST_KEYS: u64 = 10;
 
 const PREFIX: &str = "pnc_";
 /// 62^22 > 2^128: enough letters for 16 bytes.
 const ID_LETTERS: usize = 22;
-/// 28 letters of 62 are 166 random bits; the contract wants 160.
+/// 28 letters of 62 are 166 random bits; the contract requires 160.
 const SECRET_LETTERS: usize = 28;
 /// 62^6 > 2^32: enough letters for a CRC-32.
 const CHECKSUM_LETTERS: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A well-formed API key. Whether it is a known one, only the store can say.
+/// A well-formed API key. Only the store can tell if it is valid.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
     text: String,
     id: KeyId,
 }
 
-/// A text that is not an API key; found out without asking a store.
+/// The error for a text that is not an API key. It is detected without a store lookup.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not an API key")]
 pub struct InvalidKey;
 
-/// What the store keeps of a key.
+/// The hash of a key, as stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyDigest(pub [u8; 32]);
 
 impl KeyDigest {
-    /// Compares in a time that does not depend on where they differ.
+    /// Compares two digests in constant time.
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
 impl ApiKey {
-    /// The key with this id and a secret of 28 letters (166 bits) drawn from `random`.
+    /// Returns a key with this id and a secret of 28 letters (166 bits) drawn from `random`.
     pub fn new(id: KeyId, mut random: impl FnMut(&mut [u8])) -> Self {
         let mut text = String::from(PREFIX);
         push_base62(&mut text, u128::from_be_bytes(id.to_bytes()), ID_LETTERS);
@@ -63,8 +63,8 @@ impl ApiKey {
         let mut letters = 0;
         while letters < SECRET_LETTERS {
             random(&mut byte);
-            // 248 is the largest multiple of 62 in a byte: above it some letters would come
-            // more often than others.
+            // 248 is the largest multiple of 62 in a byte. Larger values would make some letters
+            // more frequent than others.
             if byte[0] < 248 {
                 text.push(char::from(ALPHABET[usize::from(byte[0] % 62)]));
                 letters += 1;
@@ -75,17 +75,18 @@ impl ApiKey {
         Self { text, id }
     }
 
-    /// The id within it; not secret.
+    /// Returns the id within the key; it is not secret.
     pub fn id(&self) -> KeyId {
         self.id
     }
 
-    /// What a store may keep of it. A plain hash is enough: the secret is random, not chosen.
+    /// Returns the hash for the store. A plain hash is enough: the secret is random, not chosen by
+    /// a person.
     pub fn digest(&self) -> KeyDigest {
         KeyDigest(Sha256::digest(self.text.as_bytes()).into())
     }
 
-    /// The whole key, to be shown once.
+    /// Returns the whole key, to be shown once.
     pub fn reveal(&self) -> &str {
         &self.text
     }
@@ -132,24 +133,24 @@ fn parse_base62(letters: &str) -> Option<u128> {
     })
 }
 
-/// A key as it is listed.
+/// A key as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Its id.
+    /// The key's id.
     pub id: KeyId,
-    /// What its owner calls it.
+    /// The name that its owner chose.
     pub name: String,
-    /// What it may do.
+    /// The permissions.
     pub scope: Scope,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Who made it, as the audit log says; unknown of old keys.
+    /// The actor that created it, as in the audit log; unknown for old keys.
     pub created_by: Option<String>,
-    /// From when on it is refused as expired.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// When it was used last, give or take a minute.
+    /// When it was last used, to within about a minute.
     pub last_used_at: Option<Timestamp>,
 }
 

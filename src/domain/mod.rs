@@ -1,7 +1,7 @@
 //! The rules of the service, pure: no input or output, no async, no clock, no randomness.
 //!
-//! Time and randomness are arguments here, so every rule can be tested at any instant. What
-//! the other modules do is read something, ask this one what follows, and write that down.
+//! Time and randomness are arguments here, so every rule can be tested at any instant. The other
+//! modules read some state, ask this module for a decision, and write the decision down.
 
 pub mod alert;
 pub mod audit;

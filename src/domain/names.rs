@@ -1,6 +1,6 @@
 //! Enumerations whose values have a name in stores, answers and metrics.
 
-/// Declares such an enumeration with its names, in one place.
+/// Declares such an enumeration and its names in one place.
 macro_rules! names {
     ($(#[$doc:meta])* $type:ident { $($(#[$item_doc:meta])* $item:ident = $name:literal,)* }) => {
         $(#[$doc])*
@@ -10,10 +10,10 @@ macro_rules! names {
         }
 
         impl $type {
-            /// Every value there is.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$item,)*];
 
-            /// The name in stores and answers.
+            /// Returns the name in stores and answers.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$item => $name,)* }
             }
@@ -36,7 +36,7 @@ macro_rules! names {
 }
 pub(super) use names;
 
-/// A text that names no value of the enumeration it was read as.
+/// The error for a text that is not the name of a value.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown name")]
 pub struct UnknownName;

@@ -1,10 +1,10 @@
-//! What an attempt's exchange means for its job.
+//! The result of an attempt and its effect on the job.
 
 use super::names::names;
 use super::status_codes::ExpectedStatusCodes;
 
 names! {
-    /// Why an attempt failed; the `errorCode` of the contract.
+    /// The reason why an attempt failed; the `errorCode` of the contract.
     ErrorCode {
         /// The deadline of the attempt passed.
         Timeout = "TIMEOUT",
@@ -14,7 +14,7 @@ names! {
         Connect = "CONNECT",
         /// The TLS handshake failed or the certificate is not valid.
         Tls = "TLS",
-        /// The connection broke, or what came was not HTTP.
+        /// The connection broke, or the response was not HTTP.
         Network = "NETWORK",
         /// Policy forbids the address or the port.
         BlockedAddress = "BLOCKED_ADDRESS",
@@ -31,18 +31,18 @@ names! {
     }
 }
 
-/// Why an attempt failed, and whether another may help.
+/// The reason why an attempt failed, and if a retry makes sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The class of the failure.
     pub code: ErrorCode,
-    /// One sentence for people; names no resolved address and no secret.
+    /// One sentence for people; it contains no resolved address and no secret.
     pub message: String,
-    /// Whether the contract lets it be tried again.
+    /// `true` if the contract allows a retry.
     pub retryable: bool,
 }
 
-/// Where an attempt's time went, in milliseconds; absent phases did not happen.
+/// The duration of each phase of an attempt, in milliseconds; absent phases did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     /// Resolving the host's name.
@@ -60,39 +60,39 @@ pub struct Timings {
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The headers, in the order in which they came.
+    /// The headers, in the order of their arrival.
     pub headers: Vec<(String, String)>,
     /// The first bytes of the body.
     pub body: Vec<u8>,
-    /// Whether there was more of it.
+    /// `true` if the body was longer.
     pub truncated: bool,
 }
 
-/// What an attempt's exchange brought.
+/// The HTTP exchange of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// The response, or why there is none.
+    /// The response, or the reason why there is none.
     pub result: Result<Response, Failure>,
-    /// Where the time went.
+    /// The duration of each phase.
     pub timings: Timings,
-    /// The whole attempt, in milliseconds.
+    /// The duration of the whole attempt, in milliseconds.
     pub duration_ms: u32,
 }
 
-/// What an attempt means for its job.
+/// The effect of an attempt on its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The job has succeeded.
     Success,
-    /// Worth another attempt, if there is one left.
+    /// A retry makes sense, if an attempt is left.
     Retryable(Failure),
-    /// No attempt can help.
+    /// No retry can help.
     Final(Failure),
 }
 
 impl Outcome {
-    /// Judges an exchange. A listed status is a success even if it is one that would be retried;
-    /// without a list, every status below 400 is.
+    /// Judges an exchange. A listed status is a success even if it would otherwise be retried.
+    /// Without a list, every status below 400 is a success.
     pub fn of(exchange: &Exchange, expected: Option<&ExpectedStatusCodes>) -> Self {
         let response = match &exchange.result {
             Ok(response) => response,

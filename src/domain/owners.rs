@@ -1,14 +1,14 @@
-//! Which replica leads which shard: a function of who is there, so that all come to the same result
-//! without a word to each other.
+//! Assigns shards to replicas. The assignment depends only on the set of members, so that all
+//! replicas compute the same result without communication.
 
 use sha2::{Digest, Sha256};
 
-/// For each of `shards` shards the place in `members` of the one that shall lead it; nobody, if
-/// there are none. The order of `members` does not matter.
+/// Returns, for each of `shards` shards, the index in `members` of the replica that should lead it;
+/// an empty list if there are no members. The order of `members` does not matter.
 ///
-/// Rendezvous hashing with a bound: each shard goes to the member that ranks highest for it among
-/// those with fewer than their even part. So no member has more than one shard above another's part,
-/// and few move when one joins or leaves.
+/// This is rendezvous hashing with a bound: each shard goes to the member that ranks highest for it
+/// among those with fewer shards than the even share, rounded up. So no member has more than that
+/// share, and few shards move when a member joins or leaves.
 pub fn owners(members: &[&str], shards: u16) -> Vec<usize> {
     if members.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Plans: what the accounts of an installation are allowed.
+//! Plans: the limits of an installation's accounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use super::Timestamp;
 use super::cron::Cadence;
 use super::names::names;
 
-/// The plan that is always there and has no limits.
+/// The plan that always exists and has no limits.
 pub const UNLIMITED: &str = "unlimited";
 const DAY_MS: i64 = 86_400_000;
-/// No two runs are closer.
+/// The shortest possible gap between two runs.
 const SHORTEST_GAP: Duration = Duration::from_secs(60);
-/// How many days with runs are looked at to find two that are close to each other.
+/// The number of days with runs that are examined to find two that are close to each other.
 const DAYS: usize = 400;
 
 names! {
-    /// A kind of notification channel.
+    /// A type of notification channel.
     ChannelType {
-        /// Mail.
+        /// Email.
         Email = "email",
-        /// A webhook of Slack.
+        /// A Slack webhook.
         Slack = "slack",
-        /// A webhook of Discord.
+        /// A Discord webhook.
         Discord = "discord",
-        /// A bot of Telegram.
+        /// A Telegram bot.
         Telegram = "telegram",
         /// A signed request to any URL.
         Webhook = "webhook",
@@ -35,59 +35,61 @@ names! {
 }
 
 names! {
-    /// Of which outcomes a schedule tells.
+    /// The outcomes about which a schedule sends alerts.
     NotifyOn {
-        /// Of none.
+        /// None.
         None = "none",
-        /// Of failures.
+        /// Failures.
         Failure = "failure",
-        /// Of successes.
+        /// Successes.
         Success = "success",
-        /// Of both.
+        /// Both.
         Both = "both",
     }
 }
 
-/// What an account is allowed. An absent limit is none.
+/// The limits of an account. An absent limit means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What it is called.
+    /// The plan's name.
     pub name: String,
-    /// Schedules, enabled or not.
+    /// The maximum number of schedules, enabled or not.
     pub schedules: Option<u64>,
-    /// The time between two runs of a schedule that must not be less: see [`shortest_gap`].
+    /// The minimum time between two runs of a schedule: see [`shortest_gap`].
     pub shortest_interval: Option<Duration>,
-    /// Jobs in a calendar month, in UTC.
+    /// The maximum number of jobs in a calendar month, in UTC.
     pub jobs_per_month: Option<u64>,
-    /// Jobs of a schedule that may wait for their first attempt; no more than the installation's
-    /// [`Plans::unstarted_jobs`].
+    /// The maximum number of a schedule's jobs that wait for their first attempt; capped at the
+    /// installation's [`Plans::unstarted_jobs`].
     pub unstarted_jobs: Option<u32>,
-    /// Attempts under way at once.
+    /// The maximum number of concurrent attempts.
     pub concurrent_attempts: Option<u64>,
-    /// Notification channels.
+    /// The maximum number of notification channels.
     pub channels: Option<u64>,
-    /// The types of channels.
+    /// The allowed types of channels.
     pub channel_types: Option<Vec<ChannelType>>,
-    /// The outcomes that schedules may tell of.
+    /// The outcomes about which schedules may send alerts.
     pub notify_on: Option<Vec<NotifyOn>>,
-    /// The body of a schedule's request, in bytes.
+    /// The maximum size of a schedule's request body, in bytes.
     pub body_bytes: Option<u64>,
-    /// How long finished jobs, skips and the audit log are kept, in days; absent: as long as of any
-    /// account.
+    /// The retention of finished jobs, skips and the audit log, in days; absent: the installation's
+    /// default.
     pub history_days: Option<u64>,
-    /// API requests of a key in a minute; 0 is no limit, absent is the installation's.
+    /// The maximum number of API requests of a key in a minute; 0 is no limit, absent is the
+    /// installation's.
     pub requests_per_minute: Option<u32>,
-    /// API requests of a key in an hour; 0 is no limit, absent is the installation's.
+    /// The maximum number of API requests of a key in an hour; 0 is no limit, absent is the
+    /// installation's.
     pub requests_per_hour: Option<u32>,
 }
 
 impl Plan {
-    /// A plan without limits.
+    /// Returns a plan without limits.
     pub fn unlimited(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// What an account is allowed whose plan nobody has described: nothing.
+    /// Returns the plan of an account whose plan is not configured: it allows nothing.
     fn nothing(name: &str) -> Self {
         Self {
             schedules: Some(0),
@@ -100,12 +102,13 @@ impl Plan {
         }
     }
 
-    /// How long finished jobs, skips and the audit log are kept, where this plan says it.
+    /// Returns the retention of finished jobs, skips and the audit log, if this plan sets it.
     pub fn history(&self) -> Option<Duration> {
         self.history_days.map(|days| Duration::from_secs(days * 24 * 3_600))
     }
 
-    /// Judges a cron expression by the shortest interval; `current` is the one that it replaces.
+    /// Checks a cron expression against the shortest interval; `current` is the expression that it
+    /// replaces.
     ///
     /// # Errors
     /// If its runs follow each other too fast.
@@ -131,7 +134,7 @@ impl Plan {
         }
     }
 
-    /// Judges a request's body; `current` is the one that it replaces.
+    /// Checks the size of a request's body; `current` is the body that it replaces.
     ///
     /// # Errors
     /// If it is too large.
@@ -148,7 +151,7 @@ impl Plan {
         Err(self.exceeded("bodyBytes", most, current.map(|body| body.len() as u64), bytes))
     }
 
-    /// The refusal of what this plan does not allow.
+    /// Returns the error for a value that exceeds a limit of this plan.
     pub fn exceeded(
         &self,
         limit: &'static str,
@@ -169,7 +172,7 @@ impl Plan {
         allowed.then_some(()).ok_or_else(|| self.forbids("channelTypes", kind.as_str()))
     }
 
-    /// Checks the outcomes that a preference tells of. `none` is always allowed.
+    /// Checks the outcomes of a notification preference. `none` is always allowed.
     ///
     /// # Errors
     /// If the plan does not allow them.
@@ -179,60 +182,61 @@ impl Plan {
         allowed.then_some(()).ok_or_else(|| self.forbids("notifyOn", notify_on.as_str()))
     }
 
-    /// The refusal of a choice that is not in the plan's list: 1 is requested and 0 are allowed.
+    /// Returns the error for a choice that is not in the plan's list: 1 is requested and 0 are
+    /// allowed.
     fn forbids(&self, limit: &'static str, choice: &'static str) -> LimitExceeded {
         LimitExceeded { choice: Some(choice), ..self.exceeded(limit, 0, None, 1) }
     }
 }
 
-/// The plans that accounts can have, [`UNLIMITED`] among them.
+/// The plans that accounts can have, including [`UNLIMITED`].
 #[derive(Clone, Debug)]
 pub struct Plans {
     plans: BTreeMap<String, Arc<Plan>>,
     unstarted_jobs: u32,
 }
 
-/// How many jobs of a schedule may wait for their first attempt unless something else is said.
+/// The default for the number of a schedule's jobs that may wait for their first attempt.
 const UNSTARTED_JOBS: u32 = 100;
 
 impl Plans {
-    /// These, and the unlimited one.
+    /// Returns these plans and the unlimited one.
     pub fn new(described: impl IntoIterator<Item = Plan>) -> Self {
         let all = described.into_iter().chain([Plan::unlimited(UNLIMITED)]);
         let plans = all.map(|plan| (plan.name.clone(), Arc::new(plan))).collect();
         Self { plans, unstarted_jobs: UNSTARTED_JOBS }
     }
 
-    /// These plans, where so many jobs of a schedule may wait for their first attempt.
+    /// Sets the number of a schedule's jobs that may wait for their first attempt.
     #[must_use]
     pub fn with_unstarted_jobs(self, unstarted_jobs: u32) -> Self {
         Self { unstarted_jobs, ..self }
     }
 
-    /// How many jobs of a schedule may wait for their first attempt, where the account has this plan;
-    /// without a name, the unlimited one.
+    /// Returns the number of a schedule's jobs that may wait for their first attempt under this
+    /// plan; without a name, under the unlimited one.
     pub fn unstarted_jobs(&self, plan: Option<&str>) -> u32 {
         let own = plan.and_then(|name| self.named(name)?.unstarted_jobs);
         own.unwrap_or(u32::MAX).min(self.unstarted_jobs)
     }
 
-    /// The plan of this name, if there is one.
+    /// Returns the plan of this name, if it exists.
     pub fn named(&self, name: &str) -> Option<&Arc<Plan>> {
         self.plans.get(name)
     }
 
-    /// The plan of an account. One that nobody has described allows nothing: an account never
-    /// becomes unlimited because a name is missing.
+    /// Returns the plan of an account. A plan that is not configured allows nothing: an account
+    /// never becomes unlimited because a name is missing.
     pub fn of(&self, name: &str) -> Arc<Plan> {
         self.named(name).cloned().unwrap_or_else(|| Arc::new(Plan::nothing(name)))
     }
 
-    /// The longest history that any of them allows expressly.
+    /// Returns the longest retention that any plan sets.
     pub fn longest_history(&self) -> Option<Duration> {
         self.all().filter_map(Plan::history).max()
     }
 
-    /// All of them, by name.
+    /// Returns all plans, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = &Plan> {
         self.plans.values().map(|plan| &**plan)
     }
@@ -244,38 +248,38 @@ impl Default for Plans {
     }
 }
 
-/// What a plan does not allow.
+/// A limit of a plan that a call exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the plan {plan:?} does not allow it: {limit} is {max}, {requested} requested")]
 pub struct LimitExceeded {
     /// The name of the limit in answers.
     pub limit: &'static str,
-    /// Its value.
+    /// The limit's value.
     pub max: u64,
-    /// What the account has, or the schedule had, where that says something.
+    /// The current value of the account or the schedule, if there is a meaningful one.
     pub current: Option<u64>,
-    /// What the call would add, or set.
+    /// The value that the call would add or set.
     pub requested: u64,
     /// The account's plan.
     pub plan: String,
-    /// The choice that the plan does not allow, where the limit is a list of choices.
+    /// The choice that the plan does not allow, if the limit is a list of choices.
     pub choice: Option<&'static str>,
-    /// Which of several it is about, from 0 on.
+    /// The index of the item concerned, from 0, if the call has several.
     pub item: Option<usize>,
 }
 
-/// The number of a month (UTC): `year * 100 + month`.
+/// Returns the number of a month (UTC): `year * 100 + month`.
 pub fn month_of(now: Timestamp) -> i64 {
     let now = now.to_utc();
     i64::from(now.year()) * 100 + i64::from(now.month())
 }
 
-/// The shortest time between two runs of a cron expression that follow each other, whenever that is.
-/// It is judged on a clock that is never changed (UTC), so the day on which a timezone's clocks
-/// change makes no difference. Absent if it does not run twice.
+/// Returns the shortest time between two consecutive runs of a cron expression; absent if it does
+/// not run twice.
 ///
-/// All days have the same runs, so those of one day are looked at, and how close two of the days can
-/// be: of the next few hundred from `now`.
+/// The expression is evaluated in UTC, so the day on which a timezone's clocks change makes no
+/// difference. All days have the same runs. So it is enough to examine the runs of one day, and the
+/// distances of days with runs: the next few hundred from `now`.
 pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
     let cadence = Cadence::parse(expression, "UTC").ok()?;
     let day = day_of(cadence.next_after(now)?);
@@ -289,6 +293,7 @@ pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
         shortest = Some(shortest.map_or(gap, |shortest| shortest.min(gap)));
         last = next;
     }
+    // The gap between two days: whole days minus the time from the first to the last run of a day.
     let over_night = fewest_days(&cadence, day).map(|days| {
         let days = Duration::from_millis((days * DAY_MS).unsigned_abs());
         days.saturating_sub(last.since(first))
@@ -296,7 +301,7 @@ pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
     shortest.into_iter().chain(over_night).min()
 }
 
-/// How many days lie between two days with runs, at the fewest.
+/// Returns the smallest number of days between two days with runs.
 fn fewest_days(cadence: &Cadence, mut day: i64) -> Option<i64> {
     let mut fewest = None;
     for _ in 0..DAYS {
@@ -310,7 +315,7 @@ fn fewest_days(cadence: &Cadence, mut day: i64) -> Option<i64> {
     fewest
 }
 
-/// The first run on a day or later.
+/// Returns the first run on `day` or later.
 fn first_since(cadence: &Cadence, day: i64) -> Option<Timestamp> {
     cadence.next_after(Timestamp::from_millis(day * DAY_MS - 1))
 }

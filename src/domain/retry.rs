@@ -1,4 +1,4 @@
-//! When a job's next attempt starts.
+//! Calculates when a job's next attempt starts.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,10 +7,10 @@ use backoff::backoff::Backoff;
 
 use super::Timestamp;
 
-/// The most that an endpoint's `Retry-After` can postpone an attempt.
+/// The maximum time by which an endpoint's `Retry-After` can postpone an attempt.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
-/// How long to wait between attempts.
+/// The waits between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The wait after the first attempt, before jitter.
@@ -26,7 +26,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The wait before the attempt that follows number `attempt`, if one of `max_attempts` is left
+    /// Returns the wait before the attempt after number `attempt`, if one of `max_attempts` is left
     /// (JOB-1).
     pub fn next(
         &self,
@@ -38,8 +38,9 @@ impl RetryPolicy {
         (attempt < max_attempts).then(|| self.wait(attempt, jitter, retry_after))
     }
 
-    /// The wait after attempt number `attempt`: twice as long each time up to the cap, of which
-    /// `jitter` (0 to 1) takes away up to a half, and never less than the endpoint asked for.
+    /// Returns the wait after attempt number `attempt`. It doubles each time up to the cap.
+    /// `jitter` (0 to 1) reduces it by up to a half. It is at least the endpoint's
+    /// `retry_after`, capped at [`LONGEST_RETRY_AFTER`].
     fn wait(&self, attempt: u8, jitter: f64, retry_after: Option<Duration>) -> Duration {
         let mut waits = ExponentialBackoffBuilder::new()
             .with_initial_interval(self.base.min(self.cap))

@@ -1,4 +1,4 @@
-//! Schedules: when and how a request is made.
+//! Schedules: the time and the content of requests.
 
 use super::job::JobStatus;
 use super::names::names;
@@ -8,50 +8,50 @@ pub use super::method::HttpMethod;
 pub use super::unreadable::UnreadableFields;
 
 names! {
-    /// What a tick does while a job of an earlier tick has not finished.
+    /// The handling of a tick while a job of an earlier tick has not finished.
     OverlapPolicy {
-        /// It runs beside it.
+        /// The new job runs in parallel.
         Allow = "allow",
-        /// It is skipped.
+        /// The tick is skipped.
         Skip = "skip",
-        /// One waits until the other has finished; more are skipped.
+        /// One job waits until the earlier job has finished; further ticks are skipped.
         QueueOne = "queue_one",
     }
 }
 
 names! {
-    /// What becomes of ticks that are over 60 s late.
+    /// The handling of ticks that are more than 60 s late.
     CatchUpPolicy {
-        /// The newest runs.
+        /// The newest tick runs.
         Last = "last",
-        /// The newest 100 run, oldest first.
+        /// The newest 100 ticks run, oldest first.
         All = "all",
-        /// None runs.
+        /// No tick runs.
         Skip = "skip",
     }
 }
 
 names! {
-    /// Why a tick became no job.
+    /// The reason why a tick did not become a job.
     SkipReason {
         /// An earlier job had not finished.
         Overlap = "overlap",
-        /// It was late and the catch-up policy did not want it.
+        /// The tick was late, and the catch-up policy excluded it.
         CatchUp = "catch_up",
         /// The plan's quota was used up.
         Quota = "quota",
-        /// The schedule was changed or disabled before it could be fired.
+        /// The schedule was changed or disabled before the tick could be fired.
         Superseded = "superseded",
         /// The account was suspended.
         Suspended = "suspended",
-        /// It became due between a backup and the moment at which that was restored.
+        /// The tick became due between a backup and its restore.
         Restored = "restored",
         /// Too many jobs of the schedule had not begun yet.
         Backlog = "backlog",
     }
 }
 
-/// One immutable state of what a schedule does; everything in it has been checked.
+/// One immutable version of a schedule's behaviour; all its fields are validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Five fields, as given.
@@ -66,65 +66,66 @@ pub struct Definition {
     pub body: Option<String>,
     /// The request's headers, a JSON object of strings; secret.
     pub headers: Option<String>,
-    /// Attempts in all, the first included: 1 to 10.
+    /// The maximum number of attempts, including the first: 1 to 10.
     pub max_retries: u8,
-    /// The limit of one attempt: 1 to 300.
+    /// The timeout of one attempt, in seconds: 1 to 300.
     pub timeout_seconds: u16,
-    /// The status codes that count as success; below 400 if absent.
+    /// The status codes that count as success; if absent, all below 400.
     pub expected_status_codes: Option<String>,
-    /// Whether requests carry the account's signature.
+    /// `true` if requests carry the account's signature.
     pub sign_requests: bool,
 }
 
-/// A schedule as it stands.
+/// A schedule in its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Its id.
+    /// The schedule's id.
     pub id: ScheduleId,
     /// 1 to 255 characters.
     pub name: String,
     /// At most 1000 characters.
     pub description: Option<String>,
-    /// The version that is current.
+    /// The current version.
     pub version: VersionId,
-    /// What that version says.
+    /// The definition of that version.
     pub definition: Definition,
-    /// What of it is missing.
+    /// The secret fields that cannot be decrypted.
     pub unreadable: UnreadableFields,
-    /// Whether its ticks fire.
+    /// `true` if its ticks fire.
     pub is_enabled: bool,
-    /// See the type.
+    /// The handling of overlapping ticks.
     pub overlap_policy: OverlapPolicy,
-    /// See the type.
+    /// The handling of late ticks.
     pub catch_up_policy: CatchUpPolicy,
     /// The next tick; absent while disabled.
     pub next_tick: Option<Timestamp>,
     /// When its last finished job began.
     pub last_run_at: Option<Timestamp>,
-    /// How its last finished job ended.
+    /// The status of its last finished job.
     pub last_job_status: Option<JobStatus>,
-    /// How many jobs have failed since one succeeded.
+    /// The number of jobs that have failed since the last success.
     pub consecutive_failures: u32,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When a user last changed it.
     pub updated_at: Timestamp,
-    /// Raised by every change of a user; a change names the one it read.
+    /// The revision. Every change by a user raises it, and each change states the revision that it
+    /// read.
     pub revision: i64,
 }
 
-/// Ticks of one schedule that became no jobs, for one reason.
+/// Ticks of one schedule that did not become jobs, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// The first of them.
     pub first: Timestamp,
     /// The last of them.
     pub last: Timestamp,
-    /// How many, exact to 10,000.
+    /// Their number, exact up to 10,000.
     pub count: u32,
-    /// Why: the text of a [`SkipReason`], or of one that only newer releases know.
+    /// The reason: the text of a [`SkipReason`], or of one that only newer releases know.
     pub reason: String,
 }
 
-/// The number up to which a skip counts its ticks.
+/// The maximum number of ticks that a skip counts.
 pub const SKIP_COUNT_CAP: u32 = 10_000;

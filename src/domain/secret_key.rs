@@ -1,4 +1,4 @@
-//! Keys by which secrets are encrypted at rest.
+//! Keys that encrypt secrets at rest.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-/// How many bytes a key has.
+/// The length of a key in bytes.
 pub const KEY_BYTES: usize = 32;
 const LONGEST_ID: usize = 32;
 
-/// A key and the id by which encrypted values name it.
+/// A key and its id. An encrypted value contains the id of its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretKey {
     /// At most 32 letters, digits, `-` and `_`.
@@ -29,7 +29,7 @@ impl SecretKey {
     /// Reads keys separated by commas or line ends; a line that begins with `#` is a comment.
     ///
     /// # Errors
-    /// What is wrong, without quoting any of it.
+    /// A message that says what is wrong, without quoting any of the text.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let items = lines.flat_map(|line| line.split(',')).map(str::trim);
@@ -42,9 +42,7 @@ impl SecretKey {
                 )
             })?;
             if found.iter().any(|other| other.id == key.id) {
-                return Err(format!(
-                    "must give each key an id of its own; key {place} repeats one"
-                ));
+                return Err(format!("must give each key its own id; key {place} repeats one"));
             }
             found.push(key);
         }
@@ -59,7 +57,7 @@ impl SecretKey {
         is_id.then(|| Self { id: id.to_owned(), key })
     }
 
-    /// The form that [`list`](Self::list) reads: secret.
+    /// Returns the form that [`list`](Self::list) reads: secret.
     pub fn reveal(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{}:{}", self.id, STANDARD.encode(*self.key)))
     }
@@ -89,6 +87,6 @@ mod tests {
             assert!(why.ends_with("key 2 is not") && !why.contains(A), "{why}");
         }
         let why = SecretKey::list(&format!("a:{A},a:{A}")).expect_err("twice");
-        assert_eq!(why, "must give each key an id of its own; key 2 repeats one");
+        assert_eq!(why, "must give each key its own id; key 2 repeats one");
     }
 }

@@ -9,7 +9,7 @@ use super::ScheduleId;
 pub struct ShardId(pub u16);
 
 impl ShardId {
-    /// The shard of a schedule where there are `shards` of them. The lower half of an id is
+    /// Returns the shard of a schedule if there are `shards` of them. The lower half of an id is
     /// random, so it serves as its own hash.
     ///
     /// # Panics
@@ -27,7 +27,7 @@ impl fmt::Display for ShardId {
     }
 }
 
-/// The number that fences a leader: of two leaders of a shard the later has the higher one.
+/// The number that fences a leader: a later leader of a shard has a higher epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub i64);
 

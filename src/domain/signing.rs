@@ -1,4 +1,5 @@
-//! Signing: how the receiver of a request can tell that it comes from here (Standard Webhooks).
+//! Signs requests, so that the receiver can verify that they come from this service (Standard
+//! Webhooks).
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +14,13 @@ use super::Timestamp;
 
 /// The header with the message's id: the same on every attempt.
 pub const ID_HEADER: &str = "webhook-id";
-/// The header with the seconds since 1970 at which the attempt was made.
+/// The header with the time of the attempt, in seconds since 1970.
 pub const TIMESTAMP_HEADER: &str = "webhook-timestamp";
 /// The header with the signatures.
 pub const SIGNATURE_HEADER: &str = "webhook-signature";
 
-/// How many secrets of an account sign at a time: a new one, and the one before for a while.
+/// The maximum number of secrets that sign at the same time: the new one and, for a while, the
+/// previous one.
 pub const MOST_SECRETS: usize = 2;
 
 const PREFIX: &str = "whsec_";
@@ -26,24 +28,24 @@ const NEW_BYTES: usize = 32;
 const FEWEST_BYTES: usize = 24;
 const MOST_BYTES: usize = 64;
 
-/// A secret that both the sender and the receiver of a message know.
+/// A secret that the sender and the receiver of a message share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningSecret(Zeroizing<Vec<u8>>);
 
-/// A text that is not a signing secret. Says nothing of what is in it.
+/// The error for a text that is not a signing secret. It does not quote the text.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a signing secret: whsec_ and, in base64, 24 to 64 bytes")]
 pub struct InvalidSecret;
 
 impl SigningSecret {
-    /// A new one of 32 bytes, drawn from `random`.
+    /// Returns a new secret of 32 bytes, drawn from `random`.
     pub fn new(random: impl FnOnce(&mut [u8])) -> Self {
         let mut bytes = Zeroizing::new(vec![0; NEW_BYTES]);
         random(&mut bytes);
         Self(bytes)
     }
 
-    /// The form that [`FromStr`] reads, for the one who is to verify with it: secret.
+    /// Returns the form that [`FromStr`] reads, for the receiver that verifies with it: secret.
     pub fn reveal(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{PREFIX}{}", STANDARD.encode(&*self.0)))
     }
@@ -73,18 +75,20 @@ impl FromStr for SigningSecret {
     }
 }
 
-/// The values of the headers by which a message is verified.
+/// The values of the headers with which a message is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Of [`TIMESTAMP_HEADER`].
+    /// The value of [`TIMESTAMP_HEADER`].
     pub timestamp: String,
-    /// Of [`SIGNATURE_HEADER`]: one signature for each secret, with a blank between them.
+    /// The value of [`SIGNATURE_HEADER`]: one signature for each secret, separated by blanks.
     pub signatures: String,
 }
 
 impl Signature {
-    /// Signs a message that is sent at `at` with each of the secrets, in their order. `id` must not
-    /// contain a dot: it would not be told from what follows it.
+    /// Signs a message that is sent at `at` with each of the secrets, in their order.
+    ///
+    /// `id` must not contain a dot, because a dot separates it from the next part of the signed
+    /// text.
     pub fn new(secrets: &[SigningSecret], id: &str, at: Timestamp, body: &[u8]) -> Self {
         debug_assert!(!id.contains('.'), "{id}");
         let seconds = at.as_millis().div_euclid(1_000);

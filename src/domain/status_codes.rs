@@ -3,28 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A list of status codes and ranges, in the spelling the user gave.
+/// A list of status codes and ranges. It keeps the user's spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedStatusCodes {
     text: String,
     ranges: Vec<(u16, u16)>,
 }
 
-/// A text that is not a list of status codes.
+/// The error for a text that is not a list of status codes.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("Invalid status codes")]
 pub struct InvalidStatusCodes;
 
-/// The longest list taken, in bytes: more than enough to name every code there is.
+/// The maximum length of a list in bytes: more than enough to list all 500 codes.
 const LONGEST: usize = 4_096;
 
 impl ExpectedStatusCodes {
-    /// Whether `status` is in the list.
+    /// Returns `true` if `status` is in the list.
     pub fn contains(&self, status: u16) -> bool {
         self.ranges.iter().any(|&(low, high)| (low..=high).contains(&status))
     }
 
-    /// The list as it was given.
+    /// Returns the list as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -39,7 +39,7 @@ impl fmt::Display for ExpectedStatusCodes {
 impl FromStr for ExpectedStatusCodes {
     type Err = InvalidStatusCodes;
 
-    /// Reads `ddd` and `ddd-ddd`, comma-separated, 100 to 599, blanks around items allowed.
+    /// Reads `ddd` and `ddd-ddd`, comma-separated, 100 to 599. Blanks around items are allowed.
     fn from_str(text: &str) -> Result<Self, InvalidStatusCodes> {
         if text.len() > LONGEST {
             return Err(InvalidStatusCodes);

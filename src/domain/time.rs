@@ -15,10 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The start of the year 10000: the first instant the text form could not show.
+    /// The start of the year 10000: the first instant that the text form cannot show.
     const END: i64 = 253_402_300_800_000;
 
-    /// The instant `ms` milliseconds after the epoch, kept within the years 1970 to 9999.
+    /// Returns the instant `ms` milliseconds after the epoch, clamped to the years 1970 to 9999.
     pub const fn from_millis(ms: i64) -> Self {
         if ms < 0 {
             Self(0)
@@ -29,29 +29,29 @@ impl Timestamp {
         }
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns the milliseconds since the epoch.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// The instant `span` later.
+    /// Returns the instant `span` later.
     pub fn plus(self, span: Duration) -> Self {
         let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.0.saturating_add(ms))
     }
 
-    /// The instant `span` earlier, or the epoch.
+    /// Returns the instant `span` earlier, or the epoch.
     pub fn minus(self, span: Duration) -> Self {
         let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.0.saturating_sub(ms))
     }
 
-    /// The time from `earlier` to this instant; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
 
-    /// The same instant for calendar arithmetic.
+    /// Returns the same instant for calendar arithmetic.
     pub fn to_utc(self) -> DateTime<Utc> {
         DateTime::from_timestamp_millis(self.0).unwrap_or_default()
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A text that is not an instant.
+/// The error for a text that is not an instant.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("must be an ISO 8601 instant with an offset, such as 2030-01-31T09:00:00Z")]
 pub struct InvalidTimestamp;
@@ -77,7 +77,7 @@ pub struct InvalidTimestamp;
 impl FromStr for Timestamp {
     type Err = InvalidTimestamp;
 
-    /// Reads RFC 3339; any offset is taken and turned into UTC.
+    /// Reads RFC 3339; any offset is accepted and converted to UTC.
     fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
         let parsed = DateTime::parse_from_rfc3339(text).map_err(|_| InvalidTimestamp)?;
         let ms = parsed.timestamp_millis();

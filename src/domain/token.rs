@@ -1,4 +1,5 @@
-//! Tokens: what a browser or a mail holds to show who it is for. A store keeps digests only.
+//! Tokens: secrets that a browser or a mail carries to authenticate its user. A store keeps only
+//! digests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,19 +8,19 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// 256 random bits: nobody guesses them, so a plain hash of them is enough.
+/// 256 random bits cannot be guessed, so a plain hash of them is enough.
 const BYTES: usize = 32;
 
 /// A secret of 256 random bits, as 43 letters, digits, `-` and `_`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// A text that is not a token; found out without asking a store.
+/// The error for a text that is not a token. It is detected without a store lookup.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a token")]
 pub struct InvalidToken;
 
-/// What a store keeps of a token.
+/// The hash of a token, as stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenDigest(pub [u8; 32]);
 
@@ -30,19 +31,19 @@ impl fmt::Debug for TokenDigest {
 }
 
 impl Token {
-    /// A new one, drawn from `random`.
+    /// Returns a new token, drawn from `random`.
     pub fn new(random: impl FnOnce(&mut [u8])) -> Self {
         let mut bytes = [0; BYTES];
         random(&mut bytes);
         Self(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// What a store may keep of it.
+    /// Returns the hash for the store.
     pub fn digest(&self) -> TokenDigest {
         TokenDigest(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// The token itself, for the one who is to hold it.
+    /// Returns the token itself, for its recipient.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -58,7 +59,7 @@ impl FromStr for Token {
     type Err = InvalidToken;
 
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
-        // Longer texts are not even decoded.
+        // The length check comes first, so that long texts are not decoded.
         let decoded = (text.len() == BYTES.div_ceil(3) * 4 - 1)
             .then(|| URL_SAFE_NO_PAD.decode(text).ok())
             .flatten();

@@ -1,6 +1,6 @@
-//! What is stored and cannot be read back.
+//! Stored fields that cannot be read.
 
-/// Which secrets of a request are stored in a way that cannot be read back, and are absent.
+/// The secrets of a request that are stored but cannot be decrypted, and are therefore absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnreadableFields {
     /// The body.

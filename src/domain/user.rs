@@ -6,19 +6,20 @@ use std::str::FromStr;
 use super::names::names;
 
 names! {
-    /// What a user may do in an account; each role may do what the ones before it may.
+    /// The permissions of a user in an account. Each role includes the permissions of the ones
+    /// before it.
     Role {
-        /// Look at everything.
+        /// May view everything.
         Viewer = "viewer",
-        /// Change schedules and channels, too.
+        /// May also change schedules and channels.
         Member = "member",
-        /// Manage users, invitations and keys, too.
+        /// May also manage users, invitations and keys.
         Owner = "owner",
     }
 }
 
 impl Role {
-    /// Whether this role may do what `needed` may.
+    /// Returns `true` if this role includes the permissions of `needed`.
     pub fn allows(self, needed: Self) -> bool {
         self.rank() >= needed.rank()
     }
@@ -32,24 +33,24 @@ impl Role {
     }
 }
 
-/// The longest address that mail servers take, in bytes.
+/// The maximum length of an address that mail servers accept, in bytes.
 const LONGEST_ADDRESS: usize = 254;
-/// The longest part before the `@`, in bytes.
+/// The maximum length of the part before the `@`, in bytes.
 const LONGEST_LOCAL: usize = 64;
 
-/// An e-mail address in its normal form: lower case, an international domain as `xn--…`. Made of
-/// letters, digits and `.!#$%&'*+/=?^_{|}~-` and the grave accent, so that it can stand in any
-/// header of a mail as it is.
+/// An e-mail address in its normal form: lower case, an international domain as `xn--…`. It
+/// contains only letters, digits and `.!#$%&'*+/=?^_{|}~-` and the grave accent, so it can be
+/// written into any mail header without quoting.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EmailAddress(String);
 
-/// A text that is not an e-mail address that can be used.
+/// The error for a text that is not a usable e-mail address.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("must be an e-mail address such as ann@example.com")]
 pub struct InvalidAddress;
 
 impl EmailAddress {
-    /// Its normal form.
+    /// Returns its normal form.
     pub fn as_str(&self) -> &str {
         &self.0
     }

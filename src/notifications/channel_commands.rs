@@ -17,19 +17,20 @@ use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
 use crate::store::{ChannelChange, ChannelChanged, ChannelCreated, NewChannel, StoredChannel};
 
-/// How long an old secret can sign beside the new one: a week.
+/// The maximum overlap in which an old secret still signs next to the new one: one week.
 pub const LONGEST_OVERLAP_SECONDS: i64 = 604_800;
-/// The overlap if the caller gives none: a day.
+/// The overlap if the request does not give one: one day.
 const USUAL_OVERLAP_SECONDS: i64 = 86_400;
-/// How often a change is tried again because another call changed the channel first.
+/// The maximum number of attempts at a change. An attempt is repeated if another call changed the
+/// configuration first.
 const TRIES: usize = 5;
 
-/// A channel, with the secret that the command has generated for it.
+/// A channel, and the secret that the command generated for it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChannelWithSecret {
     /// The channel.
     pub channel: Channel,
-    /// The generated secret. The caller sees it once.
+    /// The generated secret. It is returned only once.
     pub secret: Option<GeneratedSecret>,
 }
 
@@ -39,11 +40,11 @@ impl fmt::Debug for ChannelWithSecret {
     }
 }
 
-/// A change and the secret that was generated for it. Absent: nothing changes.
+/// A change and the secret that was generated for it. `None` if nothing changes.
 type Worked = Option<(ChannelChange, Option<GeneratedSecret>)>;
 
 impl Notifications {
-    /// Creates a channel. It is not verified.
+    /// Creates a channel, which starts out unverified.
     pub async fn create_channel(
         &self,
         account: AccountId,
@@ -77,8 +78,8 @@ impl Notifications {
         .await
     }
 
-    /// Changes the label and the configuration, where they are given. A configuration that differs
-    /// from the present one unsets `verified`.
+    /// Changes the label, the configuration or both. A configuration that differs from the current
+    /// one resets `verified` to `false`.
     pub async fn update_channel(
         &self,
         account: AccountId,
@@ -90,8 +91,8 @@ impl Notifications {
             .await
     }
 
-    /// Gives a webhook channel a new signing secret. The old one signs beside it until the overlap
-    /// ends. The channel stays verified: it leads to the same place.
+    /// Gives a webhook channel a new signing secret. The old secret also signs until the overlap
+    /// ends. The channel stays verified because its URL does not change.
     pub async fn rotate_secret(
         &self,
         account: AccountId,
@@ -120,8 +121,9 @@ impl Notifications {
         .await
     }
 
-    /// Works a change out from the stored channel and applies it to exactly that state. If another
-    /// call changes the configuration first, the change is worked out again.
+    /// Computes a change from the stored channel and applies it only if the configuration still has
+    /// the same revision. If another call changed the configuration first, the change is computed
+    /// again.
     async fn change(
         &self,
         account: AccountId,
@@ -156,7 +158,7 @@ impl Notifications {
     }
 }
 
-/// A channel to be created, checked.
+/// A validated channel that is ready to be created.
 struct Draft {
     kind: ChannelType,
     label: String,
@@ -164,7 +166,7 @@ struct Draft {
     secret: Option<GeneratedSecret>,
 }
 
-/// A checked configuration and the secret that was generated for it.
+/// A validated configuration and the secret that was generated for it.
 type Configuration = (ChannelConfig, Option<GeneratedSecret>);
 
 impl NotificationParts {

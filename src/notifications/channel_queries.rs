@@ -1,16 +1,16 @@
-//! Reading channels.
+//! Queries on channels.
 
 use super::{NotificationError, Notifications};
 use crate::domain::channel::Channel;
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
 
-/// Which channels to list.
+/// A filter for the list of channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelFilter {
-    /// Only those of this type.
+    /// Keeps only channels of this type.
     pub kind: Option<ChannelType>,
-    /// Only those that are verified, or are not.
+    /// Keeps only verified (`true`) or only unverified (`false`) channels.
     pub verified: Option<bool>,
 }
 
@@ -22,7 +22,7 @@ impl ChannelFilter {
 }
 
 impl Notifications {
-    /// The account's channels, newest first.
+    /// Returns the account's channels, newest first.
     pub async fn channels(
         &self,
         account: AccountId,
@@ -33,7 +33,7 @@ impl Notifications {
         Ok(channels)
     }
 
-    /// One channel.
+    /// Returns one channel.
     pub async fn channel(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! Deliveries of alerts: reading them, and sending failed ones again.
+//! Reading the deliveries of alerts, and redelivering failed ones.
 
 use super::{NotificationError, Notifications};
 use crate::domain::call::Call;
@@ -6,7 +6,7 @@ use crate::domain::{AccountId, DeliveryId};
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered};
 
 impl Notifications {
-    /// Some of the account's deliveries, newest first.
+    /// Returns a page of the account's deliveries, newest first.
     pub async fn deliveries(
         &self,
         account: AccountId,
@@ -15,7 +15,7 @@ impl Notifications {
         Ok(self.0.store.deliveries(account, query).await?)
     }
 
-    /// One delivery with its tries.
+    /// Returns one delivery with its tries.
     pub async fn delivery(
         &self,
         account: AccountId,
@@ -25,7 +25,8 @@ impl Notifications {
         found.ok_or(NotificationError::NoSuchDelivery)
     }
 
-    /// Has a failed delivery tried again, at once and up to five times. Returns it as it is then.
+    /// Schedules a failed delivery for another round of up to five tries, the first of them at
+    /// once. Returns the delivery in its new state.
     pub async fn redeliver(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! Why a command or a query on notifications has failed.
+//! Errors of the commands and queries on notifications.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::domain::field_errors::FieldErrors;
 use crate::domain::plan::LimitExceeded;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Why a command or a query on notifications has failed.
+/// An error of a command or query on notifications.
 #[derive(Debug, thiserror::Error)]
 pub enum NotificationError {
     /// Fields of the request are not valid.
@@ -23,46 +23,46 @@ pub enum NotificationError {
     /// The account has no such delivery.
     #[error("no such delivery")]
     NoSuchDelivery,
-    /// The account is gone.
+    /// The account does not exist any more.
     #[error("no such account")]
     NoSuchAccount,
-    /// The account is suspended: nothing of it can be changed.
+    /// The account is suspended, so nothing in it can be changed.
     #[error("the account is suspended")]
     Suspended,
-    /// The account's plan does not allow it.
+    /// The plan of the account does not allow the change.
     #[error(transparent)]
     LimitExceeded(#[from] LimitExceeded),
-    /// The test notification did not arrive.
+    /// The test notification was not delivered.
     #[error("the test notification failed: {message}")]
     VerificationFailed {
         /// The class of the failure.
         code: DeliveryError,
-        /// What failed, for people.
+        /// A description of the failure for people.
         message: String,
-        /// The status of the provider's answer, if there was one.
+        /// The HTTP status of the provider's response, if there was one.
         status: Option<u16>,
     },
-    /// The channel was sent as many test notifications as it may be within an hour.
+    /// The channel has used up the test notifications that are allowed within an hour.
     #[error("too many test notifications")]
     TooManyTests {
-        /// When the next one is allowed.
+        /// The instant from which the next test is allowed.
         reset_at: Timestamp,
-        /// How long that is from now.
+        /// The time from now until `reset_at`.
         wait: Duration,
     },
-    /// The state of the object does not allow it; the sentence says why.
+    /// The state of the object does not allow the change. The sentence says why.
     #[error("{0}")]
     Conflict(&'static str),
-    /// Other calls changed the channel again and again.
+    /// Concurrent calls kept changing the channel until the attempts were used up.
     #[error("the channel is being changed by others")]
     Contended,
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
-    /// The process stops, and the command did not end in time.
+    /// The process is stopping, and the command did not end in time.
     #[error("the process stops")]
     Stopping,
-    /// The command has a fault.
+    /// The command panicked, which is a bug.
     #[error("the command panicked")]
     Panicked,
 }

@@ -1,33 +1,34 @@
-//! Fields of a request: what the caller gave for each, whatever its JSON type.
+//! Fields of a request, parsed without failing on a wrong JSON type.
 //!
-//! A request struct derives `Deserialize` with a [`Field`] for each field. Reading it never fails: a
-//! value of a wrong JSON type is kept as such and becomes an error under the field's name.
+//! A request struct derives `Deserialize` and has a [`Field`] for each field. Deserialization never
+//! fails: a value of the wrong JSON type is kept as [`Field::Wrong`] and becomes an error under the
+//! name of the field.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 
 use crate::domain::field_errors::{FieldErrors, REQUIRED};
 
-/// What the caller gave for a field.
+/// The value that the caller gave for a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Field<T> {
-    /// Nothing.
+    /// The field is missing.
     #[default]
     Absent,
-    /// `null`.
+    /// The field is `null`.
     Null,
-    /// A value of another JSON type. The message names the right one.
+    /// A value of the wrong JSON type. The message names the expected type.
     Wrong(&'static str),
     /// A value of the right type.
     Value(T),
 }
 
-/// A type that a field can have.
+/// A type that a field can hold.
 pub trait FromJson: Sized {
-    /// The message for a value of another JSON type.
+    /// The error message for a value of the wrong JSON type.
     const EXPECTED: &'static str;
 
-    /// Reads a value; `None` if it has another JSON type.
+    /// Converts a JSON value. Returns `None` if it has the wrong JSON type.
     fn from_json(value: Value) -> Option<Self>;
 }
 
@@ -41,7 +42,7 @@ impl<'de, T: FromJson> Deserialize<'de> for Field<T> {
 }
 
 impl<T> Field<T> {
-    /// The value, if there is one. A wrong type is added to `errors`.
+    /// Returns the value, if there is one. Adds an error to `errors` if the type is wrong.
     pub(super) fn optional(self, name: &str, errors: &mut FieldErrors) -> Option<T> {
         match self {
             Self::Absent | Self::Null => None,
@@ -53,7 +54,8 @@ impl<T> Field<T> {
         }
     }
 
-    /// The value. If there is none, that is added to `errors`.
+    /// Returns the value. Adds an error to `errors` if the field is missing, `null` or of the wrong
+    /// type.
     pub(super) fn required(self, name: &str, errors: &mut FieldErrors) -> Option<T> {
         if matches!(self, Self::Absent | Self::Null) {
             errors.add(name, REQUIRED);
@@ -61,7 +63,8 @@ impl<T> Field<T> {
         self.optional(name, errors)
     }
 
-    /// The value, if the field is given; `null` is an error, because the field has no default.
+    /// Returns the value, if the field is present. `null` is an error because the field has no
+    /// default.
     pub(super) fn if_given(self, name: &str, errors: &mut FieldErrors) -> Option<T> {
         match self {
             Self::Absent => None,
@@ -86,7 +89,8 @@ impl FromJson for bool {
     }
 }
 
-/// A number without a fraction, in whatever spelling; one beyond 64 bits is the nearest within.
+/// Accepts every spelling of a whole number, such as `2.0` or `1e2`. A number outside the range of
+/// 64 bits becomes the nearest value inside it.
 impl FromJson for i64 {
     const EXPECTED: &'static str = "Must be an integer";
 

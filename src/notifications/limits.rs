@@ -1,4 +1,4 @@
-//! What an account may do: its plan, and whether it is suspended.
+//! Checks that an account may change something: its plan and its suspension.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::domain::AccountId;
 use crate::domain::plan::Plan;
 
 impl NotificationParts {
-    /// The plan of an account that may change something. The transaction of the change checks
-    /// again whether the account is suspended.
+    /// Returns the plan of an account that is not suspended. The transaction of the change checks
+    /// the suspension again.
     pub(super) async fn admit(&self, account: AccountId) -> Result<Arc<Plan>, NotificationError> {
         let found = self.store.account(account).await?;
         let found = found.ok_or(NotificationError::NoSuchAccount)?;

@@ -1,24 +1,25 @@
-//! Commands and queries on notification channels, preferences and deliveries, for the API and the
-//! dashboard alike.
+//! Commands and queries on notification channels, preferences and deliveries. The API and the
+//! dashboard both use them.
 //!
-//! Place in the flow: a front door passes on what a user wrote as a request of `requests`. A command
-//! checks it, asks `channels` about configurations, and writes the store. Deliveries are made by the
-//! notifier, not here; only the test notification of a verification is sent here.
+//! Place in the flow: the API or the dashboard turns user input into a request of `requests`. A
+//! command validates the request, asks `channels` to check the configuration, and writes to the
+//! store. The notifier makes the deliveries; this module sends only the test notification of a
+//! verification.
 //!
 //! Invariants:
-//! - A configuration never leaves this module, except to its channel and to the store. A generated
-//!   secret is in the result of the command that generated it, and nowhere else.
-//! - A channel is verified only with the configuration that the test notification was sent to. If
-//!   somebody changes it meanwhile, the verification is a conflict.
+//! - A configuration leaves this module only towards its channel and the store. A generated secret
+//!   is returned by the command that generated it, and appears nowhere else.
+//! - A verification is valid only for the configuration that the test notification was sent with.
+//!   If the configuration changes in the meantime, the verification is answered as a conflict.
 //! - No transaction is open while a test notification is sent.
-//! - A command runs to its end, even if its caller goes away.
-//! - A plan's limits are checked by the transaction that would exceed them, or before. A suspended
-//!   account changes nothing.
-//! - TENANT-1: a channel, schedule or delivery of another account is answered as one that does not
-//!   exist.
+//! - A command runs to its end, even if its caller disconnects.
+//! - The limits of a plan are checked before or inside the transaction that could exceed them. A
+//!   suspended account cannot change anything.
+//! - TENANT-1: a channel, schedule or delivery of another account is answered like one that does
+//!   not exist.
 //!
-//! On failure: a store error is passed on, and nothing has changed unless the error is transient. A
-//! test notification that fails leaves the channel as it was.
+//! On failure: store errors are returned to the caller. Unless such an error is transient, nothing
+//! has changed. A failed test notification leaves the channel unchanged.
 
 mod channel_commands;
 mod channel_queries;
@@ -49,28 +50,28 @@ use crate::domain::{AccountId, AuditId, ChannelId, Timestamp};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use crate::store::{SharedStore, StoredChannel, Write};
 
-/// Commands and queries on channels, preferences and deliveries. Clones share everything.
+/// Commands and queries on channels, preferences and deliveries. Clones share the same state.
 #[derive(Clone)]
 pub struct Notifications(Arc<NotificationParts>);
 
-/// What the commands work with.
+/// The dependencies of the commands.
 pub struct NotificationParts {
-    /// Keeps channels, preferences and deliveries.
+    /// Stores channels, preferences and deliveries.
     pub store: SharedStore,
     /// Checks configurations and sends test notifications.
     pub channels: Channels,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Clock,
-    /// Draws ids.
+    /// The source of random bits for ids.
     pub random: Random,
     /// Runs commands to their end.
     pub tasks: Tasks,
-    /// What accounts are allowed.
+    /// The configured plans, which limit accounts.
     pub plans: Arc<Plans>,
 }
 
 impl Notifications {
-    /// Works with `parts`.
+    /// Creates the commands with `parts` as their dependencies.
     pub fn new(parts: NotificationParts) -> Self {
         Self(Arc::new(parts))
     }

@@ -1,4 +1,5 @@
-//! Notification preferences: which outcomes of a schedule raise alerts, and on which channels.
+//! Notification preferences: the outcomes of a schedule that raise alerts, and the channels that
+//! receive them.
 
 use std::collections::BTreeSet;
 
@@ -19,16 +20,16 @@ const CHANNEL_IDS: &str = "channelIds";
 const NOT_FOUND: &str = "Channel not found";
 const UNVERIFIED: &str = "Channel must be verified";
 
-/// A schedule's preference as its account sees it.
+/// The preference of a schedule, as its account sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preference {
     /// The schedule.
     pub schedule: ScheduleId,
-    /// The rule by which alerts are raised.
+    /// The rules that decide when an alert is raised.
     pub policy: AlertPolicy,
-    /// The attached channels that are verified, in the order in which they were given.
+    /// The attached channels that are verified, in the order given in the request.
     pub channels: Vec<Channel>,
-    /// Why alerts do not arrive, or not on all channels.
+    /// A sentence that explains why alerts do not reach some or all channels, if that is the case.
     pub warning: Option<String>,
 }
 
@@ -42,7 +43,7 @@ impl Preference {
 }
 
 impl Notifications {
-    /// The preference of a schedule; the default one if none was set.
+    /// Returns the preference of a schedule, or the default preference if none was set.
     pub async fn preference(
         &self,
         account: AccountId,
@@ -71,7 +72,7 @@ impl Notifications {
             match parts.store.set_preference(&write, schedule, &new).await? {
                 PreferenceSet::Done => {}
                 PreferenceSet::NoSuchSchedule => return Err(NotificationError::NoSuchSchedule),
-                // Another call has deleted or changed the channel since it was read.
+                // Another call deleted or changed the channel after it was read above.
                 PreferenceSet::NoSuchChannel(_) => {
                     return Err(FieldErrors::of(CHANNEL_IDS, NOT_FOUND).into());
                 }
@@ -97,7 +98,7 @@ impl NotificationParts {
     }
 }
 
-/// Checks a request; `channels` are all channels of the account.
+/// Validates a request. `channels` are all channels of the account.
 fn read(request: PreferenceUpdate, channels: &[Channel]) -> Result<NewPreference, FieldErrors> {
     let mut errors = FieldErrors::new();
     let notify_on = request.notify_on.required("notifyOn", &mut errors).and_then(|text| {
@@ -127,7 +128,8 @@ fn read(request: PreferenceUpdate, channels: &[Channel]) -> Result<NewPreference
     errors.unless_any(NewPreference { policy, channels: attached })
 }
 
-/// The channels that `ids` name, each once. Each message is added once, however many ids it is about.
+/// Returns the channels that `ids` name, without duplicates. Each error message is added once, even
+/// if several ids cause it.
 fn read_ids(ids: Vec<String>, channels: &[Channel], errors: &mut FieldErrors) -> Vec<ChannelId> {
     let mut seen = BTreeSet::new();
     let mut distinct = ids;
@@ -154,8 +156,8 @@ fn clamped(given: i64, most: u32) -> u32 {
     u32::try_from(given.clamp(1, i64::from(most))).unwrap_or(most)
 }
 
-/// Checks what a new preference adds to the current one. What it leaves as it is may exceed the
-/// plan: the account may have been on another one.
+/// Checks the additions of a new preference against the plan. The unchanged parts may exceed the
+/// plan, because the account may have been on a larger plan before.
 fn check_plan(
     plan: &Plan,
     new: &NewPreference,

@@ -1,4 +1,4 @@
-//! Requests: what users write, as it is read and as it is documented.
+//! The bodies of requests, with their OpenAPI schemas.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -1,19 +1,20 @@
-//! Unsubscribing: the reader of a mail wants no more of them.
+//! Unsubscribing: the recipient of a mail opts out of further mails.
 
 use super::{NotificationError, NotificationParts, Notifications};
 use crate::domain::audit::Author;
 use crate::domain::{AccountId, ChannelId};
 
-/// What the account is told of the channel.
+/// The reason that the account sees on the channel.
 const TROUBLE: &str = "Its reader has unsubscribed";
 
 impl Notifications {
-    /// Takes `verified` away from the channel that the link in a mail names, so that it gets no more
-    /// alerts. The three texts are the parts of the link. A link that is not valid does nothing: the
-    /// result does not tell whether an account or a channel exists.
+    /// Resets `verified` of the channel that a link in a mail names, so that the channel receives
+    /// no more alerts. The three texts are the parts of the link. An invalid link is ignored
+    /// without an error, so that the response does not reveal whether an account or a channel
+    /// exists.
     ///
     /// # Errors
-    /// If the store fails.
+    /// Returns an error if the store fails.
     pub async fn unsubscribe(
         &self,
         account: &str,

@@ -1,4 +1,5 @@
-//! Verifying a channel: a test notification has to arrive.
+//! Verification of a channel. A channel is verified when a test notification has been delivered to
+//! it.
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use crate::domain::channel::Channel;
 use crate::domain::{AccountId, ChannelId, EventId};
 use crate::store::{ChannelChanged, StoredChannel, TryAllowed};
 
-/// How long a test notification may take.
+/// The timeout of a test notification.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Notifications {
-    /// Sends one test notification and marks the channel as verified if it arrives. If it fails,
-    /// the channel stays as it is.
+    /// Sends one test notification and marks the channel as verified if it is delivered. If it
+    /// fails, the channel stays unchanged.
     pub async fn verify_channel(
         &self,
         account: AccountId,
@@ -27,7 +28,8 @@ impl Notifications {
         let parts = self.0.clone();
         self.run(async move {
             parts.admit(account).await?;
-            // Counted before it is sent: calls made at the same time cannot exceed the limit.
+            // The test is counted before it is sent, so that concurrent calls cannot exceed the
+            // limit.
             parts.count_test(account, id).await?;
             let StoredChannel { channel, config, revision } = parts.stored(account, id).await?;
             let Some(config) = config else {
@@ -45,7 +47,7 @@ impl Notifications {
             match parts.store.verify_channel(&write, id, revision, completed).await? {
                 ChannelChanged::Done => Ok(parts.stored(account, id).await?.channel),
                 ChannelChanged::NotFound => Err(NotificationError::NoSuchChannel),
-                // The test has shown that the old configuration works, which nobody asked for.
+                // The test proved only that the old configuration works, not the current one.
                 ChannelChanged::Stale => Err(NotificationError::Conflict(
                     "The channel was changed during the test, verify it again",
                 )),

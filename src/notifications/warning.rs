@@ -1,10 +1,10 @@
-//! The warning of a preference: one sentence that says why alerts are not delivered.
+//! The warning of a preference: one sentence that explains why alerts are not delivered.
 
 use crate::domain::plan::NotifyOn;
 use crate::store::{AttachedChannel, StoredPreference};
 
-/// Why alerts by this preference are not delivered, or not to all channels. Absent if nothing is
-/// wrong, or if no alerts are wanted.
+/// Explains why alerts of this preference do not reach some or all channels. Returns `None` if all
+/// channels work or if the preference raises no alerts.
 pub fn warning(preference: &StoredPreference) -> Option<String> {
     if preference.policy.notify_on == NotifyOn::None {
         return None;
@@ -31,7 +31,7 @@ pub fn warning(preference: &StoredPreference) -> Option<String> {
     })
 }
 
-/// The first channel that is not verified, why, and how many more there are.
+/// Names the first unverified channel, the reason, and the number of other unverified channels.
 fn not_verified(first: &AttachedChannel, count: usize) -> String {
     let label = &first.channel.label;
     let trouble = first.trouble.as_deref().map_or_else(String::new, |trouble| {

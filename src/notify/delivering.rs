@@ -15,29 +15,29 @@ use crate::runtime::faults::Point;
 use crate::store::{ClaimedDelivery, TryEnd, TryOutcome};
 use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult};
 
-/// A claimed delivery that holds its place.
+/// A claimed delivery. It counts as a try under way through `flight`.
 pub(super) struct Delivering {
     pub(super) shared: Arc<Shared>,
     pub(super) claimed: ClaimedDelivery,
-    /// When the claim was asked for, on the monotonic clock.
+    /// The instant before the claim was requested, on the monotonic clock.
     pub(super) asked: Duration,
     pub(super) flight: Flight,
 }
 
-/// A try that has ended and is not recorded yet; it keeps its place.
+/// The result of a try that is not recorded yet. The try still counts as under way.
 pub(super) struct Ended {
     pub(super) end: TryEnd,
     pub(super) flight: Flight,
 }
 
 impl Delivering {
-    /// Sends the alert and hands in what came of it.
+    /// Sends the alert and passes the result to the recorder.
     pub(super) async fn run(self, ends: mpsc::Sender<Ended>) {
         let started_at = self.shared.clock.now();
         let sent = self.send().await;
         Point::AfterAlert.reach();
         let end = self.end(started_at, sent);
-        // The recorder outlives the tries; if it is gone all the same, the claim expires.
+        // The recorder outlives the tries. If it is gone nevertheless, the claim expires.
         let _ = ends.send(Ended { end, flight: self.flight }).await;
     }
 
@@ -45,7 +45,7 @@ impl Delivering {
         let Self { shared, claimed, .. } = self;
         let age = shared.clock.monotonic().saturating_sub(self.asked);
         if age + shared.settings.patience > shared.settings.claim_time {
-            let message = "the notifier was too slow to send it within its claim";
+            let message = "the notifier was too slow to send the alert within its claim";
             return Err(unsent(DeliveryError::NotifierLost, message));
         }
         let Some(config) = claimed.config.clone() else {
@@ -53,7 +53,7 @@ impl Delivering {
             return Err(unsent(DeliveryError::ConfigUnreadable, message));
         };
         let Some(alert) = alert(claimed, shared.public_url.as_deref()) else {
-            let message = "the job that it tells of is not kept any more";
+            let message = "the job of this alert is not kept any more";
             return Err(unsent(DeliveryError::JobPruned, message));
         };
         let to = Destination {
@@ -116,7 +116,7 @@ impl Delivering {
     }
 }
 
-/// How a try ended, for the metric.
+/// Maps an outcome to the label of the metric.
 fn result(outcome: &TryOutcome) -> TryResult {
     match outcome {
         TryOutcome::Delivered => TryResult::Delivered,

@@ -1,5 +1,5 @@
-//! Tries under way, in all, by channel, by account and by type of channel: from the claim until their end
-//! is recorded.
+//! Counts the tries under way: in total, by channel, by account and by type of channel. A try
+//! counts from its claim until its result is recorded.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
 
-/// How many tries may be under way at once.
+/// The maximum numbers of concurrent tries.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
-    /// In all.
+    /// In total.
     pub(super) total: usize,
     /// To one channel.
     pub(super) per_channel: usize,
-    /// Of one account.
+    /// For one account.
     pub(super) per_account: usize,
-    /// By each type of channel.
+    /// For each type of channel.
     pub(super) per_type: Vec<(ChannelType, usize)>,
 }
 
@@ -38,7 +38,7 @@ struct UnderWay {
     types: Vec<(ChannelType, usize)>,
 }
 
-/// Whose a try is.
+/// The channel and account that a try counts against.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub(super) channel: ChannelId,
@@ -46,37 +46,38 @@ pub(super) struct Owner {
     pub(super) kind: ChannelType,
 }
 
-/// A try under way; dropped when it has ended.
+/// A try under way. Dropping it ends the try in the counts.
 pub(super) struct Flight {
     inner: Arc<Inner>,
     owner: Owner,
 }
 
-/// What may be claimed.
+/// The limits of the next claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Deliveries in all.
+    /// The maximum number of deliveries in total.
     pub(super) total: usize,
-    /// Deliveries of one channel.
+    /// The maximum number of deliveries of one channel.
     pub(super) per_channel: usize,
-    /// The channels that have no room.
+    /// The channels whose deliveries must not be claimed.
     pub(super) busy: Vec<ChannelId>,
-    /// Deliveries of one account.
+    /// The maximum number of deliveries of one account.
     pub(super) per_account: usize,
-    /// The accounts that have no room.
+    /// The accounts whose deliveries must not be claimed.
     pub(super) busy_accounts: Vec<AccountId>,
-    /// Deliveries of each type of channel.
+    /// The maximum number of deliveries of each type of channel.
     pub(super) per_type: Vec<(ChannelType, usize)>,
 }
 
 impl Flights {
-    /// None yet.
+    /// Creates the counts, all of them zero.
     pub(super) fn new(limits: Limits) -> Self {
         Self(Arc::new(Inner { limits, under_way: Mutex::default() }))
     }
 
-    /// What may be claimed now. A claim takes half of the room of a channel or account, so that one whose
-    /// tries are half done goes on and none is over its limit.
+    /// Returns the limits of a claim that is made now. A claim takes at most half of the limit of a
+    /// channel or account. A channel or account with half of its tries under way can therefore
+    /// still be claimed for, and none exceeds its limit.
     pub(super) fn room(&self) -> Room {
         let Limits { total, per_channel, per_account, per_type } = &self.0.limits;
         let under_way = self.0.lock();
@@ -94,12 +95,12 @@ impl Flights {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of tries under way.
     pub(super) fn under_way(&self) -> usize {
         self.0.lock().total
     }
 
-    /// Begins a try.
+    /// Counts a try until the returned guard is dropped.
     pub(super) fn begin(&self, owner: Owner) -> Flight {
         let mut under_way = self.0.lock();
         under_way.total += 1;
@@ -113,7 +114,7 @@ impl Flights {
     }
 }
 
-/// Those that have no room for half of `most` more.
+/// Returns the keys that have no room for half of `most` more tries.
 fn full<K: Copy>(under_way: &HashMap<K, usize>, most: usize) -> Vec<K> {
     let is_full = |(_, count): &(&K, &usize)| **count + most.div_ceil(2) > most;
     under_way.iter().filter(is_full).map(|(key, _)| *key).collect()

@@ -1,9 +1,9 @@
-//! What a claimed delivery says.
+//! Builds the alert of a claimed delivery.
 
 use crate::domain::alert::content::{Alert, Subject};
 use crate::store::{ClaimedDelivery, DeliveryContent};
 
-/// The alert of a delivery; none if the job that it tells of was pruned.
+/// Returns the alert of a delivery, or `None` if its job was pruned.
 pub(super) fn alert(claimed: &ClaimedDelivery, public_url: Option<&str>) -> Option<Alert> {
     let (subject, page) = match &claimed.content {
         DeliveryContent::Job(job) => {

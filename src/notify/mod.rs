@@ -1,23 +1,26 @@
-//! The notifier: tells people how the jobs of their schedules ended.
+//! The notifier: delivers alerts about the outcomes of jobs to notification channels.
 //!
-//! Place in the flow: the transaction that ends a job writes its event into the outbox. One loop relays
-//! events, which plans their deliveries, and claims the deliveries that are due; each claimed delivery is
-//! sent by a task of its own; a recorder writes how the tries ended, in batches. The notifier is the only
-//! reader of the outbox.
+//! Place in the flow: the transaction that ends a job writes its event into the outbox. One loop
+//! relays the events, which plans their deliveries, and claims the deliveries that are due. Each
+//! claimed delivery is sent by its own task. A recorder writes the results of the tries in batches.
+//! The notifier is the only reader of the outbox.
 //!
 //! Invariants:
-//! - ALERT-1: every event is delivered, merged into a delivery, or recorded as undeliverable. A claim
-//!   records the try before anything is sent; a try that nobody ends is found when its claim has expired.
-//! - A try is sent only within half of its claim, counted on the monotonic clock from before the claim was
-//!   asked for. A paused notifier sends nothing that another one may have sent.
-//! - No transaction and no connection of the store is held while a channel is called.
-//! - A channel has at most [`Settings::per_channel`] tries under way in a replica, an account a quarter
-//!   of all, a type of channel half of all, and mail as many as there are connections to its server. A
-//!   channel, an account or a provider that hangs delays no other one.
+//! - ALERT-1: every event is delivered, merged into another delivery, or recorded as undeliverable.
+//!   A claim records the try before anything is sent. A try whose result was never recorded is
+//!   found when its claim has expired.
+//! - A try is sent only if its timeout ends before its claim expires. The age of the claim is
+//!   measured on the monotonic clock, from before the claim was requested. A notifier that was
+//!   paused therefore sends nothing that another one may have sent.
+//! - No transaction and no store connection is held while a channel is called.
+//! - Within a replica, a channel has at most [`Settings::per_channel`] concurrent tries, an account
+//!   a quarter of all slots, and a type of channel half of them. Mail is also limited by the number
+//!   of connections to its server. A channel, account or provider that hangs therefore delays no
+//!   other.
 //!
-//! On failure: the loop is tried again, ever slower up to two seconds. Ends of tries that cannot be
-//! recorded are kept and tried again until their claims have expired; then the alert is sent once more,
-//! with the same event id.
+//! On failure: a failed pass of the loop is retried with a growing pause of up to two seconds.
+//! Results that cannot be recorded are kept and retried until their claims have expired. Those
+//! alerts are then sent once more, with the same event id.
 
 mod delivering;
 mod flights;
@@ -43,20 +46,20 @@ use flights::{Flights, Limits};
 use recorder::Recorder;
 use relaying::Relaying;
 
-/// How alerts are delivered.
+/// The settings of the notifier.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Tries under way at once.
+    /// The maximum number of concurrent tries.
     pub slots: usize,
-    /// Of these, to one channel.
+    /// The maximum number of concurrent tries to one channel.
     pub per_channel: usize,
-    /// For how long a delivery is claimed. A lost notifier's deliveries wait as long.
+    /// The duration of a claim. It is also how long the deliveries of a lost notifier wait.
     pub claim_time: Duration,
-    /// How long a try may take.
+    /// The timeout of a try.
     pub patience: Duration,
-    /// When tries are made.
+    /// The schedule of the tries of a delivery.
     pub tries: TrySchedule,
-    /// Which alerts are told together.
+    /// The rules that merge alerts into incidents and digests.
     pub rules: GroupingRules,
 }
 
@@ -88,24 +91,24 @@ impl Settings {
     }
 }
 
-/// What a notifier works with.
+/// The dependencies of a notifier.
 pub struct Parts {
-    /// Where events and deliveries are.
+    /// The store of events and deliveries.
     pub store: SharedStore,
-    /// What sends.
+    /// The channels that send alerts.
     pub channels: Channels,
-    /// What time it is.
+    /// The source of the current time.
     pub clock: Clock,
-    /// Where ids and jitter come from.
+    /// The source of ids and jitter.
     pub random: Random,
-    /// Where people reach this installation: a URL without a slash at its end. Absent: alerts have no
-    /// links.
+    /// The URL of this installation for people, without a slash at its end. Without it, alerts
+    /// contain no links.
     pub public_url: Option<String>,
-    /// Rung when an executor of this replica has raised events.
+    /// Notified when an executor of this replica has raised events.
     pub hint: Arc<Notify>,
 }
 
-/// What the notifier's tasks share.
+/// The state that the notifier's tasks share.
 struct Shared {
     id: ExecutorId,
     settings: Settings,
@@ -118,18 +121,20 @@ struct Shared {
     flights: Flights,
 }
 
-/// Ends of tries that wait to be recorded; when there are as many, tries wait to hand in theirs.
+/// The maximum number of results that wait to be recorded. When the channel is full, finished tries
+/// wait before they hand in their results.
 const WAITING_ENDS: usize = 1_024;
 
-/// Relays events and delivers alerts; one run is one pass of its loop.
+/// Relays events and delivers alerts. One run is one pass of its loop.
 pub struct Notifier {
     shared: Arc<Shared>,
     relaying: Relaying,
 }
 
 impl Notifier {
-    /// A notifier; what it begins runs among `tasks`. If the process is `alone` with its store, whoever
-    /// held a claim before is gone: its deliveries are claimed again at once.
+    /// Creates a notifier whose tasks run among `tasks`. `alone` means that no other process uses
+    /// the store. The holders of existing claims are then gone, so the first pass releases their
+    /// deliveries at once.
     pub fn new(settings: Settings, parts: Parts, alone: bool, tasks: &Tasks) -> Self {
         let Parts { store, channels, clock, random, public_url, hint } = parts;
         let flights = Flights::new(settings.limits(&channels));
@@ -151,12 +156,12 @@ impl Notifier {
         Self { shared, relaying }
     }
 
-    /// Tries whose end is not recorded yet.
+    /// Returns the number of tries whose result is not recorded yet.
     pub fn under_way(&self) -> usize {
         self.shared.flights.under_way()
     }
 
-    /// Runs its loop until the stop.
+    /// Starts the loop, which runs until the service stops.
     pub fn start(mut self, tasks: &Tasks) {
         let driven = tasks.clone();
         tasks.spawn(TaskKind::Notifier, async move {

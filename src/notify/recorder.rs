@@ -1,4 +1,4 @@
-//! Records how tries ended, in batches.
+//! Records the results of delivery tries, in batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use super::Shared;
 use super::delivering::Ended;
 use crate::store::{TryEnd, TryOutcome};
 
-/// The most ends recorded at once.
+/// The maximum number of results in one batch.
 const BATCH: usize = 256;
-/// How long ends are gathered.
+/// The time for which a batch collects results before it is written.
 const GATHER: Duration = Duration::from_millis(10);
-/// How soon what could not be recorded is tried again.
+/// The pause before the first retry of a failed write.
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
-/// The longest pause between two tries, of which each is twice as long as the one before.
+/// The longest pause between two retries. Each pause is twice as long as the one before.
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
-/// Records ends of tries until there can be none any more.
+/// Records the results of tries until all senders are gone.
 pub(super) struct Recorder {
     shared: Arc<Shared>,
     waiting: mpsc::Receiver<Ended>,
@@ -29,7 +29,7 @@ impl Recorder {
         Self { shared, waiting }
     }
 
-    /// Ends when the loop and the last try have, and all is recorded.
+    /// Runs until the loop and the last try have ended and all results are recorded.
     pub(super) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         while self.waiting.recv_many(&mut batch, BATCH).await > 0 {
@@ -47,8 +47,8 @@ impl Recorder {
         }
     }
 
-    /// Records a batch, again and again until the claims of all of it have expired. Whoever claims them
-    /// then sends once more.
+    /// Records a batch and retries until all of its claims have expired. A notifier that claims
+    /// these deliveries afterwards sends the alerts once more.
     async fn record(&self, ends: Vec<TryEnd>) {
         let Shared { store, clock, settings, .. } = &*self.shared;
         let began = clock.monotonic();
@@ -57,11 +57,11 @@ impl Recorder {
             match store.complete_tries(clock.now(), &ends).await {
                 Ok(applied) => return log(&ends, &applied),
                 Err(error) if clock.monotonic().saturating_sub(began) > settings.claim_time => {
-                    tracing::error!(%error, tries = ends.len(), "ends of tries were not recorded: these alerts are sent again");
+                    tracing::error!(%error, tries = ends.len(), "results of delivery tries were not recorded: these alerts are sent again");
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, tries = ends.len(), "ends of tries not recorded, trying again");
+                    tracing::warn!(%error, tries = ends.len(), "results of delivery tries not recorded, trying again");
                     clock.sleep(pause).await;
                     pause = (pause * 2).min(SLOWEST_RETRY);
                 }
@@ -75,7 +75,7 @@ fn log(ends: &[TryEnd], applied: &[bool]) {
         let (delivery, attempt, channel) = (&end.delivery, end.attempt, &end.channel);
         match &end.outcome {
             _ if !applied => {
-                tracing::debug!(%delivery, attempt, "try ended after its claim was lost");
+                tracing::debug!(%delivery, attempt, "delivery try ended after its claim was lost");
             }
             TryOutcome::Delivered => {
                 tracing::debug!(%delivery, attempt, %channel, "alert delivered");

@@ -1,4 +1,4 @@
-//! The notifier's loop: relays events and claims deliveries that are due.
+//! The notifier's loop: relays events and claims due deliveries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,12 @@ use crate::runtime::{Pause, RunError, TaskKind, Tasks};
 use crate::store::{DeliveryClaim, Relayed};
 use crate::telemetry::metrics::{ALERTS, AlertResult, EVENTS_RELAYED, INCIDENTS_OPENED};
 
-/// Events relayed at once.
+/// The maximum number of events in one relay batch.
 const EVENTS: u32 = 500;
-/// Deliveries claimed at once.
+/// The maximum number of deliveries in one claim.
 const DELIVERIES: usize = 128;
-/// How long the loop rests without a hint: events of other replicas are noticed as late.
+/// The longest pause of the loop without a hint. It is also the maximum delay until events of other
+/// replicas are noticed.
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// Relays events and starts deliveries.
@@ -26,7 +27,7 @@ pub(super) struct Relaying {
     shared: Arc<Shared>,
     ends: mpsc::Sender<Ended>,
     tasks: Tasks,
-    /// Set until the claims of an earlier process on this store have been released.
+    /// `true` until the claims of an earlier process on this store have been released.
     alone: bool,
 }
 
@@ -40,7 +41,7 @@ impl Relaying {
         Self { shared, ends, tasks, alone }
     }
 
-    /// Relays a batch of events; says whether there is more to do at once.
+    /// Relays a batch of events. Returns `true` if there may be more to do at once.
     async fn relay(&self, now: Timestamp) -> Result<bool, RunError> {
         let Shared { store, settings, .. } = &*self.shared;
         let Relayed { events, planned, merged, undeliverable, opened, closed } =
@@ -57,7 +58,7 @@ impl Relaying {
         Ok(events + planned + merged + undeliverable > 0)
     }
 
-    /// Claims deliveries that are due and starts them; says whether there may be more.
+    /// Claims due deliveries and starts their tries. Returns `true` if there may be more.
     async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
         let Shared { id, settings, store, clock, flights, .. } = &*self.shared;
         let Room { total, per_channel, busy, per_account, busy_accounts, per_type } =
@@ -119,7 +120,8 @@ impl Relaying {
             return Ok(Pause::None);
         }
         let rest = now.plus(LONGEST_REST);
-        // What is due and cannot be begun waits for a try to end, which rings.
+        // A due delivery that cannot be started now waits until a try ends. The recorder then
+        // notifies the loop, so a past `next` needs no earlier wake-up.
         let next = work.next.filter(|next| *next > now);
         Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))))
     }

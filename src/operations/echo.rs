@@ -1,4 +1,4 @@
-//! `/echo`: answers with the request it got.
+//! `/echo`: answers with the request that it received.
 
 use axum::Json;
 use axum::body::to_bytes;
@@ -9,23 +9,23 @@ use serde_json::{Map, Value, json};
 
 use super::canary::{self, Arrival, Arrivals};
 
-/// The largest body that is echoed.
+/// The maximum size of a body that is echoed, in bytes.
 const BODY_BYTES: usize = 64 << 10;
-/// As much is taken of what a request says that it is of: longer than an id.
+/// The number of characters that are kept of a job id or attempt number. An id is shorter.
 const LONGEST_NAME: usize = 32;
 
-/// `{method, path, query, headers, body}`. A header that came several times is a list; bytes that
-/// are not UTF-8 are replaced. A body over 64 KiB is 413.
+/// Answers with `{method, path, query, headers, body}`. A header that occurs several times becomes
+/// a list. Bytes that are not UTF-8 are replaced. A body over 64 KiB is answered with 413.
 pub(super) async fn echo(State(arrivals): State<Option<Arrivals>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     if let Some(arrivals) = arrivals
         && head.uri.query() == Some(canary::QUERY)
     {
-        // If more come than are looked at, some are not compared.
+        // If the channel is full, the canary does not check this request for duplicates.
         let _ = arrivals.try_send(arrival(&head.headers));
     }
     let Ok(body) = to_bytes(body, BODY_BYTES).await else {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "a body of at most 64 KiB is echoed\n")
+        return (StatusCode::PAYLOAD_TOO_LARGE, "the body must be at most 64 KiB\n")
             .into_response();
     };
     Json(json!({
@@ -38,7 +38,7 @@ pub(super) async fn echo(State(arrivals): State<Option<Arrivals>>, request: Requ
     .into_response()
 }
 
-/// Which request of the canary this is: its job, and which attempt.
+/// Returns the job and the attempt that a canary request names in its headers.
 fn arrival(headers: &HeaderMap) -> Arrival {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (job, attempt) = (text("idempotency-key"), text("punctual-attempt"));

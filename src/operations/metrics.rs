@@ -1,4 +1,4 @@
-//! `/metrics`, and the upkeep that keeps it small.
+//! `/metrics`, and the upkeep that bounds the memory of the histograms.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::domain::Timestamp;
 use crate::runtime::{Clock, Pause, RunError, Worker};
 use crate::telemetry::metrics::Exporter;
 
-/// The text format of Prometheus, version 0.0.4.
+/// Answers with all metrics in the Prometheus text format, version 0.0.4.
 pub(super) async fn show(State((exporter, clock)): State<(Exporter, Clock)>) -> impl IntoResponse {
     exporter.refresh(clock.now(), clock.monotonic());
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], exporter.render())
 }
 
-/// Folds what histograms have taken in, whether or not anybody asks for `/metrics`.
+/// Folds the recorded values of histograms every 5 s. Histograms keep each value until then, even
+/// if `/metrics` is never scraped.
 pub struct MetricsUpkeep(pub Exporter);
 
 #[async_trait]

@@ -1,11 +1,11 @@
-//! The operations listener: what operators and their machines ask, apart from the public API.
+//! The operations listener: endpoints for operators and their tools, separate from the public API.
 //!
-//! A front door of its own, on an address that is not public: `/healthz` (the process lives),
-//! `/readyz` (it can serve, and which shards it leads), `/metrics` (Prometheus), `/echo` (answers with what it got: a target
-//! for the demo and for canaries). It needs no key, so nothing here tells more than that: no
-//! version, no address of a store, no error text.
+//! It has its own address, which is not public. It serves `/healthz` (the process is alive),
+//! `/readyz` (the replica can serve requests, and which shards it leads), `/metrics` (Prometheus)
+//! and `/echo` (answers with the request that it received: a target for the demo and for canaries).
+//! It needs no key, so its answers contain no address of a store and no error text.
 //!
-//! It is served from the first moment on, while stores are still unreachable, and to the last.
+//! It serves from the start of the process, while stores are still unreachable, to the very end.
 
 pub mod canary;
 mod echo;
@@ -25,7 +25,7 @@ pub use readiness::{Readiness, Serving};
 use crate::runtime::Clock;
 use crate::telemetry::metrics::Exporter;
 
-/// The routes of the operations listener; requests of the canary are noted in `arrivals`.
+/// Returns the routes of the operations listener. `/echo` reports canary requests to `arrivals`.
 pub fn router(
     readiness: Arc<Readiness>,
     exporter: Exporter,

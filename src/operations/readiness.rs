@@ -1,7 +1,8 @@
-//! `/readyz`: whether this replica should be sent requests.
+//! `/readyz`: reports if this replica should receive requests.
 //!
-//! The store decides. Queue and cluster are named when they are away, and change nothing: the API
-//! goes on without them, and other replicas would not have them either.
+//! Once the replica serves, only the store decides. An unavailable queue or cluster is reported,
+//! but does not change the status: the API works without them, and other replicas would lack them
+//! too.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,16 +19,17 @@ use crate::queue::SharedQueue;
 use crate::runtime::Clock;
 use crate::store::UpkeepStore;
 
-/// For how long an answer of a server is believed.
+/// The time for which the last answer of a server is reused.
 const BELIEVED: Duration = Duration::from_secs(1);
-/// How long the store may take to answer.
+/// The timeout of a ping of the store.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the queue and the cluster may: those who ask may wait for no more than a second.
+/// The timeout of a request to the queue or the cluster. It is short because a probe may time out
+/// after one second, and an unavailable queue or cluster must not fail it.
 const PEER_PATIENCE: Duration = Duration::from_millis(500);
 
 const OK: &str = "ok";
 
-/// Where the replica is in its life, as the composition tells it.
+/// The phase of the replica, from start to drain. The composition root sets it.
 pub struct Readiness {
     clock: Clock,
     phase: Mutex<Phase>,
@@ -36,8 +38,8 @@ pub struct Readiness {
     cluster: Asked,
 }
 
-/// When a server was last asked, and whether it answered. Locked while it is being asked, so that
-/// many who ask cost one question.
+/// The time of the last request to a server, and `true` if it answered. The lock is held during a
+/// request, so that many concurrent probes cost one request.
 #[derive(Default)]
 struct Asked(tokio::sync::Mutex<Option<(Duration, bool)>>);
 
@@ -63,49 +65,50 @@ impl Asked {
 
 #[derive(Clone)]
 enum Phase {
-    /// Waiting for these servers; and why, if it is the store.
+    /// Waits for these servers. The second value is the state of the store, if that is one of them.
     Starting(Vec<&'static str>, Option<&'static str>),
     Serving(Serving),
     Draining,
 }
 
-/// What a replica that serves is asked for.
+/// The parts of a serving replica that `/readyz` reports on.
 #[derive(Clone)]
 pub struct Serving {
-    /// Where everything is kept.
+    /// The store, which decides if the replica is ready.
     pub store: Arc<dyn UpkeepStore>,
-    /// What it shares with others; absent within one process, where it cannot be away.
+    /// The queue that replicas share. Absent if the queue is in this process: it is always
+    /// available then.
     pub queue: Option<SharedQueue>,
-    /// Which shards it leads.
+    /// The cluster, which assigns the shards that this replica leads.
     pub cluster: SharedCluster,
-    /// What the others call it.
+    /// The name of this replica in the cluster.
     pub replica: String,
 }
 
 impl Readiness {
-    /// A replica that has not found its stores yet.
+    /// Creates the readiness of a replica that has not reached its servers yet.
     pub fn starting(clock: Clock) -> Arc<Self> {
         let phase = Mutex::new(Phase::Starting(Vec::new(), None));
         let [store, queue, cluster] = [Asked::default(), Asked::default(), Asked::default()];
         Arc::new(Self { clock, phase, store, queue, cluster })
     }
 
-    /// It still waits for these servers.
+    /// Reports that the replica still waits for these servers.
     pub fn waiting_for(&self, servers: Vec<&'static str>) {
         self.enter(Phase::Starting(servers, None));
     }
 
-    /// It still waits for the store, which is in this state.
+    /// Reports that the replica still waits for the store, which is in this state.
     pub fn waiting_for_store(&self, state: &'static str) {
         self.enter(Phase::Starting(vec!["store"], Some(state)));
     }
 
-    /// From now on it serves, as long as the store answers.
+    /// Reports that the replica serves from now on, as long as the store answers.
     pub fn serving(&self, serving: Serving) {
         self.enter(Phase::Serving(serving));
     }
 
-    /// From now on it wants no more requests, for good.
+    /// Reports that the replica takes no more requests. No later call changes that.
     pub fn draining(&self) {
         self.enter(Phase::Draining);
     }
@@ -157,7 +160,7 @@ impl Readiness {
     }
 }
 
-/// What `/readyz` says; 200 only if the status is `ready`.
+/// The body of `/readyz`. The answer is 200 only if `status` is `ready`.
 #[derive(Serialize)]
 struct Report {
     status: &'static str,
@@ -171,7 +174,7 @@ struct Report {
     cluster: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<String>,
-    /// The shards that it leads.
+    /// The shards whose leadership this replica still trusts.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<Vec<u16>>,
 }

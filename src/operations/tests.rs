@@ -19,7 +19,7 @@ use crate::runtime::Clock;
 use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Waiting};
 use crate::telemetry;
 
-/// A store that answers when told to, and counts how often it is asked.
+/// A store that answers pings only while `up` is `true`, and counts them.
 #[derive(Default)]
 struct Pinged {
     up: AtomicBool,
@@ -139,7 +139,7 @@ async fn readiness_follows_the_life_of_the_replica() {
     assert_eq!(get(&ops, "/readyz").await, (503, r#"{"status":"draining"}"#.into()));
 }
 
-/// A member of a cluster that cannot be asked.
+/// A cluster that does not answer.
 struct Lost;
 
 #[async_trait]

@@ -1,8 +1,9 @@
-//! Which addresses belong to the public Internet.
+//! The classification of IP addresses as public or not public.
 //!
-//! The union of what well-known egress filters refuse, because each of them alone lets something
-//! through: the IANA special-purpose registries, metadata services, and every IPv6 form in which
-//! an IPv4 address can be embedded (compatible, translated, NAT64, 6to4, Teredo).
+//! The blocked ranges are the union of the ranges that well-known egress filters block, because
+//! each of those filters has gaps: the IANA special-purpose registries, cloud metadata services,
+//! and every IPv6 form in which an IPv4 address can be embedded (compatible, translated, NAT64,
+//! 6to4, Teredo).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -35,10 +36,10 @@ const NOT_PUBLIC_V4: [Ipv4Net; 16] = [
     v4(240, 0, 0, 0, 4),      // reserved, broadcast
 ];
 
-/// All of IPv6 that is given out for unicast. What lies outside is not public: unspecified,
-/// loopback, IPv4-compatible and translated (`::/8`), NAT64 (`64:ff9b::/96`, `64:ff9b:1::/48`),
-/// discard (`100::/64`), segment routing (`5f00::/16`), unique local (`fc00::/7`), link-local
-/// (`fe80::/10`), site-local (`fec0::/10`), multicast (`ff00::/8`).
+/// The whole IPv6 range that is allocated for global unicast. Every address outside it is not
+/// public: unspecified, loopback, IPv4-compatible and translated (`::/8`), NAT64 (`64:ff9b::/96`,
+/// `64:ff9b:1::/48`), discard (`100::/64`), segment routing (`5f00::/16`), unique local
+/// (`fc00::/7`), link-local (`fe80::/10`), site-local (`fec0::/10`), multicast (`ff00::/8`).
 const UNICAST_V6: Ipv6Net = v6(0x2000, 0, 3);
 
 const NOT_PUBLIC_V6: [Ipv6Net; 4] = [
@@ -48,8 +49,8 @@ const NOT_PUBLIC_V6: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 20),     // documentation
 ];
 
-/// Whether an address is one of the public Internet. An IPv4 address mapped into IPv6 is judged
-/// as that IPv4 address; every other embedding is not public.
+/// Returns `true` if an address is public. An IPv4-mapped IPv6 address is judged as its IPv4
+/// address; every other embedding of an IPv4 address is not public.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|net| net.contains(&address)),
@@ -67,7 +68,8 @@ mod tests {
         is_public(address.parse().expect(address))
     }
 
-    /// First and last address of every range, and the public neighbours on either side.
+    /// Checks the first and the last address of every range and the public neighbours on both
+    /// sides.
     #[test]
     fn ranges_begin_and_end_where_the_registries_say() {
         for (below, first, last, above) in [

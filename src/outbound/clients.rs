@@ -1,9 +1,9 @@
-//! The clients of the HTTP library, one for each account and origin.
+//! A bounded cache of HTTP library clients, one per account and origin.
 //!
-//! Connections live in a client, so that is how far they are shared. Sharing more would let the
-//! answer to one account's request, if a server misbehaves, reach another account. A client costs
-//! microseconds to build (the TLS configuration is shared) and is forgotten, its idle connections
-//! with it, soon after its last request.
+//! A client owns its connection pool, so connections are reused only within one account and origin.
+//! With wider sharing, a misbehaving server could send the response for one account's request to
+//! another account. A client takes microseconds to build because the TLS configuration is shared.
+//! It is evicted together with its idle connections soon after its last request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +20,15 @@ use crate::domain::AccountId;
 use crate::domain::endpoint::Endpoint;
 use crate::runtime::Clock;
 
-/// The longest a connection stays idle; most servers close after 5 s (Node) or later.
+/// The maximum idle time of a connection. Most servers close idle connections after 5 s (Node) or
+/// later.
 const LONGEST_IDLE: Duration = Duration::from_secs(4);
-/// How much earlier than a server says we stop using a connection.
+/// The safety margin by which we stop using an idle connection before the server's timeout.
 const MARGIN: Duration = Duration::from_secs(1);
-/// A client is not used for longer, so that changes of the name's addresses are followed.
+/// The maximum lifetime of a client. Rebuilding the client picks up changed addresses of the name.
 const LONGEST_LIFE: Duration = Duration::from_secs(300);
 
-/// Whose connections they are: an account's, to an origin.
+/// The key of a client: connections are shared only within one account and one origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     account: AccountId,
@@ -36,13 +37,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of an account's requests to an endpoint.
+    /// Returns the key for an account's requests to an endpoint.
     pub fn new(account: AccountId, endpoint: &Endpoint) -> Self {
         Self { account, https: endpoint.is_https(), authority: endpoint.authority().into() }
     }
 }
 
-/// One client and what is known of its origin. Instants are on the monotonic clock.
+/// One client and the idle timeout of its origin. Instants are on the monotonic clock.
 pub struct Entry {
     client: reqwest::Client,
     built: Duration,
@@ -51,7 +52,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> &reqwest::Client {
         &self.client
     }
@@ -66,7 +67,7 @@ impl Entry {
     }
 }
 
-/// All clients, a bounded number.
+/// A cache of all clients, bounded in size.
 pub struct Clients {
     clock: Clock,
     resolver: Arc<Resolver>,
@@ -75,12 +76,12 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// No clients yet, and at most `most`.
+    /// Creates an empty cache of at most `most` clients.
     pub fn new(clock: Clock, resolver: Resolver, tls: ClientConfig, most: usize) -> Self {
         Self { clock, resolver: Arc::new(resolver), tls, entries: Cache::new(most) }
     }
 
-    /// The client for `key`.
+    /// Returns the client for `key`. Builds it if it is missing or older than `LONGEST_LIFE`.
     pub fn get(&self, key: &Key, now: Duration) -> reqwest::Result<Arc<Entry>> {
         let entry = self.entries.get_or_insert_with(key, || self.build(LONGEST_IDLE, now))?;
         let entry = if now.saturating_sub(entry.built) > LONGEST_LIFE {
@@ -94,8 +95,9 @@ impl Clients {
         Ok(entry)
     }
 
-    /// A response has been read over the client, whose server lets a connection be idle for
-    /// `longest_idle`. If that is less than thought, the client gives way to one that knows.
+    /// Records that a response was read over a client, and that its server keeps an idle connection
+    /// for `longest_idle`. If that is shorter than the client's idle timeout, a client with the
+    /// shorter timeout replaces it.
     pub fn used(&self, key: Key, entry: &Entry, longest_idle: Duration, now: Duration) {
         entry.touch(now);
         if longest_idle >= entry.longest_idle {
@@ -110,7 +112,7 @@ impl Clients {
         }
     }
 
-    /// Forgets the clients that can have no idle connection any more.
+    /// Evicts the clients that can no longer have an idle connection.
     pub fn prune(&self, now: Duration) {
         self.entries.retain(|_, entry| now.saturating_sub(entry.used()) <= LONGEST_IDLE);
     }
@@ -125,11 +127,13 @@ impl Clients {
             .tls_backend_preconfigured(self.tls.clone())
             .dns_resolver(self.resolver.clone())
             .connector_layer(Limit { clock: self.clock.clone() })
-            // The limit that counts is the layer's; the addresses of a name share this one, so
-            // that a dead one leaves time for the next.
+            // The effective limit is the one in the connector layer. The library divides this
+            // timeout among the addresses of a name, so a dead address leaves time for the next
+            // one.
             .connect_timeout(LONGEST_CONNECT + MARGIN)
             .pool_idle_timeout(longest_idle)
-            // Otherwise as many as were in use at once, which the executor limits.
+            // Otherwise unlimited: the executor already limits the number of concurrent
+            // connections.
             .pool_max_idle_per_host(if longest_idle.is_zero() { 0 } else { usize::MAX })
             .build()?;
         let used_ms = AtomicU64::new(0);
@@ -139,7 +143,7 @@ impl Clients {
     }
 }
 
-/// How long a connection may stay idle after a response with these headers.
+/// Returns the time that a connection may stay idle after a response with these headers.
 pub fn longest_idle(headers: &HeaderMap) -> Duration {
     let parameters = headers.get("keep-alive").and_then(|value| value.to_str().ok());
     let timeout = parameters.into_iter().flat_map(|value| value.split(',')).find_map(|parameter| {

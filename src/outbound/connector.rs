@@ -1,4 +1,4 @@
-//! What is put around the library's connecting: a limit, and how long it took.
+//! A layer around the HTTP library's connector: it limits the connect time and measures it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,20 +12,20 @@ use super::failure::{self, Stopped};
 use super::trace::{self, Phase};
 use crate::runtime::Clock;
 
-/// The longest that resolving, connecting and the TLS handshake may take together, also bounded
-/// by three quarters of what is left of the attempt: so a host that does not take a connection is
-/// reported as such, and not as one that answers slowly.
+/// The maximum time for DNS lookup, connect and TLS handshake together. It is also bounded by three
+/// quarters of the attempt's remaining time. An unreachable host is therefore reported as a connect
+/// failure and not as a slow response.
 pub const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 
-/// Puts the limit around a connector.
+/// The layer that adds the limit to a connector.
 #[derive(Clone)]
 pub struct Limit {
-    /// The clock to limit and measure by.
+    /// The clock for the limit and the measurement.
     pub clock: Clock,
 }
 
-/// A connector with a limit. The library clones it several times for each request, so that has to
-/// cost little.
+/// A connector with a time limit. The library clones it several times for each request, so a clone
+/// must be cheap.
 #[derive(Clone)]
 pub struct Limited<S> {
     connector: Arc<S>,
@@ -51,7 +51,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // The connector of the call is waited for there.
+        // `call` waits until its own clone of the connector is ready.
         Poll::Ready(Ok(()))
     }
 
@@ -59,7 +59,7 @@ where
         let clock = self.clock.clone();
         let started = clock.monotonic();
         let left = trace::note(|trace| {
-            // The resolver steps in first if there is a name to resolve.
+            // If there is a name to resolve, the resolver overwrites this phase.
             trace.enter(Phase::Connect);
             trace.deadline.saturating_sub(started)
         });

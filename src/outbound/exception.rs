@@ -1,4 +1,4 @@
-//! The one exception from the rules: what the service's own account calls.
+//! The only exception from the egress rules: the endpoint that the service's own account calls.
 
 use std::net::SocketAddr;
 
@@ -6,22 +6,23 @@ use super::{RefusedUrl, Target};
 use crate::domain::AccountId;
 use crate::domain::endpoint::{Endpoint, Host};
 
-/// An address of this process that one account calls, by names that stand for it in whichever process
-/// runs the job. The account may call nothing else, and nobody else may call it so.
+/// An address of this process that one account may call. The account uses reserved host names,
+/// which mean this process in whichever replica runs the job. The account may call nothing else,
+/// and no other account may use these names.
 #[derive(Clone, Debug)]
 pub struct Exception {
-    /// Whose requests these are.
+    /// The account that may use the exception.
     pub account: AccountId,
-    /// What the names end with: none that can be resolved.
+    /// The required suffix of the host name. No DNS server resolves such a name.
     pub hosts: &'static str,
-    /// The path and query that may be asked for.
+    /// The only path and query that may be requested.
     pub path: &'static str,
-    /// Where they lead.
+    /// The address that requests are sent to instead.
     pub address: SocketAddr,
 }
 
 impl Exception {
-    /// Where a request of the account goes.
+    /// Returns the target for a request of the account.
     pub(super) fn target(&self, url: &str) -> Result<Target, RefusedUrl> {
         let given = Endpoint::parse(url)?;
         let is_its = matches!(given.host(), Host::Name(name) if name.ends_with(self.hosts));

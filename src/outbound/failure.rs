@@ -1,8 +1,8 @@
-//! What went wrong, in words for the user.
+//! Failures of an attempt, with messages for the user.
 //!
-//! No message names an address, a port, a header or a part of the URL: an address would tell what
-//! lies behind a name inside the operator's network, the others may hold secrets. Causes are
-//! therefore put into words of our own and never printed as the libraries print them.
+//! No message contains an address, a port, a header or a part of the URL. An address would reveal
+//! the hosts behind a name inside the operator's network; the other parts may contain secrets.
+//! Every cause is therefore mapped to our own text; the libraries' messages are never printed.
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +23,7 @@ fn lasting(code: ErrorCode, message: impl Into<String>) -> Failure {
     Failure { code, message: message.into(), retryable: false }
 }
 
-/// A span as people read it: `2.5 s`.
+/// Formats a duration in seconds, such as `2.5 s`.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -32,7 +32,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A failure on its way through the HTTP library.
+/// A [`Failure`] that is passed through the HTTP library as an error.
 #[derive(Debug)]
 pub struct Stopped(pub Failure);
 
@@ -44,8 +44,8 @@ impl fmt::Display for Stopped {
 
 impl Error for Stopped {}
 
-/// The URL is refused by policy, or is none. An unreadable URL was refused when it was given, so
-/// it can only come from the service itself.
+/// The URL is invalid or refused by policy. User URLs were validated when they were saved, so an
+/// invalid one can only come from the service itself.
 pub fn refused(refusal: RefusedUrl) -> Failure {
     let code = match refusal {
         RefusedUrl::Invalid => ErrorCode::Internal,
@@ -54,19 +54,19 @@ pub fn refused(refusal: RefusedUrl) -> Failure {
     lasting(code, refusal.to_string())
 }
 
-/// The whole attempt took too long, while in `phase`.
+/// The whole attempt timed out during `phase`.
 pub fn timed_out(timeout: Duration, phase: Phase) -> Failure {
     let (limit, waiting) = (Seconds(timeout), phase.waiting());
     retryable(ErrorCode::Timeout, format!("timed out after {limit} while {waiting}"))
 }
 
-/// The name does not exist.
+/// The host name does not exist.
 pub fn no_such_name() -> Failure {
     let message = "the host name does not exist; check its spelling and its DNS records";
     retryable(ErrorCode::Dns, message)
 }
 
-/// The name exists and has no address.
+/// The host name exists but has no address.
 pub fn no_address() -> Failure {
     let message = "the host name has no address; it needs an A or AAAA record";
     retryable(ErrorCode::Dns, message)
@@ -78,7 +78,7 @@ pub fn unresolved() -> Failure {
     retryable(ErrorCode::Dns, message)
 }
 
-/// The name servers took too long.
+/// The name servers did not answer within `limit`.
 pub fn slow_lookup(limit: Duration) -> Failure {
     let limit = Seconds(limit);
     let message = format!(
@@ -87,22 +87,22 @@ pub fn slow_lookup(limit: Duration) -> Failure {
     retryable(ErrorCode::Dns, message)
 }
 
-/// Nobody answered the call for a connection.
+/// The host did not accept a connection within `limit`.
 pub fn slow_connect(limit: Duration) -> Failure {
     let limit = Seconds(limit);
     let message = format!(
-        "no connection within {limit}; check that the host is up and lets calls to this port in"
+        "no connection within {limit}; check that the host is up and that the port is reachable"
     );
     retryable(ErrorCode::Connect, message)
 }
 
-/// The TLS handshake was not completed in time.
+/// The TLS handshake did not complete within `limit`.
 pub fn slow_handshake(limit: Duration) -> Failure {
     let limit = Seconds(limit);
     retryable(ErrorCode::Tls, format!("the TLS handshake was not completed within {limit}"))
 }
 
-/// Puts the library's error into words. The URL in it is not looked at.
+/// Converts an error of the HTTP library into a failure. It never reads the URL in the error.
 pub fn of(error: &reqwest::Error) -> Failure {
     let causes = || std::iter::successors(error.source(), |cause| beneath(*cause));
     if let Some(Stopped(failure)) = causes().find_map(|cause| cause.downcast_ref()) {
@@ -127,7 +127,8 @@ pub fn of(error: &reqwest::Error) -> Failure {
     broken(&http, io)
 }
 
-/// What caused an error. What an I/O error wraps is not its source, but that one's.
+/// Returns the cause of an error. `source()` of an I/O error skips the error that it wraps, so that
+/// wrapped error is returned first.
 fn beneath<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(wrapped) => Some(wrapped),
@@ -135,7 +136,7 @@ fn beneath<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'sta
     }
 }
 
-/// No address of the host took the connection.
+/// No address of the host accepted the connection.
 fn unconnected(error: &io::Error) -> Failure {
     let message = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -145,14 +146,15 @@ fn unconnected(error: &io::Error) -> Failure {
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
             "the host is not reachable; check its network and its DNS records".to_owned()
         }
-        // The operating system's own words hold no address.
+        // The operating system's error texts contain no address.
         _ if error.raw_os_error().is_some() => format!("could not connect: {error}"),
         _ => "could not connect".to_owned(),
     };
     retryable(ErrorCode::Connect, message)
 }
 
-/// The TLS handshake failed. A certificate that is not valid stays so; anything else may pass.
+/// The TLS handshake failed. An invalid certificate is permanent; any other failure may be
+/// transient.
 fn no_handshake(error: &rustls::Error) -> Failure {
     match error {
         rustls::Error::InvalidCertificate(error) => lasting(ErrorCode::Tls, invalid(error)),

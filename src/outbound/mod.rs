@@ -1,28 +1,27 @@
-//! The egress guard: the one HTTP client by which anything of the service calls out.
+//! The egress guard: the single HTTP client for all outgoing calls of the service.
 //!
-//! URLs come from users, who may be curious, careless or hostile, and the machine stands inside
-//! the operator's network. So every request goes one way:
+//! Users supply the URLs and may be curious, careless or hostile, and this machine runs inside the
+//! operator's network. Every request therefore takes the same path:
 //!
-//! 1. [`Client::check`] reads the URL; `policy` judges a literal address, in whatever spelling,
-//!    and the port. It is done when the URL is given and again before every request, because the
-//!    HTTP library asks no resolver about literal addresses.
-//! 2. `clients` has one client of the library for each account and origin, so that connections
-//!    are reused no further. It follows no redirects, reads no proxies from the environment, keeps
-//!    no cookies, decompresses nothing and repeats nothing.
-//! 3. `resolver` asks for all addresses of a name and has each judged; one that is blocked
-//!    condemns the name. Exactly the judged addresses are dialled, so a name that changes its
-//!    answer in between gains nothing. `connector` limits how long connecting may take, `tls`
-//!    says whom to trust.
-//! 4. `response` keeps the first 64 KiB and stops reading at 1 MiB.
+//! 1. [`Client::check`] parses the URL. `policy` checks the port and a literal address in any
+//!    notation. The check runs when the URL is saved and again before every request, because the
+//!    HTTP library does not call the resolver for literal addresses.
+//! 2. `clients` caches one client of the library per account and origin, so connections are never
+//!    shared between accounts or origins. A client follows no redirects, ignores proxy settings in
+//!    the environment, stores no cookies, does not decompress and does not retry.
+//! 3. `resolver` looks up all addresses of a name and checks each of them; one blocked address
+//!    blocks the name. Only the checked addresses are dialled, so DNS rebinding has no effect.
+//!    `connector` limits the connect time, and `tls` defines the trusted authorities.
+//! 4. `response` stores the first 64 KiB of the body and stops reading at 1 MiB.
 //!
-//! The service's own account, and no other, calls something else instead: see `exception`.
+//! The service's own account is the only exception: it may call one internal endpoint and nothing
+//! else, see `exception`.
 //!
-//! One deadline covers everything from the lookup to the last byte. Within an attempt a request
-//! is written again only if no byte of it was written before, which can happen when a server
-//! closes an idle connection. Nothing here retries otherwise, logs a URL, or panics on what comes
-//! from outside; every failure is a [`Failure`] with one
-//! sentence that names no address and no secret. Dropping the future of [`Client::send`] closes
-//! its connection.
+//! One deadline covers everything from the lookup to the last byte. Within an attempt, a request is
+//! written again only if no byte of it was written before, which can happen when a server closes an
+//! idle connection. Otherwise this module never retries. It never logs a URL and never panics on
+//! remote input. Every failure is a [`Failure`] with one sentence that contains no address and no
+//! secret. Dropping the future of [`Client::send`] closes its connection.
 
 mod address;
 mod clients;
@@ -57,20 +56,21 @@ use crate::domain::endpoint::{Endpoint, InvalidUrl};
 use crate::domain::outcome::{Exchange, Failure, Response};
 use crate::runtime::{Clock, Tasks};
 
-/// What the operator decides about calls to the outside.
+/// The operator's settings for outgoing calls.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Addresses that may be called although they are not public, on any port.
+    /// Networks that may be called on any port although they are not public.
     pub allow: Vec<IpNet>,
-    /// Ports that are never called, because what listens there is not a web server.
+    /// Ports that are never called, because they belong to services other than web servers.
     pub deny_ports: Vec<u16>,
-    /// The name servers to ask; none means the system's.
+    /// The name servers to ask; if empty, the system's name servers.
     pub dns_servers: Vec<SocketAddr>,
-    /// Certificate authorities trusted beside the public ones: PEM texts, each of one or more.
+    /// Certificate authorities that are trusted in addition to the public ones. Each item is a PEM
+    /// text with one or more certificates.
     pub ca_certificates: Vec<String>,
-    /// For how many pairs of account and origin connections are kept at once.
+    /// The maximum number of pairs of account and origin for which connections are kept.
     pub max_origins: usize,
-    /// What one account may call beside all this, and nothing else.
+    /// The one internal endpoint that one account may call, instead of everything else.
     pub exception: Option<Exception>,
 }
 
@@ -87,15 +87,15 @@ impl Default for Settings {
     }
 }
 
-/// Why a client could not be made.
+/// The errors of [`Client::new`].
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// One of the extra certificate authorities cannot be used.
+    /// An additional certificate authority cannot be used.
     #[error("CA certificate {number} cannot be used: {reason}")]
     CaCertificate {
-        /// Which one, counted from 1.
+        /// The position of the certificate in the settings, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// TLS could not be set up.
@@ -106,16 +106,16 @@ pub enum SetupError {
     Resolver(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Why a URL may not be called; the texts are the contract's.
+/// The reason why a URL must not be called. The texts are part of the API contract.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RefusedUrl {
-    /// It is not an absolute `http` or `https` URL.
+    /// The text is not an absolute `http` or `https` URL.
     #[error("Must be a valid URL")]
     Invalid,
-    /// Its address is not a public one, and the operator did not allow it.
+    /// The address is not public and the operator did not allow it.
     #[error("URL resolves to a disallowed address")]
     DisallowedAddress,
-    /// Its port belongs to infrastructure.
+    /// The port belongs to an infrastructure service.
     #[error("URL uses a disallowed port")]
     DisallowedPort,
 }
@@ -126,12 +126,12 @@ impl From<InvalidUrl> for RefusedUrl {
     }
 }
 
-/// A URL that may be called, as far as can be told before its name is resolved.
+/// A URL that passed all checks that need no name resolution.
 #[derive(Clone, Debug)]
 pub struct Target(Endpoint);
 
 impl Target {
-    /// The host in lower case, with its port if that is not the scheme's own.
+    /// Returns the host in lower case, with the port unless it is the scheme's default.
     pub fn host(&self) -> &str {
         self.0.authority()
     }
@@ -144,14 +144,14 @@ pub struct Request {
     pub method: Method,
     /// The URL, as the user gave it.
     pub url: String,
-    /// The headers. Those that frame the message or belong to the connection are left out;
-    /// `User-Agent` and `Accept-Encoding: identity` are added where absent.
+    /// The headers. Framing and connection headers are dropped; `User-Agent` and
+    /// `Accept-Encoding: identity` are added if absent.
     pub headers: HeaderMap,
     /// The body.
     pub body: Option<Bytes>,
 }
 
-/// The guarded HTTP client. Clones share one set of connections.
+/// The guarded HTTP client. All clones share one set of connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -163,10 +163,10 @@ struct Inner {
 }
 
 impl Client {
-    /// A client by these settings; its upkeep runs among `tasks`.
+    /// Creates a client with these settings and starts its upkeep worker in `tasks`.
     ///
     /// # Errors
-    /// If a certificate authority cannot be read, or TLS or the resolver cannot be set up.
+    /// If a certificate authority cannot be parsed, or TLS or the resolver cannot be set up.
     pub fn new(settings: Settings, clock: Clock, tasks: &Tasks) -> Result<Self, SetupError> {
         let tls = tls::config(&settings.ca_certificates)?;
         let policy = Arc::new(Policy::new(settings.allow, settings.deny_ports));
@@ -178,16 +178,16 @@ impl Client {
         Ok(Self(inner))
     }
 
-    /// Judges a URL that a user gives, without any input or output. A name is judged by its
-    /// addresses only when it is called.
+    /// Checks a URL from a user without any I/O. The addresses of a host name are checked only when
+    /// the name is called.
     pub fn check(&self, url: &str) -> Result<Target, RefusedUrl> {
         let endpoint = Endpoint::parse(url)?;
         self.0.policy.check(&endpoint)?;
         Ok(Target(endpoint))
     }
 
-    /// Sends a request for an account and waits for the response, for `timeout` in all: resolve,
-    /// connect, TLS, send, and the response to its last byte.
+    /// Sends a request for an account and waits for the whole response. `timeout` covers DNS
+    /// lookup, connect, TLS handshake, sending, and reading the response to its last byte.
     pub async fn send(&self, account: AccountId, request: Request, timeout: Duration) -> Exchange {
         let clock = &self.0.clock;
         let started = clock.monotonic();
@@ -204,7 +204,7 @@ impl Client {
         Exchange { result, timings: trace.timings(), duration_ms }
     }
 
-    /// Sends the request; the caller keeps the deadline and the trace.
+    /// Sends the request. The caller enforces the deadline and owns the trace.
     async fn attempt(&self, account: AccountId, request: Request) -> Result<Response, Failure> {
         let Inner { clock, clients, .. } = &*self.0;
         let target = match &self.0.exception {

@@ -1,4 +1,4 @@
-//! Which endpoints may be called, and at which addresses.
+//! The rules for endpoints and addresses that may be called.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{PoisonError, RwLock};
@@ -9,23 +9,23 @@ use super::RefusedUrl;
 use super::address::is_public;
 use crate::domain::endpoint::{Endpoint, Host};
 
-/// The operator's rules and what the machine itself must not be called at.
+/// The operator's rules and the addresses of this machine.
 pub struct Policy {
     allow: Vec<IpNet>,
     deny_ports: Vec<u16>,
-    /// The addresses of this machine's interfaces; a public one reaches services that only the
-    /// machine itself should reach.
+    /// The addresses of this machine's interfaces. They are blocked even if public, because they
+    /// may reach services that only the machine itself should reach.
     own: RwLock<Vec<IpAddr>>,
 }
 
-/// How the addresses of a name are found.
+/// The way to find the addresses of a name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
-    /// They are these, without asking anyone.
+    /// The addresses are fixed; no lookup is needed.
     Known(Vec<IpAddr>),
-    /// By asking the name servers.
+    /// The name servers must be asked.
     Lookup,
-    /// Not at all: the name is reserved to not exist (RFC 6761, section 6.4).
+    /// There is no address: the name is reserved to not exist (RFC 6761, section 6.4).
     Nowhere,
 }
 
@@ -33,19 +33,19 @@ pub enum Route {
 enum Verdict {
     Blocked,
     Public,
-    /// The operator named it; ports do not matter then.
+    /// The operator allowed the address explicitly, so any port is allowed too.
     Allowed,
 }
 
 impl Policy {
-    /// The rules, with the machine's addresses as they are now.
+    /// Creates the policy and reads the current addresses of this machine.
     pub fn new(allow: Vec<IpNet>, deny_ports: Vec<u16>) -> Self {
         let policy = Self { allow, deny_ports, own: RwLock::new(Vec::new()) };
         policy.refresh_own();
         policy
     }
 
-    /// Reads the addresses of the machine's interfaces again.
+    /// Reads the addresses of this machine's interfaces again.
     pub fn refresh_own(&self) {
         match if_addrs::get_if_addrs() {
             Ok(interfaces) => {
@@ -56,7 +56,7 @@ impl Policy {
         }
     }
 
-    /// Judges an endpoint as far as that can be done without asking a name server.
+    /// Checks an endpoint as far as possible without a name server.
     pub fn check(&self, endpoint: &Endpoint) -> Result<(), RefusedUrl> {
         let denied_port = self.deny_ports.contains(&endpoint.port());
         let verdict = match endpoint.host() {
@@ -73,7 +73,7 @@ impl Policy {
         }
     }
 
-    /// How to find the addresses of a lower-case name without a trailing dot.
+    /// Returns the route for a lower-case name without a trailing dot.
     pub fn route(&self, name: &str) -> Result<Route, RefusedUrl> {
         match name.rsplit('.').next() {
             Some("localhost") => self.localhost().map(Route::Known),
@@ -82,14 +82,14 @@ impl Policy {
         }
     }
 
-    /// Judges all addresses of a name: one that is blocked condemns the rest, because a name that
-    /// mixes them is either broken or an attack.
+    /// Checks all addresses of a name. One blocked address blocks the whole name, because a name
+    /// that mixes public and blocked addresses is either misconfigured or an attack.
     pub fn judge(&self, addresses: &[IpAddr]) -> Result<(), RefusedUrl> {
         let blocked = |ip: &IpAddr| self.verdict(ip.to_canonical()) == Verdict::Blocked;
         if addresses.iter().any(blocked) { Err(RefusedUrl::DisallowedAddress) } else { Ok(()) }
     }
 
-    /// The loopback addresses that the operator allows (RFC 6761, section 6.3).
+    /// Returns the loopback addresses that the operator allows (RFC 6761, section 6.3).
     fn localhost(&self) -> Result<Vec<IpAddr>, RefusedUrl> {
         let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         let allowed: Vec<_> = loopback.into_iter().filter(|&ip| self.allows(ip)).collect();

@@ -1,4 +1,4 @@
-//! A request as it is written to the wire.
+//! The conversion of a request to its form on the wire.
 
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method};
@@ -7,12 +7,12 @@ use super::Request;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::is_framing;
 
-/// Sent unless the request names another.
+/// The `User-Agent` header of requests that do not set one.
 const OUR_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("Punctual/", env!("CARGO_PKG_VERSION")));
 
-/// The request with one `Host`, as the first header (RFC 9110, section 7.2), framed by its body
-/// alone, and asking for nothing compressed unless the user does.
+/// Builds the outgoing request. `Host` appears once and first (RFC 9110, section 7.2), the message
+/// is framed by its body alone, and no compression is requested unless the user asks for it.
 pub fn outgoing(request: Request, endpoint: &Endpoint) -> reqwest::Request {
     let Request { method, url: _, headers: given, body } = request;
     let mut headers = HeaderMap::with_capacity(given.len() + 4);
@@ -20,7 +20,7 @@ pub fn outgoing(request: Request, endpoint: &Endpoint) -> reqwest::Request {
     headers.insert(HOST, host);
     let mut name = None;
     for (next, value) in given {
-        // Only the first value of a repeated name comes with it.
+        // The iterator returns the name only with the first value of a repeated header.
         name = next.or(name);
         if let Some(name) = name.as_ref().filter(|name| !is_framing(name.as_str())) {
             headers.append(name, value);
@@ -30,7 +30,7 @@ pub fn outgoing(request: Request, endpoint: &Endpoint) -> reqwest::Request {
     headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
     let body = body.filter(|body| !body.is_empty());
     if body.is_none() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
-        // These mean to carry something, so its length is said even if it is none (RFC 9110, 8.6).
+        // These methods normally carry a body, so a zero length is stated (RFC 9110, 8.6).
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
     }
     let mut outgoing = reqwest::Request::new(method, endpoint.url().clone());

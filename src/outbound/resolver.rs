@@ -1,6 +1,7 @@
-//! Names to addresses, all of them judged.
+//! DNS resolution with a policy check of every address.
 //!
-//! What is returned here is exactly what is dialled: nobody resolves the name a second time.
+//! The HTTP library dials exactly the addresses that are returned here; a name is never resolved a
+//! second time.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,20 +24,22 @@ use super::trace::{self, Phase};
 use crate::domain::outcome::Failure;
 use crate::runtime::Clock;
 
-/// Lookups under way at once; more wait, within their own limit.
+/// The maximum number of concurrent lookups; more wait within their own time limit.
 const CONCURRENT_LOOKUPS: usize = 256;
-/// Answers kept, each for its TTL, but never so long that a corrected record stays unseen.
+/// The maximum number of cached answers. An answer is cached for its TTL, but at most for the
+/// limits below, so that a corrected record takes effect soon.
 const CACHED_ANSWERS: u64 = 4_096;
 const LONGEST_ANSWER: Duration = Duration::from_secs(300);
 const LONGEST_DENIAL: Duration = Duration::from_secs(10);
-/// When a question is put again, and how often in all; together longer than any lookup may take.
+/// The interval between DNS queries and the number of queries per lookup. Their product exceeds the
+/// longest lookup, so the lookup's own limit always ends it.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1_500);
 const QUESTIONS: usize = 4;
 
-/// The longest that asking for one name may take, also bounded by half of an attempt's time.
+/// The maximum time of one lookup. It is also bounded by half of the attempt's timeout.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(5);
 
-/// Asks the name servers and judges their answers.
+/// A resolver that asks the name servers and checks their answers.
 pub struct Resolver(Arc<Inner>);
 
 struct Inner {
@@ -47,8 +50,9 @@ struct Inner {
 }
 
 impl Resolver {
-    /// A resolver that asks `servers`, or the system's (with its hosts file) if there are none.
-    /// Without a usable system configuration it asks the machine itself, as the C library does.
+    /// Creates a resolver that asks `servers`. Without `servers` it uses the system's name servers
+    /// and hosts file. Without a usable system configuration it asks a name server on this machine,
+    /// as the C library does.
     pub fn new(
         servers: &[SocketAddr],
         policy: Arc<Policy>,
@@ -63,7 +67,7 @@ impl Resolver {
             options.use_hosts_file = ResolveHosts::Never;
             (config, options)
         };
-        // Both families, always, because every address of a name is judged.
+        // Always look up both address families, because every address of a name is checked.
         options.ip_strategy = LookupIpStrategy::Ipv6AndIpv4;
         options.timeout = ASK_AGAIN_AFTER;
         options.attempts = QUESTIONS;
@@ -78,12 +82,12 @@ impl Resolver {
 }
 
 impl Resolve for Resolver {
-    /// The judged addresses of a name; an error is a [`Stopped`].
+    /// Resolves a name to its checked addresses. An error is a [`Stopped`].
     fn resolve(&self, name: Name) -> Resolving {
         let inner = self.0.clone();
         Box::pin(async move {
             let addresses = inner.judged_addresses(name.as_str()).await.map_err(Stopped)?;
-            // Port 0 stands for the port of the URL.
+            // Port 0 means the port of the URL.
             let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
             Ok(Box::new(addresses) as Addrs)
         })
@@ -114,8 +118,8 @@ impl Inner {
         Ok(addresses)
     }
 
-    /// All addresses of a name. The name is taken as complete: the system's search list is for
-    /// names that people type at that machine.
+    /// Returns all addresses of a name. The name is taken as fully qualified: the system's search
+    /// list is for names that people type on that machine.
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {
         let mut name = DnsName::from_ascii(name).map_err(|_| failure::no_such_name())?;
         name.set_fqdn(true);
@@ -135,7 +139,7 @@ impl Inner {
 
 fn system() -> (ResolverConfig, ResolverOpts) {
     hickory_resolver::system_conf::read_system_conf().unwrap_or_else(|error| {
-        tracing::warn!(%error, "no usable name server is configured; asking this machine");
+        tracing::warn!(%error, "no usable name server is configured, using this machine's");
         let server = name_server(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
         (ResolverConfig::from_name_servers(vec![server]), ResolverOpts::default())
     })

@@ -1,18 +1,18 @@
-//! What is kept of a response.
+//! Reading a response within size limits.
 
 use http::HeaderMap;
 
 use crate::domain::outcome::Response;
 
-/// How much of a body is kept, and how much is read, in bytes.
+/// The maximum number of body bytes to store, and to read.
 const KEPT_BODY: usize = 64 * 1_024;
 const READ_BODY: usize = 1_024 * 1_024;
-/// How much of the headers is kept, names and values, in bytes.
+/// The maximum total size of the stored headers, names and values, in bytes.
 const KEPT_HEADERS: usize = 16 * 1_024;
 
-/// Reads a response to its end, or until it is longer than anyone wants to know; what is left
-/// then goes with its connection. A body that breaks off earlier is an error, and nothing of the
-/// response is kept.
+/// Reads a response to its end or to the read limit. Beyond the limit, the rest of the body is
+/// abandoned and its connection closed. If the body breaks off before that, the result is an error
+/// and nothing of the response is kept.
 pub async fn receive(mut incoming: reqwest::Response) -> reqwest::Result<Response> {
     let mut response = Response {
         status: incoming.status().as_u16(),
@@ -32,7 +32,7 @@ pub async fn receive(mut incoming: reqwest::Response) -> reqwest::Result<Respons
     Ok(response)
 }
 
-/// The headers in their order, as text, up to the first that would be too much.
+/// Returns the headers in order, as text, up to the first one that exceeds the size limit.
 fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut room = KEPT_HEADERS;
     let mut kept = Vec::with_capacity(headers.len());

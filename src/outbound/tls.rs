@@ -1,4 +1,4 @@
-//! TLS: whom to trust, and when a handshake begins.
+//! The TLS configuration: trusted authorities, and a hook that detects the start of a handshake.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use rustls::{ClientConfig, NamedGroup, RootCertStore};
 use super::SetupError;
 use super::trace::{self, Phase};
 
-/// TLS 1.2 and 1.3, certificates verified against Mozilla's roots and `ca_certificates` (PEM
-/// texts of one or more certificates). There is no way to switch verification off.
+/// Returns a client configuration for TLS 1.2 and 1.3. Certificates are verified against Mozilla's
+/// roots and `ca_certificates` (PEM texts of one or more certificates). Verification cannot be
+/// disabled.
 pub fn config(ca_certificates: &[String]) -> Result<ClientConfig, SetupError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     for (index, pem) in ca_certificates.iter().enumerate() {
@@ -35,16 +36,16 @@ fn add(roots: &mut RootCertStore, pem: &str) -> Result<(), String> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let certificates = certificates.map_err(|error| error.to_string())?;
     if certificates.is_empty() {
-        return Err("it holds no certificate in PEM form".to_owned());
+        return Err("it contains no certificate in PEM format".to_owned());
     }
     certificates
         .into_iter()
         .try_for_each(|certificate| roots.add(certificate).map_err(|error| error.to_string()))
 }
 
-/// Keeps no session, because a host could tell by it which accounts come from one replica. It is
-/// asked for one exactly when a handshake begins, which is what tells a stalled handshake from a
-/// stalled connection.
+/// A session store that stores nothing: with resumed sessions, a host could tell which accounts
+/// share a replica. TLS asks the store for a session exactly when a handshake begins. That call
+/// lets us distinguish a stalled handshake from a stalled connect.
 #[derive(Debug)]
 struct NoSessions;
 

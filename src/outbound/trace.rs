@@ -1,8 +1,9 @@
-//! What becomes of an attempt inside the HTTP library.
+//! The phase and the timings of an attempt inside the HTTP library.
 //!
-//! The library resolves, connects and shakes hands in the task that asked for the response, so a
-//! value of that task is where those parts can note what they do. A connection that the library
-//! goes on to open in the background, because another one became free, is noted nowhere.
+//! The library runs DNS lookup, connect and TLS handshake in the task that awaits the response. A
+//! task-local value therefore lets our resolver, connector and TLS hook record their progress. The
+//! library may finish opening a connection in the background after another connection became free;
+//! that work is not recorded.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,11 +11,11 @@ use std::time::Duration;
 use crate::domain::outcome::Timings;
 
 tokio::task_local! {
-    /// The trace of the attempt that this task makes.
+    /// The trace of the attempt that runs in this task.
     pub static TRACE: Trace;
 }
 
-/// What an attempt waits for.
+/// The step that an attempt is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Lookup,
@@ -25,7 +26,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The phase in words, to be read after "while".
+    /// Returns the phase as a phrase that follows "while".
     pub fn waiting(self) -> &'static str {
         match self {
             Self::Lookup => "resolving the host name",
@@ -37,21 +38,22 @@ impl Phase {
     }
 }
 
-/// How far an attempt has come, and where its time went. Instants are on the monotonic clock.
+/// The progress of an attempt and the time spent in each phase. Instants are on the monotonic
+/// clock.
 pub struct Trace {
-    /// The limit of the whole attempt.
+    /// The timeout of the whole attempt.
     pub timeout: Duration,
-    /// When it is over.
+    /// The instant at which the timeout ends.
     pub deadline: Duration,
     phase: Cell<Phase>,
-    /// Since when it waits for the response.
+    /// The start of the wait for the response.
     sent: Cell<Duration>,
     timings: Cell<Timings>,
 }
 
 impl Trace {
-    /// An attempt that begins at `started`. Until it turns out that a connection is to be opened,
-    /// it waits for the response.
+    /// Creates the trace of an attempt that begins at `started`. The phase is `Response` until a
+    /// new connection has to be opened.
     pub fn new(started: Duration, timeout: Duration) -> Self {
         Self {
             timeout,
@@ -62,28 +64,28 @@ impl Trace {
         }
     }
 
-    /// What it waits for.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         self.phase.get()
     }
 
-    /// Where its time went so far.
+    /// Returns the timings so far.
     pub fn timings(&self) -> Timings {
         self.timings.get()
     }
 
-    /// The attempt goes on to `phase`.
+    /// Moves the attempt to `phase`.
     pub fn enter(&self, phase: Phase) {
         self.phase.set(phase);
     }
 
-    /// The name servers were asked for `spent`.
+    /// Records the duration of the DNS lookup.
     pub fn looked_up(&self, spent: Duration) {
         self.time(|timings| timings.dns_ms = Some(millis(spent)));
     }
 
-    /// Connecting has ended at `now`, after `spent`, the lookup included. If it did not come
-    /// further than that, there was no connecting.
+    /// Records that connecting ended at `now`, after `spent` including the lookup. If the attempt
+    /// is still in the lookup phase, no connect took place.
     pub fn connected(&self, now: Duration, spent: Duration) {
         if self.phase() != Phase::Lookup {
             let lookup = Duration::from_millis(self.timings().dns_ms.unwrap_or(0).into());
@@ -93,8 +95,8 @@ impl Trace {
         self.sent.set(now);
     }
 
-    /// The head of the response has come. If that was over a connection which had become free,
-    /// what was begun to open another does not count.
+    /// Records that the response head arrived at `now`. If it arrived over a connection that had
+    /// become free, the lookup for another connection does not count.
     pub fn answered(&self, now: Duration) {
         self.enter(Phase::Body);
         let waited = now.saturating_sub(self.sent.get());
@@ -104,7 +106,7 @@ impl Trace {
         });
     }
 
-    /// The body was read for `spent`.
+    /// Records the duration of reading the body.
     pub fn read(&self, spent: Duration) {
         self.time(|timings| timings.body_ms = Some(millis(spent)));
     }
@@ -116,12 +118,12 @@ impl Trace {
     }
 }
 
-/// A span in the unit of [`Timings`].
+/// Converts a duration to milliseconds, the unit of [`Timings`].
 pub fn millis(span: Duration) -> u32 {
     u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Notes something in the trace of this task's attempt, if it makes one.
+/// Calls `note` with the trace of this task's attempt. Returns `None` outside an attempt.
 pub fn note<T>(note: impl FnOnce(&Trace) -> T) -> Option<T> {
     TRACE.try_with(note).ok()
 }

@@ -1,4 +1,4 @@
-//! What is done between requests.
+//! A periodic worker that maintains the HTTP client between requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::Inner;
 use crate::domain::Timestamp;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker, drive};
 
-/// How often clients are looked through.
+/// The interval at which unused clients are evicted.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often the addresses of the machine's interfaces are read.
+/// The interval at which the addresses of the machine's interfaces are read.
 const REFRESH_OWN_EVERY: Duration = Duration::from_secs(30);
 
-/// Forgets clients that nobody uses, and follows changes of the machine's addresses.
+/// Evicts unused clients and refreshes the list of the machine's own addresses.
 struct Upkeep {
     client: Arc<Inner>,
     refreshed: Duration,
 }
 
-/// Begins the upkeep; it ends at the first stage of a stop.
+/// Starts the upkeep worker; it ends at the first stage of a shutdown.
 pub fn start(client: &Arc<Inner>, tasks: &Tasks) {
     let mut upkeep = Upkeep { client: client.clone(), refreshed: client.clock.monotonic() };
     let (clock, tracked) = (client.clock.clone(), tasks.clone());

@@ -1,12 +1,14 @@
-//! How many rows a batch has.
+//! An adaptive number of rows per batch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// By how many rows batches grow again with each that does not fail.
+/// The number of rows by which the size grows after a success.
 const STEP: usize = 25;
 
-/// How many rows a batch has: half as many after a failure, because the batch may have taken too long,
-/// down to a single row, which is then known to be the cause; and slowly more again.
+/// The number of rows in a batch.
+///
+/// A batch may fail because it takes too long. After a failure the size is halved, down to a single
+/// row, which is then known to be the cause. After a success it grows slowly, up to the maximum.
 #[derive(Debug)]
 pub struct BatchSize {
     most: usize,
@@ -14,17 +16,17 @@ pub struct BatchSize {
 }
 
 impl BatchSize {
-    /// At first as many as there can be.
+    /// Starts at the maximum, `most`.
     pub const fn new(most: usize) -> Self {
         Self { most, now: AtomicUsize::new(most) }
     }
 
-    /// How many the next batch has.
+    /// Returns the number of rows for the next batch.
     pub fn get(&self) -> usize {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// A batch was done, or it failed.
+    /// Adapts the size to the result of the last batch.
     pub fn follow(&self, is_done: bool) {
         let _ = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
             let next = if is_done { now + STEP } else { now / 2 };

@@ -1,4 +1,4 @@
-//! The one clock.
+//! The only clock of the process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,16 +10,17 @@ use crate::domain::Timestamp;
 
 /// Tells the time and waits for it. Clones share one source.
 ///
-/// The time never moves back. When the machine's clock is set back, this clock goes on at half
-/// speed until the machine's has caught up: no tick runs twice and none waits for the whole step.
+/// The time never moves back. When the machine's clock is set back, this clock continues at half
+/// speed until the machine's clock has caught up: no tick runs twice, and none waits for the whole
+/// step.
 ///
-/// Where several machines share a store they share its time: the clock is told how far it is from
-/// the monotonic one ([`follow`](Self::follow)), and until when that is to be believed. What happens
-/// to the machine's own calendar is of no matter then.
+/// Replicas that share a store share its time: the caller sets the offset from the monotonic clock
+/// ([`follow`](Self::follow)) and the moment until which it is trusted. From then on, changes of
+/// the machine's wall clock have no effect.
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);
 
-/// A moment of this machine, by both of its clocks.
+/// A moment of this machine, read from both of its clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     monotonic: Duration,
@@ -39,20 +40,22 @@ enum Source {
     Manual { now: watch::Sender<Duration> },
 }
 
-/// What the system clock told last, since the epoch, and whether it is being waited for.
+/// The last time that the system clock returned, since the epoch, and the state of a slow-down.
+/// `slow_since` is set while the clock runs at half speed: the monotonic time and the clock's time
+/// at which the slow-down began.
 #[derive(Default)]
 struct State {
     last: Duration,
     slow_since: Option<(Duration, Duration)>,
-    /// How far the monotonic clock is behind the time to tell, in microseconds; absent: it is the
-    /// machine's.
+    /// The offset from the monotonic clock to the followed time, in microseconds. Absent: the
+    /// machine's wall clock is used.
     behind_us: Option<i64>,
-    /// Until when, on the monotonic clock, that is to be believed; absent: for ever.
+    /// The monotonic time until which the offset is trusted. Absent: for ever.
     believed_until: Option<Duration>,
 }
 
 impl State {
-    /// The time to tell, from the monotonic clock and the machine's wall clock.
+    /// Returns the current time, given the monotonic clock and the machine's wall clock.
     fn advance(&mut self, monotonic: Duration, wall: Duration) -> Duration {
         let wall = match self.behind_us.map(u64::try_from) {
             Some(behind_us) => monotonic + Duration::from_micros(behind_us.unwrap_or(0)),
@@ -68,8 +71,8 @@ impl State {
         self.last
     }
 
-    /// From now on the time is that of another. What the machine's clock may have shown before
-    /// counts for nothing: it may be far ahead.
+    /// Follows another clock from now on. The first call discards the time returned so far, because
+    /// the machine's clock may have been far ahead.
     fn follow(&mut self, behind_us: i64) {
         if self.behind_us.replace(behind_us).is_none() {
             (self.last, self.slow_since) = (Duration::ZERO, None);
@@ -78,7 +81,7 @@ impl State {
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the machine's clock.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn system() -> Self {
         let state = Mutex::default();
@@ -86,7 +89,7 @@ impl Clock {
         Self(Arc::new(Source::System { origin: Instant::now(), state, lapse }))
     }
 
-    /// A clock that stands still until `advance` moves it; for tests.
+    /// Returns a clock that stands still until `advance` moves it; for tests.
     pub fn manual(start: Timestamp) -> Self {
         let since_epoch = Duration::from_millis(u64::try_from(start.as_millis()).unwrap_or(0));
         Self(Arc::new(Source::Manual { now: watch::Sender::new(since_epoch) }))
@@ -103,14 +106,14 @@ impl Clock {
         }
     }
 
-    /// The present instant, rounded down to a millisecond.
+    /// Returns the current time, rounded down to a millisecond.
     pub fn now(&self) -> Timestamp {
         let ms = self.since_epoch().as_millis();
         Timestamp::from_millis(i64::try_from(ms).unwrap_or(i64::MAX))
     }
 
-    /// Time since some fixed moment, unaffected by changes of the machine's clock. Only
-    /// differences have a meaning.
+    /// Returns the time since some fixed moment. Changes of the machine's clock do not affect it.
+    /// Only differences have a meaning.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn monotonic(&self) -> Duration {
         match &*self.0 {
@@ -119,8 +122,8 @@ impl Clock {
         }
     }
 
-    /// What the machine's clock shows, in microseconds since 1970: it may be wrong, and
-    /// may be set.
+    /// Returns the machine's wall clock, in microseconds since 1970. It may be wrong, and it may be
+    /// set at any time.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn machine_us(&self) -> i64 {
         let wall = match &*self.0 {
@@ -133,18 +136,21 @@ impl Clock {
         i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// The present moment.
+    /// Returns the current moment.
     pub fn moment(&self) -> Moment {
         Moment { monotonic: self.monotonic(), machine_us: self.machine_us() }
     }
 
-    /// How long ago a moment was. The monotonic clock stands still while the machine is suspended and
-    /// its calendar may be set: what shows more time counts.
+    /// Returns the time that has passed since `moment`.
+    ///
+    /// The monotonic clock stands still while the machine is suspended, and the wall clock may be
+    /// set. The larger of the two differences is returned.
     pub fn since(&self, moment: Moment) -> Duration {
         self.moment().since(moment)
     }
 
-    /// What this clock shows when a span of monotonic time has passed since it showed `from`.
+    /// Returns the time that this clock will show after `span` of monotonic time, counted from
+    /// `from`.
     pub fn after(&self, from: Timestamp, span: Duration) -> Timestamp {
         match &*self.0 {
             Source::System { lapse, .. } => from.plus(lapse.stretched(span)),
@@ -152,9 +158,10 @@ impl Clock {
         }
     }
 
-    /// The time to tell is what the monotonic clock shows and `behind_us` microseconds, to be
-    /// believed until it shows `until`. This may set the time back when it is first said, and never
-    /// later. A manual clock follows nobody.
+    /// Sets the time to the monotonic clock plus `behind_us` microseconds, trusted until the
+    /// monotonic clock shows `until`.
+    ///
+    /// Only the first call may set the time back. A manual clock ignores the call.
     pub fn follow(&self, behind_us: i64, until: Duration) {
         if let Source::System { state, .. } = &*self.0 {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,14 +170,14 @@ impl Clock {
         }
     }
 
-    /// Whether the time is to be believed; if not, nothing may be fired or claimed by it.
+    /// Returns `true` if the time can be trusted. If not, nothing may be fired or claimed by it.
     pub fn is_believed(&self) -> bool {
         let Source::System { state, .. } = &*self.0 else { return true };
         let until = state.lock().unwrap_or_else(PoisonError::into_inner).believed_until;
         until.is_none_or(|until| self.monotonic() < until)
     }
 
-    /// Waits for a span of this clock.
+    /// Waits for `span`, measured by this clock.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub async fn sleep(&self, span: Duration) {
         match &*self.0 {
@@ -196,7 +203,7 @@ impl Clock {
                 Source::System { lapse, .. } => lapse.real(left),
                 Source::Manual { .. } => left,
             };
-            // A long wait is cut, so that a change of the machine's clock is noticed.
+            // A long wait is split, so that a change of the machine's clock is noticed.
             self.sleep(left.min(Duration::from_secs(5))).await;
         }
     }
@@ -275,7 +282,7 @@ mod tests {
     #[test]
     fn what_is_told_of_the_time_is_believed_for_a_while() {
         let clock = Clock::system();
-        assert!(clock.is_believed(), "nobody to follow");
+        assert!(clock.is_believed(), "no clock is followed");
         let now = clock.now().as_millis();
         clock.follow((now + 3_600_000) * 1_000, clock.monotonic() + s(60));
         assert!(clock.is_believed());

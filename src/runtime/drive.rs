@@ -1,4 +1,4 @@
-//! The one loop driver.
+//! The driver of all loops.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use super::{Clock, TaskKind, Tasks};
 use crate::domain::Timestamp;
 use crate::telemetry::metrics::{Beat, LOOP_RUNS_FAILED, Loop};
 
-/// How long a loop pauses after a run, unless a hint wakes it.
+/// The pause of a loop after a run. A hint ends it early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Not at all: there is more to do.
+    /// No pause: there is more to do.
     None,
-    /// For a span.
+    /// A fixed duration.
     For(Duration),
     /// Until an instant.
     Until(Timestamp),
 }
 
-/// Why a run came to nothing. The driver logs it and tries again, slower each time.
+/// The reason why a run failed. The driver logs it and retries with a growing pause.
 pub type RunError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A loop's work. All of it is in `run_once`, which tests call directly.
+/// The work of a loop. All of it is in `run_once`, which tests call directly.
 #[async_trait]
 pub trait Worker: Send {
-    /// One round of work at `now`.
+    /// Does one round of work at `now`.
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError>;
 }
 
-/// The longest pause between runs that fail.
+/// The longest pause between failing runs.
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
 
-/// Runs `worker` again and again until the first stage of a stop.
+/// Runs `worker` repeatedly until the first stage of a stop.
 ///
-/// A run is never cancelled by the stop. A run that panics counts as one that failed: the worker
-/// keeps its state, so its `run_once` must be able to go on from any point.
+/// The stop never cancels a run. A run that panics counts as a failed run. The worker keeps its
+/// state, so its `run_once` must be able to continue from any point.
 pub async fn drive<W: Worker>(
     tasks: &Tasks,
     kind: TaskKind,
@@ -60,7 +60,7 @@ pub async fn drive<W: Worker>(
                 log_failure(kind, failed.map(Result::err), retry);
                 let pause = retry;
                 retry = (retry * 2).min(SLOWEST_RETRY);
-                // A hint must not turn a failing loop into a busy one.
+                // Hints are ignored here, so that they cannot turn a failing loop into a busy loop.
                 tokio::select! {
                     () = clock.sleep(pause) => {}
                     () = tasks.stopping().cancelled() => {}
@@ -81,12 +81,13 @@ pub async fn drive<W: Worker>(
             () = hint.notified() => {}
             () = tasks.stopping().cancelled() => {}
         }
-        // Not before each pass: a loop that fails again and again stays overdue.
+        // The heartbeat is not reset before each run, so that a loop that keeps failing stays
+        // overdue.
         beat.due(clock.monotonic());
     }
 }
 
-/// How long a pause is.
+/// Returns the length of a pause.
 fn span(pause: Pause, clock: &Clock) -> Duration {
     match pause {
         Pause::None => Duration::ZERO,

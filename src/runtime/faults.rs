@@ -1,74 +1,74 @@
-//! Where tests hit this process, and what they break in it on purpose, so that they can see
-//! themselves fail. Nothing of it is there without the feature `faults`, which only tests turn on,
-//! nor in an optimized build with it.
+//! Fault injection for tests: points at which a test hits this process, and defects that a test
+//! switches on to see its own checks fail. Without the feature `faults`, which only tests turn on,
+//! and in every optimized build, all of it compiles to nothing.
 //!
-//! A test gives a process a folder of its own. A file in it that is named like a [`Point`] says what
-//! shall happen when the process next gets there: `die`, `panic`, or `stop` until it is let go on. A
-//! file that is named like a [`Defect`] lets the process have it. `later.sql` is a migration that
-//! this process has over those of its release, as if it were of a release to come.
+//! A test gives a process its own folder. A file named like a [`Point`] contains the fault for the
+//! next time that the process reaches that point: `die`, `panic`, or `stop` (until the test lets it
+//! continue). A file named like a [`Defect`] switches that defect on. `later.sql` is a migration
+//! that this process has in addition to those of its release, as if it were a later release.
 
-/// A place at which a process can be hit.
+/// A point at which a test can hit the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// The replica has got a shard; its epoch is not raised.
+    /// The replica has acquired a shard; the shard's epoch is not raised yet.
     BeforeRaise,
     /// A shard's epoch has been raised; nothing has been done with it.
     AfterRaise,
     /// The leader trusts its term and is about to fire.
     BeforeFire,
-    /// Ticks have been fired; their tickets are not pushed.
+    /// Ticks have been fired; their tickets are not pushed yet.
     AfterFire,
-    /// Ticks have been fired and their jobs claimed in one; nothing has been sent.
+    /// Ticks have been fired and their jobs claimed in one call; no request has been sent.
     AfterStart,
-    /// The tickets are pushed; the index has not been moved on.
+    /// The tickets are pushed; the due index is not updated yet.
     AfterPush,
-    /// Tickets have been taken; their jobs are not claimed.
+    /// Tickets have been taken; their jobs are not claimed yet.
     AfterTake,
-    /// The jobs of tickets have been claimed; nothing has been sent.
+    /// The jobs of tickets have been claimed; no request has been sent.
     AfterClaim,
-    /// A request has been answered; its outcome is not committed.
+    /// A request has been answered; its outcome is not committed yet.
     AfterSend,
-    /// Outcomes have been committed; the tickets of what follows are not pushed.
+    /// Outcomes have been committed; the tickets of the next attempts are not pushed yet.
     AfterCommit,
     /// Deliveries have been claimed; no alert has been sent.
     AfterDeliveryClaim,
-    /// An alert has been sent; how that ended is not recorded.
+    /// An alert has been sent; its result is not recorded yet.
     AfterAlert,
 }
 
-/// Something that is wrong on purpose.
+/// A deliberate defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// Firing does not look at the epoch.
+    /// Firing does not check the epoch.
     NoEpochCheck,
-    /// Nor at the tick that a schedule is at, and a tick's job gets any id: the key is the second
-    /// line behind the fence, so that one is missing too.
+    /// Firing checks neither the epoch nor the tick that the schedule is at, and a tick's job gets
+    /// a random id. The id is the second guard behind the fence, so this defect removes both.
     NoTickKey,
     /// Triggers are answered before they are written.
     EarlyAnswer,
-    /// Tickets of ticks are pushed before their jobs are there, and not after.
+    /// Tickets of ticks are pushed before their jobs exist, and not afterwards.
     EarlyTicket,
-    /// An outcome is committed whoever has the job by then.
+    /// An outcome is committed without a check that the executor still has the claim.
     NoClaimCheck,
-    /// Nothing is swept up.
+    /// The sweeper does nothing.
     NoSweep,
 }
 
 #[cfg(not(all(feature = "faults", debug_assertions)))]
 impl Point {
-    /// The process is here.
+    /// Marks that the process has reached this point.
     pub const fn reach(self) {}
 }
 
 #[cfg(not(all(feature = "faults", debug_assertions)))]
 impl Defect {
-    /// Whether this process has it.
+    /// Returns `true` if this process has the defect.
     pub const fn is_there(self) -> bool {
         false
     }
 }
 
-/// The migration of a release to come.
+/// Returns the migration of a later release.
 #[cfg(not(all(feature = "faults", debug_assertions)))]
 pub const fn later_migration() -> Option<String> {
     None
@@ -85,7 +85,7 @@ mod folder {
 
     use super::{Defect, Point};
 
-    /// The folder of this process, if a test has given it one.
+    /// Returns the folder of this process, if a test has set one.
     #[expect(clippy::disallowed_methods, reason = "no setting: it is not there in a release")]
     fn folder() -> Option<&'static Path> {
         static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -93,19 +93,20 @@ mod folder {
         FOLDER.get_or_init(given).as_deref()
     }
 
-    /// The migration of a release to come.
+    /// Returns the migration of a later release.
     pub fn later_migration() -> Option<String> {
         std::fs::read_to_string(folder()?.join("later.sql")).ok()
     }
 
     impl Point {
-        /// The process is here.
+        /// Marks that the process has reached this point, and triggers the fault that a test has
+        /// set.
         pub fn reach(self) {
             let Some(file) = folder().map(|folder| folder.join(format!("{self:?}"))) else {
                 return;
             };
             let Ok(what) = std::fs::read_to_string(&file) else { return };
-            // Of several threads that get here, one is hit.
+            // If several threads reach the point, only the one that removes the file is hit.
             if std::fs::remove_file(&file).is_err() {
                 return;
             }
@@ -118,7 +119,7 @@ mod folder {
     }
 
     impl Defect {
-        /// Whether this process has it.
+        /// Returns `true` if this process has the defect.
         pub fn is_there(self) -> bool {
             folder().is_some_and(|folder| folder.join(format!("{self:?}")).exists())
         }

@@ -1,8 +1,8 @@
-//! Time-lapse: a calendar that runs faster than the machine's clock, so that tests see many ticks in
-//! a short time. Nothing of it is there but for tests, as of `faults`.
+//! Time-lapse: a clock that runs faster than the machine's, so that tests see many ticks in a short
+//! time. Like `faults`, it exists only in tests.
 //!
-//! What the clock tells is stretched around an origin that is the same for all replicas, after it
-//! has followed the store's time. Spans stay real: timeouts, leases, pauses between runs.
+//! The clock's time, after it has followed the store's time, is stretched around an origin that is
+//! the same for all replicas. Durations stay real: timeouts, leases, pauses between runs.
 
 #[cfg(all(feature = "faults", debug_assertions))]
 pub(super) use running::Lapse;
@@ -13,7 +13,7 @@ pub(super) use standing::Lapse;
 mod standing {
     use std::time::Duration;
 
-    /// Time as it is.
+    /// Real time.
     #[derive(Clone, Copy)]
     pub(in crate::runtime) struct Lapse;
 
@@ -44,12 +44,12 @@ mod standing {
 mod running {
     use std::time::Duration;
 
-    /// Time as a test wants it.
+    /// Time as configured by a test.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(in crate::runtime) struct Lapse {
         origin: Duration,
         factor: u32,
-        /// How far the machine's clock is wrong, in milliseconds, and since when it is.
+        /// The error of the machine's clock, in milliseconds, and the time from which it applies.
         wrong_ms: i64,
         wrong_from: Duration,
     }
@@ -58,8 +58,9 @@ mod running {
         Lapse { origin: Duration::ZERO, factor: 1, wrong_ms: 0, wrong_from: Duration::ZERO };
 
     impl Lapse {
-        /// As the environment of this process says: origin in milliseconds since 1970, factor, and
-        /// optionally how many milliseconds the machine's clock is wrong and from when on.
+        /// Reads the environment of this process: the origin in milliseconds since 1970, the
+        /// factor, and optionally the error of the machine's clock in milliseconds and the time
+        /// from which it applies.
         #[expect(clippy::disallowed_methods, reason = "no setting: it is not there in a release")]
         pub(in crate::runtime) fn of_process() -> Self {
             let given = std::env::var("PUNCTUAL_TEST_CLOCK").ok();
@@ -85,7 +86,7 @@ mod running {
             })
         }
 
-        /// What the machine's clock shows where it would show `wall`.
+        /// Returns the time that the machine's clock shows when its correct time is `wall`.
         pub(in crate::runtime) fn machine(self, wall: Duration) -> Duration {
             let by = Duration::from_millis(self.wrong_ms.unsigned_abs());
             match self.wrong_ms {
@@ -95,7 +96,7 @@ mod running {
             }
         }
 
-        /// What is told at a time.
+        /// Returns the stretched time.
         pub(in crate::runtime) fn told(self, time: Duration) -> Duration {
             match time.checked_sub(self.origin) {
                 Some(since) if self.factor > 1 => self.origin + since * self.factor,
@@ -103,12 +104,12 @@ mod running {
             }
         }
 
-        /// How far the told time moves in a span.
+        /// Returns the stretched time that passes in a real `span`.
         pub(in crate::runtime) fn stretched(self, span: Duration) -> Duration {
             span * self.factor
         }
 
-        /// In which span the told time moves so far.
+        /// Returns the real time in which `span` of stretched time passes.
         pub(in crate::runtime) fn real(self, span: Duration) -> Duration {
             span / self.factor
         }

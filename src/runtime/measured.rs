@@ -1,4 +1,4 @@
-//! The seam at which calls of a contract are timed and counted.
+//! Measures the calls of a contract: their duration and their errors.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Clock;
 use crate::telemetry::metrics::{Counter, Histogram, Label};
 
-/// An adapter whose calls are measured. It does nothing else.
+/// Wraps an adapter and measures its calls. It does nothing else.
 pub struct Measured<T> {
     inner: Arc<T>,
     clock: Clock,
@@ -18,12 +18,12 @@ impl<T> Measured<T> {
         Self { inner, clock }
     }
 
-    /// What is measured.
+    /// Returns the wrapped adapter.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// Waits for a call, and notes it as [`measure`] does.
+    /// Waits for a call and records it as [`measure`] does.
     pub async fn call<L: Label, A, E: CallError>(
         &self,
         operation: L,
@@ -35,15 +35,15 @@ impl<T> Measured<T> {
     }
 }
 
-/// What a call ends with instead of what it was made for.
+/// The error of a call.
 pub trait CallError {
-    /// Whether something has failed. Otherwise the error is an answer: what the call is about is not
-    /// there, say, or not in the state that it asks for.
+    /// Returns `true` if something has failed. Otherwise the error is a regular answer: for
+    /// example, the object does not exist or is in the wrong state.
     fn is_fault(&self) -> bool;
 }
 
-/// Waits for a call, and notes how long it took and whether it failed. A call that is dropped half-way
-/// is not noted.
+/// Waits for a call and records its duration and its failure. A call that is dropped half-way is
+/// not recorded.
 pub async fn measure<L: Label, A, E: CallError>(
     clock: &Clock,
     operation: L,
@@ -59,8 +59,9 @@ pub async fn measure<L: Label, A, E: CallError>(
     answer
 }
 
-/// Declares a contract, and that an adapter of it whose calls are measured is one too. The enumeration
-/// of its operations and the metrics come first; methods that are no calls follow `beside`.
+/// Declares a contract and implements it for an adapter that is wrapped in [`Measured`]. The
+/// enumeration of its operations and the metrics come first. Methods that are not measured follow
+/// `beside`.
 macro_rules! measured {
     (
         $operation:ident, $seconds:ident, $errors:ident;
@@ -132,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_no_failure() {
-        // No other test of this process calls it.
+        // No other test in this process uses this operation.
         const OPERATION: StoreOperation = StoreOperation::named("forget_keys");
         let exporter = install();
         let read = |name: &str| {

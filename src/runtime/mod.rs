@@ -1,8 +1,8 @@
-//! What every long-running part stands on: the clock, randomness, tasks and how they stop.
+//! The base of every long-running part: the clock, randomness, tasks and their shutdown.
 //!
-//! Nobody else asks the time, draws a random number, spawns a task or writes a loop; the lints in
-//! `.clippy.toml` see to it. That is why a test can set the time, replay a seed, and know that
-//! nothing runs on after a stop.
+//! No other module reads the time, draws a random number, spawns a task or writes a loop; the lints
+//! in `.clippy.toml` enforce this. So a test can set the time and replay a seed, and nothing keeps
+//! running after a stop.
 
 mod batch_size;
 mod clock;

@@ -1,41 +1,41 @@
-//! Randomness as an argument.
+//! Randomness, passed as an argument.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// A source of random numbers: the operating system's seed in the service, a fixed seed in tests.
-/// Cryptographically strong either way. Clones share one source.
+/// A source of random numbers: seeded by the operating system in the service, by a fixed seed in
+/// tests. The generator is cryptographically strong in both cases. Clones share one source.
 #[derive(Clone)]
 pub struct Random(Arc<Mutex<StdRng>>);
 
 impl Random {
-    /// Seeded by the operating system.
+    /// Returns a source that the operating system seeds.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn system() -> Self {
         Self(Arc::new(Mutex::new(StdRng::from_rng(&mut rand::rng()))))
     }
 
-    /// The same numbers for the same seed.
+    /// Returns a source that yields the same numbers for the same seed.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
-    /// A number of 128 random bits.
+    /// Returns 128 random bits.
     pub fn bits(&self) -> u128 {
         let mut bytes = [0; 16];
         self.fill(&mut bytes);
         u128::from_ne_bytes(bytes)
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Returns a random number from 0 up to, but not including, 1.
     pub fn unit(&self) -> f64 {
         let bits = u32::try_from(self.bits() >> 96).unwrap_or(u32::MAX);
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// Fills `bytes` with random ones.
+    /// Fills `bytes` with random values.
     pub fn fill(&self, bytes: &mut [u8]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
     }

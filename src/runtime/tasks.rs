@@ -1,5 +1,5 @@
-//! The one spawn: every task is tracked, has a kind, and the kind says what a stop and a panic
-//! mean for it.
+//! Spawns all tasks. Every task is tracked and has a kind, and the kind defines the effect of a
+//! stop and of a panic.
 
 use std::future::Future;
 use std::io;
@@ -13,44 +13,44 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// When a task of a kind has to end.
+/// The stage of a stop at which tasks of a kind have to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopAt {
-    /// At the first stage: it takes no new work once `Tasks::stopping` is set.
+    /// The first stage: the task takes no new work once `Tasks::stopping` is set.
     Soft,
-    /// At the second stage: it finishes what is under way until the grace period is over.
+    /// The second stage: the task finishes its current work until the grace period is over.
     Hard,
 }
 
-/// What a panic in a task of a kind means.
+/// The effect of a panic in a task of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPanic {
-    /// The process cannot do its work any more: stop it with a failure, so that it is restarted.
+    /// Stops the process with a failure, so that it is restarted: it cannot work without this task.
     StopProcess,
-    /// Only this piece of work is lost; others go on.
+    /// Loses only this piece of work; other tasks continue.
     Contain,
 }
 
 macro_rules! task_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $stop:ident, $panic:ident;)*) => {
-        /// Every kind of task there is.
+        /// All kinds of tasks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum TaskKind {
             $($(#[$doc])* $kind,)*
         }
 
         impl TaskKind {
-            /// The name in logs.
+            /// Returns the name in logs.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
 
-            /// When a task of this kind ends.
+            /// Returns the stage of a stop at which a task of this kind ends.
             pub const fn stop_at(self) -> StopAt {
                 match self { $(Self::$kind => StopAt::$stop,)* }
             }
 
-            /// What a panic in it means.
+            /// Returns the effect of a panic in a task of this kind.
             pub const fn on_panic(self) -> OnPanic {
                 match self { $(Self::$kind => OnPanic::$panic,)* }
             }
@@ -61,15 +61,15 @@ macro_rules! task_kinds {
 task_kinds! {
     /// Accepts connections of a listener.
     Listener = "listener", Soft, StopProcess;
-    /// Serves one connection; finishes the requests it has.
+    /// Serves one connection; finishes its current requests on a stop.
     Connection = "connection", Hard, Contain;
-    /// A state-changing command, so that a client that goes away cannot cancel it half-way.
+    /// Runs a state-changing command, so that a client that disconnects cannot cancel it half-way.
     Command = "command", Hard, Contain;
     /// Writes to the embedded store, one transaction after the other.
     Writer = "writer", Hard, Contain;
-    /// Fires the ticks of the led shards.
+    /// Fires the ticks of the shards that this replica leads.
     Leader = "leader", Soft, StopProcess;
-    /// Finds what the queue lost and claims nobody renews.
+    /// Finds jobs whose tickets the queue lost, and claims that are no longer renewed.
     Sweeper = "sweeper", Soft, StopProcess;
     /// Takes tickets and claims jobs.
     Executor = "executor", Soft, StopProcess;
@@ -77,7 +77,7 @@ task_kinds! {
     Claim = "claim", Hard, Contain;
     /// Sends one request.
     Attempt = "attempt", Hard, Contain;
-    /// Commits outcomes; ends when there can be none any more.
+    /// Commits outcomes; ends when no more can arrive.
     Committer = "committer", Hard, StopProcess;
     /// Renews claims and watches for cancellations while attempts run.
     Renewer = "renewer", Hard, StopProcess;
@@ -85,19 +85,19 @@ task_kinds! {
     Notifier = "notifier", Soft, StopProcess;
     /// Sends one alert.
     Delivery = "delivery", Hard, Contain;
-    /// Records how tries of alerts ended; ends when there can be none any more.
+    /// Records the results of alert tries; ends when no more can arrive.
     Recorder = "recorder", Hard, StopProcess;
-    /// Passes on hints of other replicas.
+    /// Passes on hints from other replicas.
     Hints = "hints", Soft, StopProcess;
     /// Keeps this replica a member of the cluster.
     Member = "member", Hard, StopProcess;
-    /// Exports traces; ends when those that wait at a stop are exported.
+    /// Exports traces; ends when those that are pending at a stop are exported.
     Traces = "traces", Hard, Contain;
-    /// Regular upkeep: metrics, pruning, caches.
+    /// Does regular upkeep: metrics, pruning, caches.
     Upkeep = "upkeep", Soft, StopProcess;
 }
 
-/// Spawns tasks, and stops them in two stages.
+/// Spawns tasks and stops them in two stages.
 #[derive(Clone)]
 pub struct Tasks(Arc<Inner>);
 
@@ -115,15 +115,17 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// No tasks yet.
+    /// Returns an empty set of tasks.
     pub fn new() -> Self {
         let (tracker, soft) = (TaskTracker::new(), CancellationToken::new());
         let hard = CancellationToken::new();
         Self(Arc::new(Inner { tracker, soft, hard, failed: AtomicBool::new(false) }))
     }
 
-    /// Runs `task`. It is dropped at the second stage of a stop, whatever it is doing; of a kind
-    /// that stops at the first stage it is expected to end by itself on `stopping`.
+    /// Spawns `task`.
+    ///
+    /// The second stage of a stop drops the task, whatever it is doing. A task of a kind that stops
+    /// at the first stage is expected to end by itself on `stopping`.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
     pub fn spawn<F>(&self, kind: TaskKind, task: F) -> JoinHandle<Option<F::Output>>
     where
@@ -143,11 +145,11 @@ impl Tasks {
         tokio::spawn(tracked)
     }
 
-    /// Runs what `task` makes on a thread and a runtime of its own, where nothing else can keep it
-    /// waiting. It is dropped as one of `spawn` is.
+    /// Runs the future that `task` returns on its own thread and runtime, where no other task can
+    /// delay it. A stop drops it in the same way as a task of `spawn`.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot create the runtime or the thread.
     pub fn spawn_apart<F>(
         &self,
         kind: TaskKind,
@@ -187,19 +189,19 @@ impl Tasks {
         self.0.tracker.close();
     }
 
-    /// Begins the first stage because something the process cannot do without has failed.
+    /// Begins the first stage because a part that the process needs has failed.
     pub fn fail(&self) {
         self.0.failed.store(true, Ordering::SeqCst);
         self.begin_stop();
     }
 
-    /// Whether `fail` was called or a task that the process cannot do without has panicked.
+    /// Returns `true` if `fail` was called or a task that the process needs has panicked.
     pub fn has_failed(&self) -> bool {
         self.0.failed.load(Ordering::SeqCst)
     }
 
-    /// Waits until all tasks have ended, at most for `grace`; then drops the rest and waits for
-    /// them to be gone. Returns whether all ended by themselves.
+    /// Waits up to `grace` for all tasks to end; then drops the rest and waits until they are gone.
+    /// Returns `true` if all tasks ended by themselves.
     pub async fn finish(&self, grace: Duration) -> bool {
         self.begin_stop();
         let clean = tokio::time::timeout(grace, self.0.tracker.wait()).await.is_ok();
@@ -246,7 +248,7 @@ mod tests {
     async fn a_task_apart_runs_while_this_thread_is_busy() {
         let tasks = Tasks::new();
         let (done, wait) = std::sync::mpsc::channel();
-        let task = || async move { done.send(()).expect("somebody waits") };
+        let task = || async move { done.send(()).expect("the receiver waits") };
         tasks.spawn_apart(TaskKind::Member, task).expect("a thread");
         wait.recv_timeout(Duration::from_secs(10)).expect("it ran");
         let (alive, gone) = tokio::sync::oneshot::channel::<()>();

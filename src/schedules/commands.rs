@@ -13,8 +13,8 @@ use crate::runtime::faults::Defect;
 use crate::store::{Cancelled, NewJob, Retried, Triggered};
 
 impl Schedules {
-    /// Deletes a schedule: no job of it is made afterwards, its waiting jobs end, running ones
-    /// have no further attempt.
+    /// Deletes a schedule: it creates no more jobs, its waiting jobs end, and its running jobs get
+    /// no further attempt.
     pub async fn delete(
         &self,
         account: AccountId,
@@ -34,8 +34,8 @@ impl Schedules {
         .await
     }
 
-    /// Runs a schedule now, enabled or not; returns the new job's id. Its next tick stays where it
-    /// is.
+    /// Triggers a schedule now, whether or not it is enabled, and returns the new job's id. The
+    /// next tick does not change.
     pub async fn trigger(
         &self,
         account: AccountId,
@@ -69,8 +69,8 @@ impl Schedules {
         .await
     }
 
-    /// Runs the schedule of a finished job again, as the schedule is now; returns the new job's
-    /// id.
+    /// Runs the schedule of a finished job again, with the schedule's current definition. Returns
+    /// the new job's id.
     pub async fn retry_job(
         &self,
         account: AccountId,
@@ -102,8 +102,8 @@ impl Schedules {
         .await
     }
 
-    /// Ends a job: at once if it waits, else after the attempt under way, which its executor
-    /// aborts soon.
+    /// Cancels a job. A waiting job ends at once; the executor of a running job aborts the current
+    /// attempt soon and the job then ends.
     pub async fn cancel_job(
         &self,
         account: AccountId,
@@ -127,7 +127,7 @@ impl Schedules {
 }
 
 impl Parts {
-    /// Makes a job that has been answered for: [`Defect::EarlyAnswer`].
+    /// Creates a job after its trigger was already answered; only for [`Defect::EarlyAnswer`].
     fn create_later(
         self: &Arc<Self>,
         account: AccountId,

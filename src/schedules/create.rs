@@ -11,9 +11,9 @@ use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Created, NewSchedule};
 
-/// How many schedules can be created at once.
+/// The maximum number of schedules in a batch.
 pub const LARGEST_BATCH: usize = 1_000;
-/// How many are checked before other requests get their turn.
+/// The number of schedules to check before the task yields to other requests.
 const CHECKED_AT_ONCE: usize = 20;
 
 /// A batch of schedules as a user wrote it.
@@ -21,12 +21,12 @@ const CHECKED_AT_ONCE: usize = 20;
 pub struct Batch(Json);
 
 impl Batch {
-    /// Reads any JSON; whether it is an array is judged with its items.
+    /// Parses any JSON value. Later methods check that it is an array.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
         json::parse(bytes, SCHEDULE_FIELDS, LARGEST_BATCH).map(Self)
     }
 
-    /// The names of the schedules, as they are kept; `None` if one is missing.
+    /// Returns the names of the schedules as they would be stored; `None` if any name is missing.
     pub fn names(self) -> Option<Vec<String>> {
         let items = self.items().ok()?;
         let name = |item| match item {
@@ -37,7 +37,7 @@ impl Batch {
         items.into_iter().map(|item| name(item).and_then(text)).collect()
     }
 
-    /// The items, if there are as many as there may be.
+    /// Returns the items if their number is allowed.
     fn items(self) -> Result<Vec<Json>, FieldErrors> {
         let refuse = |message: String| Err(FieldErrors::of("schedules", message));
         match self.0 {
@@ -49,7 +49,7 @@ impl Batch {
 }
 
 impl Schedules {
-    /// Creates a schedule. `fields` are those of [`SCHEDULE_FIELDS`].
+    /// Creates a schedule. `fields` holds values for [`SCHEDULE_FIELDS`].
     pub async fn create(
         &self,
         account: AccountId,
@@ -63,8 +63,8 @@ impl Schedules {
         Ok(created.swap_remove(0))
     }
 
-    /// Creates a batch of schedules: all of them, or none if one is refused. The errors of an
-    /// item stand under `<its place>.<field>`.
+    /// Creates a batch of schedules: all of them, or none if any is refused. The errors of an item
+    /// have the key `<index>.<field>`.
     pub async fn create_bulk(
         &self,
         account: AccountId,
@@ -148,7 +148,7 @@ impl Parts {
     }
 }
 
-/// The schedule as it stands right after its creation.
+/// Returns the schedule's state right after its creation.
 fn created(new: NewSchedule, now: Timestamp) -> Schedule {
     Schedule {
         id: new.id,

@@ -1,4 +1,4 @@
-//! A schedule as a user wants it to be.
+//! The state of a schedule as a user requests it.
 
 use crate::domain::cron::Cadence;
 use crate::domain::endpoint::Endpoint;
@@ -7,12 +7,12 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{Timestamp, VersionId};
 use crate::store::NewVersion;
 
-/// Attempts in all, unless the user says otherwise.
+/// The default of the total number of attempts.
 pub(super) const DEFAULT_RETRIES: u8 = 3;
-/// The limit of an attempt, unless the user says otherwise.
+/// The default timeout of an attempt, in seconds.
 pub(super) const DEFAULT_TIMEOUT_SECONDS: u16 = 30;
 
-/// A schedule as a user wants it to be.
+/// The state of a schedule as a user requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Draft {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The defaults; what has none is empty and must be written over.
+    /// Returns a draft with all defaults. Required fields are empty and must be overwritten.
     pub(super) fn blank() -> Self {
         Self {
             name: String::new(),
@@ -47,7 +47,7 @@ impl Draft {
         }
     }
 
-    /// As the schedule is now.
+    /// Returns a draft with the schedule's current state.
     pub(super) fn of(schedule: &Schedule) -> Self {
         Self {
             name: schedule.name.clone(),
@@ -59,15 +59,15 @@ impl Draft {
         }
     }
 
-    /// The version that the draft's definition makes.
+    /// Returns the new version for the draft's definition.
     pub(super) fn version(&self, id: VersionId) -> NewVersion {
         let endpoint = Endpoint::parse(&self.definition.endpoint);
-        // Endpoints are checked before they are stored, so there is always an authority.
+        // Endpoints are validated before they are stored, so there is always an authority.
         let host = endpoint.map_or(HostKey(0), |endpoint| HostKey::of(endpoint.authority()));
         NewVersion { id, definition: self.definition.clone(), host }
     }
 
-    /// The first tick after `at`, while it is enabled.
+    /// Returns the first tick after `at`; `None` while the schedule is disabled.
     pub(super) fn next_tick(&self, at: Timestamp) -> Option<Timestamp> {
         if !self.is_enabled {
             return None;
@@ -76,8 +76,8 @@ impl Draft {
     }
 }
 
-/// When a definition ticks. Definitions are checked before they are stored; should one not be
-/// readable any more, it never ticks.
+/// Returns the cadence of a definition. Definitions are validated before they are stored. If one
+/// cannot be parsed any more, the schedule never ticks.
 pub(super) fn cadence(definition: &Definition) -> Option<Cadence> {
     Cadence::parse(&definition.cron_expression, &definition.timezone).ok()
 }

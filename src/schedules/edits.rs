@@ -1,4 +1,4 @@
-//! What a user writes of a schedule: all fields, each checked, for creation and for changes.
+//! The fields that a user can write on a schedule, each checked, for creation and for changes.
 
 use super::draft::{DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Draft};
 use super::fields::{Fields, Given, Purpose};
@@ -7,7 +7,7 @@ use super::{FieldErrors, rules};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, UnreadableFields};
 use crate::outbound;
 
-/// The fields of a schedule that users can write.
+/// The names of the writable fields of a schedule.
 pub const SCHEDULE_FIELDS: &[&str] = &[
     "name",
     "description",
@@ -26,7 +26,7 @@ pub const SCHEDULE_FIELDS: &[&str] = &[
     "signRequests",
 ];
 
-/// The fields that a user can give; each absent, cleared (the default), or a checked value.
+/// The user's input: each field is absent, reset to its default, or a checked value.
 #[derive(Clone, Debug)]
 pub(super) struct Edits {
     name: Given<String>,
@@ -47,7 +47,7 @@ pub(super) struct Edits {
 }
 
 impl Edits {
-    /// Checks the fields; `prefix` stands before their names in errors.
+    /// Checks the fields. `prefix` precedes the field names in errors.
     pub(super) fn read(
         object: Object,
         prefix: &str,
@@ -85,13 +85,13 @@ impl Edits {
         edits
     }
 
-    /// Which secrets were given, be it none.
+    /// Returns the secret fields that the input contains, including those set to `null`.
     pub(super) fn secrets_given(&self) -> UnreadableFields {
         let is_given = |field: &Given<String>| !matches!(field, Given::Absent);
         UnreadableFields { body: is_given(&self.body), headers: is_given(&self.headers) }
     }
 
-    /// Writes what was given over a draft.
+    /// Applies the given fields to a draft.
     pub(super) fn apply(self, draft: &mut Draft) {
         let definition = &mut draft.definition;
         self.name.write_over(&mut draft.name, String::new());

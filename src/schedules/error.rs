@@ -1,13 +1,13 @@
-//! Why a command or a query has come to nothing.
+//! The errors of commands and queries.
 
 use super::FieldErrors;
 use crate::domain::plan::LimitExceeded;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// Why a command or a query has come to nothing.
+/// The reason why a command or a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// What the user wrote is not allowed.
+    /// The user's input is invalid.
     #[error("not valid: {0}")]
     Invalid(FieldErrors),
     /// The account has no such schedule.
@@ -16,20 +16,20 @@ pub enum CommandError {
     /// The account has no such job.
     #[error("no such job")]
     NoSuchJob,
-    /// The account is gone.
+    /// The account does not exist.
     #[error("no such account")]
     NoSuchAccount,
-    /// The account is suspended: nothing of it can be changed.
+    /// The account is suspended, so nothing in it can be changed.
     #[error("the account is suspended")]
     Suspended,
-    /// The account's plan does not allow it.
+    /// The plan of the account does not allow the command.
     #[error(transparent)]
     LimitExceeded(#[from] LimitExceeded),
-    /// The jobs that the account has made in this month are still being counted, and its plan limits
-    /// them.
+    /// The account's plan limits the jobs per month, and the account's jobs of this month are still
+    /// being counted.
     #[error("the jobs of this month are still being counted")]
     Uncounted,
-    /// The schedule was changed by others again and again.
+    /// Other writers kept changing the schedule during all retries.
     #[error("the schedule is being changed by others")]
     Contended,
     /// The job has not finished.
@@ -41,10 +41,10 @@ pub enum CommandError {
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
-    /// The process stops, and the command did not end in time.
+    /// The process is shutting down and the command did not finish in time.
     #[error("the process stops")]
     Stopping,
-    /// The command has a fault.
+    /// The command panicked.
     #[error("the command panicked")]
     Panicked,
 }

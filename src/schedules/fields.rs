@@ -1,4 +1,4 @@
-//! Typed access to the fields of an object; what is wrong is noted under the field's name.
+//! Typed access to the fields of an object. Errors are recorded under the field's name.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -8,30 +8,30 @@ use super::json::{Json, Object};
 use crate::domain::Timestamp;
 use crate::domain::field_errors::{REQUIRED, choices};
 
-/// Which fields there must be.
+/// The operation that the input is for; it decides which fields are required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// All that have no default.
+    /// Every field without a default is required.
     Creation,
-    /// None; but those that have no default cannot be cleared.
+    /// No field is required, but a field without a default cannot be cleared.
     Change,
 }
 
-/// What a user gave for a field.
+/// The user's input for one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Given<T> {
-    /// Nothing.
+    /// The field is absent.
     Absent,
-    /// `null`: the default.
+    /// The field is `null`: it takes its default.
     Null,
-    /// Something that is not allowed; it has been noted.
+    /// The value is invalid; the error is already recorded.
     Wrong,
-    /// A value that has been checked.
+    /// A checked value.
     Value(T),
 }
 
 impl<T> Given<T> {
-    /// Replaces a value by what `check` makes of it.
+    /// Passes a value to `check` and returns the result; the other variants stay as they are.
     pub(super) fn and_then<U>(self, check: impl FnOnce(T) -> Given<U>) -> Given<U> {
         match self {
             Self::Absent => Given::Absent,
@@ -41,7 +41,7 @@ impl<T> Given<T> {
         }
     }
 
-    /// Writes the value, or the default where it was asked for, over `current`.
+    /// Overwrites `current` with the value, or with `default` if the field is `null`.
     pub(super) fn write_over(self, current: &mut T, default: T) {
         match self {
             Self::Value(value) => *current = value,
@@ -50,7 +50,7 @@ impl<T> Given<T> {
         }
     }
 
-    /// Writes the value, or none where that was asked for, over `current`.
+    /// Overwrites `current` with the value, or with `None` if the field is `null`.
     pub(super) fn write_over_optional(self, current: &mut Option<T>) {
         match self {
             Self::Value(value) => *current = Some(value),
@@ -59,13 +59,13 @@ impl<T> Given<T> {
         }
     }
 
-    /// The value, where there is one.
+    /// Returns the value, if there is one.
     pub(super) fn value(self) -> Option<T> {
         if let Self::Value(value) = self { Some(value) } else { None }
     }
 }
 
-/// The fields of an object, and what is wrong with them so far.
+/// The fields of an object and the errors found so far.
 pub(super) struct Fields<'a> {
     object: Object,
     prefix: String,
@@ -73,7 +73,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `object`; `prefix` stands before their names in errors.
+    /// Wraps the fields of `object`. `prefix` precedes the field names in errors.
     pub(super) fn new(
         object: Object,
         prefix: impl Into<String>,
@@ -82,13 +82,13 @@ impl<'a> Fields<'a> {
         Self { object, prefix: prefix.into(), errors }
     }
 
-    /// Notes what is wrong with a field.
+    /// Records an error for a field.
     pub(super) fn refuse<T>(&mut self, name: &str, message: impl Into<String>) -> Given<T> {
         self.errors.add(format!("{}{name}", self.prefix), message);
         Given::Wrong
     }
 
-    /// A text.
+    /// Takes a string field.
     pub(super) fn text(&mut self, name: &str) -> Given<String> {
         match self.object.take(name) {
             None => Given::Absent,
@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A switch.
+    /// Takes a boolean field.
     pub(super) fn flag(&mut self, name: &str) -> Given<bool> {
         match self.object.take(name) {
             None => Given::Absent,
@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An integer, moved to the nearest that is allowed.
+    /// Takes an integer field, clamped to `min..=max`.
     pub(super) fn clamped<T: TryFrom<i64>>(&mut self, name: &str, min: i64, max: i64) -> Given<T> {
         match self.object.take(name) {
             None => Given::Absent,
@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// One of a few names.
+    /// Takes a field whose value must be one of the names of `all`.
     pub(super) fn one_of<T>(&mut self, name: &str, all: &[T]) -> Given<T>
     where
         T: Copy + Display + FromStr,
@@ -132,7 +132,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// One of a few names, or an empty text for the default.
+    /// Takes a field whose value must be one of the names of `all`; an empty string means the
+    /// default.
     pub(super) fn one_of_or_default<T>(&mut self, name: &str, all: &[T]) -> Given<T>
     where
         T: Copy + Display + FromStr,
@@ -144,7 +145,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// An instant.
+    /// Takes a timestamp field.
     pub(super) fn instant(&mut self, name: &str) -> Given<Timestamp> {
         self.text(name).and_then(|text| match text.parse() {
             Ok(instant) => Given::Value(instant),
@@ -152,7 +153,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Notes that a field there must be is missing, or was to be cleared.
+    /// Records an error if a required field is missing or set to `null`.
     pub(super) fn require<T>(&mut self, name: &str, given: &Given<T>, purpose: Purpose) {
         let missing = match given {
             Given::Absent => purpose == Purpose::Creation,
@@ -165,5 +166,5 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What is said of a text that is no instant.
+/// The error text for a string that is not a timestamp.
 pub const NOT_AN_INSTANT: &str = "Must be an ISO 8601 timestamp such as 2030-01-31T09:00:00Z";

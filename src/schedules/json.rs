@@ -1,46 +1,46 @@
-//! JSON as users send it: an object of scalars, or an array of such objects.
+//! A JSON reader for user input: an object of scalars, or an array of such objects.
 //!
-//! Only what is asked for is kept; everything else is walked over, not built, so a body costs no
-//! more memory than its own size. Nesting deeper than 128, numbers beyond a double, texts that
-//! are not UTF-8 and anything after the value are malformed. Of a name that comes twice the last
-//! one counts.
+//! The reader keeps only the requested fields. It skips everything else without building it, so a
+//! body takes no more memory than its own size. Malformed are: nesting deeper than 128 levels,
+//! numbers beyond the range of a double, text that is not UTF-8, and anything after the value. If a
+//! name appears twice, the last value counts.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Why a body cannot be read.
+/// The reason why a body cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// It is not JSON.
+    /// The body is not valid JSON.
     #[error("Invalid JSON body")]
     Malformed,
-    /// It is JSON, but no object.
+    /// The body is JSON, but not an object.
     #[error("Must be a JSON object")]
     NotAnObject,
 }
 
-/// A value.
+/// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Json {
     Null,
     Bool(bool),
-    /// A number without a fraction, kept within 64 bits.
+    /// A number without a fraction, saturated to 64 bits.
     Integer(i64),
     /// A number with a fraction.
     Fraction,
     Text(String),
-    /// The first of its items, as many as were asked for, and how many there are in all.
+    /// The first items, as many as requested, and the total number of items.
     Array(Vec<Json>, usize),
     Object(Object),
 }
 
-/// The fields of an object that were asked for.
+/// The requested fields of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object(Vec<(&'static str, Json)>);
 
 impl Object {
-    /// Reads an object; fields other than `names` are ignored.
+    /// Parses an object. Fields other than `names` are ignored.
     pub fn parse(bytes: &[u8], names: &'static [&'static str]) -> Result<Self, JsonError> {
         match parse(bytes, names, 0)? {
             Json::Object(object) => Ok(object),
@@ -54,8 +54,8 @@ impl Object {
     }
 }
 
-/// Reads a value. Kept are, of an object, the fields `names`; of an array, the first `items`
-/// items with these fields.
+/// Parses a value. Of an object, it keeps the fields `names`; of an array, it keeps the first
+/// `items` items with these fields.
 pub(super) fn parse(
     bytes: &[u8],
     names: &'static [&'static str],
@@ -69,7 +69,7 @@ pub(super) fn parse(
     Ok(value)
 }
 
-/// Reads a value and keeps some of what is in it.
+/// A visitor that reads a value and keeps the requested parts of it.
 #[derive(Clone, Copy, Default)]
 struct Walk {
     names: &'static [&'static str],
@@ -150,7 +150,7 @@ impl<'de> Visitor<'de> for Walk {
     }
 }
 
-/// Reads a field's name: one of these, or `None`.
+/// A visitor that reads a field's name and returns it if it is one of these, else `None`.
 struct Name(&'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Name {

@@ -1,4 +1,4 @@
-//! What an account is allowed: its plan, and whether it is suspended.
+//! The limits on an account's commands: the limits of its plan, and suspension.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::domain::{AccountId, Timestamp};
 use crate::store::UsedUp;
 use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
-/// How long a call waits for the jobs of a month to be counted.
+/// The maximum time that a call waits until the jobs of a month are counted.
 const COUNTING: Duration = Duration::from_secs(2);
 
 impl Parts {
-    /// The plan of an account that may change something. Whether it still may is judged again by
-    /// the transaction of the change.
+    /// Returns the plan of an account that is allowed to make changes. The transaction of the
+    /// change checks suspension again.
     pub(super) async fn admit(&self, account: AccountId) -> Result<Arc<Plan>, CommandError> {
         let found = self.store.account(account).await?.ok_or(CommandError::NoSuchAccount)?;
         if found.suspended_at.is_some() {
@@ -24,13 +24,13 @@ impl Parts {
         }
         if self.plans.named(&found.plan).is_none() {
             let plan = found.plan.as_str();
-            tracing::error!(%account, plan, "a plan is not configured, its accounts may nothing");
+            tracing::error!(%account, plan, "the plan is not configured, so it allows nothing");
         }
         Ok(self.plans.of(&found.plan))
     }
 
-    /// Has the jobs counted that the account has made in the month, and waits a moment for that:
-    /// it goes on.
+    /// Counts the jobs that the account made in the month and waits at most `COUNTING` for the
+    /// result. If the wait times out, the count continues in the background.
     pub(super) async fn count_month(
         &self,
         account: AccountId,
@@ -43,8 +43,8 @@ impl Parts {
         }
     }
 
-    /// Since when the account's plan keeps what is over, if it says so; what is older may be there
-    /// for a while, and is not shown.
+    /// Returns the start of the history that the account's plan keeps; `None` if its plan sets no
+    /// limit. Older records may remain in the store for a while but are not shown.
     pub(super) async fn kept_since(
         &self,
         account: AccountId,
@@ -58,10 +58,10 @@ impl Parts {
     }
 }
 
-/// How many jobs a plan allows in a month, if it limits them.
+/// Returns the number of jobs that a plan allows per month; `None` if it is unlimited.
 ///
 /// # Errors
-/// If it allows none.
+/// If the plan allows no jobs.
 pub(super) fn quota(plan: &Plan) -> Result<Option<u64>, LimitExceeded> {
     match plan.jobs_per_month {
         Some(0) => Err(plan.exceeded("jobsPerMonth", 0, None, 1)),
@@ -69,24 +69,26 @@ pub(super) fn quota(plan: &Plan) -> Result<Option<u64>, LimitExceeded> {
     }
 }
 
-/// The refusal of a job that a user asks for; an operator is told of the first one.
+/// Returns the error for a job beyond the monthly quota. The first refusal is logged and counted in
+/// a metric.
 pub(super) fn tell(account: AccountId, plan: &Plan, used_up: UsedUp) -> LimitExceeded {
     let quota = plan.jobs_per_month.unwrap_or(u64::MAX);
     if used_up.newly {
         QUOTAS_EXHAUSTED.add(1);
         let plan = plan.name.as_str();
-        tracing::warn!(%account, plan, quota, "the jobs of the month are used up");
+        tracing::warn!(%account, plan, quota, "the monthly job quota is used up");
     }
     plan.exceeded("jobsPerMonth", quota, Some(used_up.reserved), 1)
 }
 
-/// Judges a new schedule.
+/// Checks a new schedule against the plan.
 pub(super) fn check_new(draft: &Draft, plan: &Plan, now: Timestamp) -> Result<(), LimitExceeded> {
     plan.check_interval(&draft.definition.cron_expression, None, now)?;
     plan.check_body(draft.definition.body.as_deref(), None)
 }
 
-/// Judges a change. What it leaves as it is may be over a limit: the plan may have been another.
+/// Checks a change against the plan. Unchanged fields may exceed a limit, because the plan may have
+/// changed since.
 pub(super) fn check_change(
     draft: &Draft,
     current: &Schedule,

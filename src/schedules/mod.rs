@@ -1,21 +1,21 @@
-//! Commands and queries on schedules and their jobs, for the API and the dashboard alike.
+//! Commands and queries on schedules and their jobs, shared by the API and the dashboard.
 //!
-//! Place in the flow: a front door hands over what a user wrote. `json` reads it, `fields` and
-//! `rules` check it, a command works out the new state with `domain` and writes the
-//! store; then it tells the queue what has changed.
+//! Place in the flow: the API or the dashboard passes the user's input. `json` parses it, `fields`
+//! and `rules` check it, and a command computes the new state with `domain` and writes it to the
+//! store. Then the command sends a hint about the change to the queue.
 //!
 //! Invariants:
-//! - Nothing reaches the store that the contract's rules do not allow.
-//! - A change is worked out from one state of the schedule and takes effect only on that state;
-//!   when somebody else, or a tick, comes first, it is worked out again.
-//! - What a command has begun is finished, even if nobody waits for its result any more.
-//! - What an account's plan does not allow is refused, by the transaction that would do it or
-//!   before. Of a suspended account nothing changes.
+//! - Input that violates the contract's rules never reaches the store.
+//! - A change is computed from one state of the schedule and takes effect only on that state. If
+//!   another writer or a tick comes first, the change is computed again.
+//! - A command runs to its end, even if the client has disconnected.
+//! - A command beyond the limits of the account's plan is refused, either before the transaction
+//!   that would carry it out or by that transaction. Nothing changes in a suspended account.
 //! - TICK-2: due ticks that a change drops are recorded as superseded.
 //!
-//! On failure: a store error is handed on, and nothing has changed unless the error is transient.
-//! The queue holds hints only: its errors are logged, and the leader's background comparison and
-//! the sweep find what was not told.
+//! On failure: a store error is returned to the caller. Nothing has changed unless the error is
+//! transient. The queue carries only hints, so its errors are logged; the leader's background
+//! comparison and the sweep recover lost hints.
 
 mod commands;
 mod create;
@@ -52,46 +52,46 @@ use crate::queue::{Changes, Member, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use crate::store::{SharedStore, Write};
 
-/// Commands and queries on schedules and their jobs. Clones share everything.
+/// The service for commands and queries on schedules and their jobs. Clones share all parts.
 #[derive(Clone)]
 pub struct Schedules(Arc<Parts>);
 
-/// An executor of the same replica.
+/// An executor in the same replica.
 pub trait Runner: Send + Sync {
-    /// Takes over jobs that wait and may start now. Gives back those that it cannot take, for the
-    /// queue.
+    /// Takes over waiting jobs that may start now. Returns those that it has no room for, so that
+    /// the caller can push them to the queue.
     fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket>;
 }
 
-/// What the commands work with.
+/// The dependencies of the commands.
 pub struct Parts {
-    /// The truth.
+    /// The store, the source of truth.
     pub store: SharedStore,
-    /// Where leaders are told of changes and jobs are queued.
+    /// The queue for hints to leaders and for tickets of jobs.
     pub queue: SharedQueue,
-    /// Judges endpoints; nothing is sent.
+    /// The client that checks endpoints; it sends nothing here.
     pub outbound: outbound::Client,
-    /// Tells the time.
+    /// The clock.
     pub clock: Clock,
-    /// For ids.
+    /// The source of randomness for ids.
     pub random: Random,
-    /// Where commands run to their end.
+    /// The task tracker in which commands run to their end.
     pub tasks: Tasks,
-    /// How many shards the store has.
+    /// The number of shards of the store.
     pub shards: u16,
-    /// What accounts are allowed.
+    /// The plans of accounts.
     pub plans: Arc<Plans>,
-    /// Runs jobs without the queue, if there is one.
+    /// The executor that runs jobs without the queue, if this replica has one.
     pub runner: Option<Arc<dyn Runner>>,
 }
 
 impl Schedules {
-    /// Over these parts.
+    /// Creates the service from its parts.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
 
-    /// Runs a command to its end, whether or not somebody still waits for it.
+    /// Runs a command to its end, even if the caller stops waiting for it.
     async fn run<T: Send + 'static>(
         &self,
         command: impl Future<Output = Result<T, CommandError>> + Send + 'static,
@@ -114,7 +114,7 @@ impl Parts {
         ShardId::of(schedule, self.shards)
     }
 
-    /// Tells the leaders of the schedules' shards that they have changed.
+    /// Sends a hint about the changed schedules to the leaders of their shards.
     async fn hint(&self, account: AccountId, schedules: &[ScheduleId]) {
         let mut schedules: Vec<_> = schedules.iter().map(|id| (self.shard(*id), *id)).collect();
         schedules.sort_unstable();
@@ -122,12 +122,13 @@ impl Parts {
             let member = |(_, id): &(_, ScheduleId)| Member { schedule: *id, account };
             let members: Vec<_> = of_shard.iter().map(member).collect();
             if let Err(error) = self.queue.hint(of_shard[0].0, &Changes::of(members)).await {
-                tracing::warn!(%error, "a leader was not told of changed schedules");
+                tracing::warn!(%error, "could not send a hint about changed schedules");
             }
         }
     }
 
-    /// Has run what may start now: by an executor beside, or by any.
+    /// Starts jobs that may run now: on this replica's executor if it has room, else through the
+    /// queue.
     async fn start(&self, tickets: &[Ticket]) {
         let left = self.runner.as_ref().map(|runner| runner.take_over(tickets));
         let tickets = left.as_deref().unwrap_or(tickets);
@@ -135,7 +136,7 @@ impl Parts {
             return;
         }
         if let Err(error) = self.queue.push(tickets).await {
-            tracing::warn!(%error, "jobs were not queued, the sweep will find them");
+            tracing::warn!(%error, "could not queue jobs, the sweep will find them");
         }
     }
 }

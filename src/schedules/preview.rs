@@ -1,29 +1,29 @@
-//! When an expression would run.
+//! The preview of the next runs of a cron expression.
 
 use super::fields::{Fields, Purpose};
 use super::json::Object;
 use super::{CommandError, FieldErrors, Schedules, rules};
 use crate::domain::cron::{self, Cadence, Run};
 
-/// The fields that [`Schedules::preview`] takes.
+/// The fields that [`Schedules::preview`] accepts.
 pub const PREVIEW_FIELDS: &[&str] = &["cronExpression", "timezone", "count", "from"];
 
 const DEFAULT_COUNT: usize = 10;
 const LARGEST_COUNT: i64 = 100;
 
-/// What an expression means.
+/// The meaning of a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preview {
-    /// In words.
+    /// The description in words.
     pub description: String,
     /// The next runs.
     pub runs: Vec<Run>,
-    /// What may surprise its author.
+    /// Warnings about behaviour that the author may not expect.
     pub warnings: Vec<String>,
 }
 
 impl Schedules {
-    /// Says when an expression would run, and changes nothing. `fields` are those of
+    /// Returns the next runs of a cron expression without any change. `fields` holds values for
     /// [`PREVIEW_FIELDS`].
     pub fn preview(&self, fields: Object) -> Result<Preview, CommandError> {
         let mut errors = FieldErrors::new();

@@ -1,4 +1,4 @@
-//! Reading schedules, their skips and their jobs.
+//! Queries for schedules, their skips and their jobs.
 
 use super::{CommandError, Schedules};
 use crate::domain::job::{Attempt, Job};
@@ -7,13 +7,13 @@ use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::{JobPage, JobQuery, SchedulePage, ScheduleQuery, SkipPage, SkipQuery};
 
 impl Schedules {
-    /// One schedule.
+    /// Returns one schedule.
     pub async fn get(&self, account: AccountId, id: ScheduleId) -> Result<Schedule, CommandError> {
         let found = self.0.store.schedule(account, id).await?;
         found.ok_or(CommandError::NoSuchSchedule)
     }
 
-    /// Some of the account's schedules.
+    /// Returns a page of the account's schedules.
     pub async fn list(
         &self,
         account: AccountId,
@@ -22,7 +22,7 @@ impl Schedules {
         Ok(self.0.store.schedules(account, query).await?)
     }
 
-    /// The ticks of a schedule that became no jobs.
+    /// Returns a page of a schedule's skips, which are ticks that created no job.
     pub async fn skips(
         &self,
         account: AccountId,
@@ -34,7 +34,7 @@ impl Schedules {
         Ok(self.0.store.skips(account, id, &SkipQuery { from, ..query.clone() }).await?)
     }
 
-    /// One job with its attempts.
+    /// Returns one job with its attempts.
     pub async fn job(
         &self,
         account: AccountId,
@@ -48,7 +48,7 @@ impl Schedules {
         found.filter(|(job, _)| is_kept(job)).ok_or(CommandError::NoSuchJob)
     }
 
-    /// Some of the account's jobs.
+    /// Returns a page of the account's jobs.
     pub async fn jobs(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! The contract's rules for the single fields of a schedule.
+//! The contract's rules for each field of a schedule.
 
 use super::fields::{Fields, Given};
 use crate::domain::cron::{Cron, parse_timezone};
@@ -7,10 +7,10 @@ use crate::domain::headers::parse_headers;
 use crate::domain::status_codes::ExpectedStatusCodes;
 use crate::outbound;
 
-/// The longest name and description, in characters.
+/// The maximum length of a name and of a description, in characters.
 const LONGEST_NAME: usize = 255;
 const LONGEST_DESCRIPTION: usize = 1_000;
-/// The largest body, in bytes.
+/// The maximum size of a body, in bytes.
 const LARGEST_BODY: usize = 256 * 1_024;
 
 pub(super) fn name(fields: &mut Fields) -> Given<String> {
@@ -70,7 +70,7 @@ pub(super) fn expected_status_codes(fields: &mut Fields) -> Given<String> {
     })
 }
 
-/// A text that there must be, judged by `check`.
+/// Reads a text and checks it with `check`. An empty text is checked like any other.
 fn checked<E: ToString>(
     fields: &mut Fields,
     name: &str,
@@ -82,7 +82,7 @@ fn checked<E: ToString>(
     })
 }
 
-/// A text that there may be, judged by `check`. An empty one is none.
+/// Reads an optional text and checks it with `check`. An empty text counts as `null`.
 fn optional(
     fields: &mut Fields,
     name: &str,

@@ -1,4 +1,4 @@
-//! Changing schedules.
+//! Changes of schedules.
 
 use super::draft::{Draft, cadence};
 use super::edits::Edits;
@@ -11,13 +11,13 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
 
-/// The fields that [`Schedules::toggle`] takes.
+/// The fields that [`Schedules::toggle`] accepts.
 pub const TOGGLE_FIELDS: &[&str] = &["enabled"];
 
-/// How often a change is worked out again because something else changed the schedule first.
+/// The maximum number of tries of a change when other writers change the schedule first.
 const TRIES: usize = 5;
 
-/// What is to become of a schedule.
+/// The requested change of a schedule.
 #[derive(Clone, Debug)]
 enum Wish {
     Edits(Box<Edits>),
@@ -25,7 +25,7 @@ enum Wish {
 }
 
 impl Wish {
-    /// Which secrets it gives, be it none.
+    /// Returns the secret fields that the change sets, including those set to `null`.
     fn gives(&self) -> UnreadableFields {
         match self {
             Self::Edits(edits) => edits.secrets_given(),
@@ -43,9 +43,9 @@ impl Wish {
 }
 
 impl Schedules {
-    /// Changes the fields that are given, of those of `SCHEDULE_FIELDS`. A new cadence, or a
-    /// schedule that is switched on, has its next tick after now; what was due and had not fired
-    /// is recorded as superseded.
+    /// Changes the given fields of `SCHEDULE_FIELDS`. If the cadence changes or the schedule is
+    /// switched on, the next tick is after now. Due ticks that had not fired are recorded as
+    /// superseded.
     pub async fn update(
         &self,
         account: AccountId,
@@ -61,7 +61,7 @@ impl Schedules {
         }
     }
 
-    /// Switches a schedule on or off. `fields` are those of [`TOGGLE_FIELDS`].
+    /// Switches a schedule on or off. `fields` holds values for [`TOGGLE_FIELDS`].
     pub async fn toggle(
         &self,
         account: AccountId,
@@ -79,7 +79,8 @@ impl Schedules {
         }
     }
 
-    /// What is wrong with a change; of a schedule that does not exist nothing is said but that.
+    /// Returns the error for an invalid change. If the schedule does not exist, the error says only
+    /// that.
     async fn refuse(
         &self,
         account: AccountId,
@@ -166,8 +167,9 @@ impl Parts {
     }
 }
 
-/// Whether there is a new version to make: its definition differs, or it has a secret in the place of
-/// one that could not be read. It must have all of those: nobody else knows them.
+/// Returns `true` if a new version is needed: the definition differs, or the change replaces a
+/// secret that cannot be decrypted. The new version must set every such secret, because the stored
+/// one is lost.
 fn is_redefined(
     current: &Schedule,
     draft: &Draft,
@@ -189,7 +191,7 @@ fn is_redefined(
     errors.unless_any(true)
 }
 
-/// The ticks that are due at `now` and have not fired (TICK-2).
+/// Returns the ticks that are due at `now` and have not fired (TICK-2).
 fn superseded(current: &Schedule, now: Timestamp) -> Option<TickRange> {
     let first = current.next_tick.filter(|tick| *tick <= now)?;
     let cadence = cadence(&current.definition)?;
@@ -198,7 +200,7 @@ fn superseded(current: &Schedule, now: Timestamp) -> Option<TickRange> {
     Some(TickRange { first, last, count: u32::try_from(count).unwrap_or(SKIP_COUNT_CAP) })
 }
 
-/// The schedule as it stands right after a change.
+/// Returns the schedule's state right after a change.
 fn changed(current: Schedule, change: Change, now: Timestamp) -> Schedule {
     let (version, definition, unreadable) = match change.version {
         Some(version) => (version.id, version.definition, UnreadableFields::default()),

@@ -1,8 +1,9 @@
-//! What the process tells about itself: log lines, metrics and traces.
+//! Telemetry of the process: log lines, metrics and traces.
 //!
-//! Everybody emits and nobody reads: nothing here decides anything. Emitting never waits and
-//! never fails: a metric is an addition to a number, a log line goes into a bounded buffer and is
-//! dropped, and counted, when whoever reads the log is slower than the process writes, and so is a span.
+//! Place in the flow: every module emits telemetry, and nothing here influences the behaviour of
+//! the service. Emitting never waits and never fails. A metric is one atomic update. Log lines and
+//! spans go into bounded buffers. When a reader is slower than the process, they are dropped and
+//! counted.
 
 pub mod log;
 pub mod metrics;

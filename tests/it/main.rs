@@ -1,4 +1,4 @@
-//! The integration tests, in one binary: against real sockets, with servers of the tests' own.
+//! All integration tests in one binary, against real sockets and test servers.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,8 +1,8 @@
-//! The receiver of all alerts, and ALERT-1: every event is delivered, merged into a delivery, or recorded
-//! as undeliverable; nobody is told what has not happened.
+//! The receiver of all alerts, and the check of ALERT-1: every event is delivered, merged into a
+//! delivery, or recorded as undeliverable. No alert reports an event that did not happen.
 //!
-//! Every schedule tells both outcomes to one webhook. So each job that ends by itself raises one event,
-//! and each event has one delivery.
+//! Every schedule alerts one webhook on both outcomes. So each job that ends by itself raises one
+//! event, and each event has one delivery.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::process::run;
 use crate::world::World;
 
-/// What the receiver does with an alert.
+/// The reaction of the receiver to an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reception {
     Taken,
@@ -42,7 +42,7 @@ enum Reception {
     Reset,
 }
 
-/// What the receiver does when an event comes for the `n`th time.
+/// Returns the reaction to the `n`th arrival of an event.
 fn reception(seed: u64, event: &str, n: usize) -> Reception {
     let hash = crc32fast::hash(format!("{seed} {event} {n}").as_bytes());
     match hash % 100 {
@@ -53,14 +53,14 @@ fn reception(seed: u64, event: &str, n: usize) -> Reception {
     }
 }
 
-/// An alert that came.
+/// A received alert.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub event: String,
     pub was_taken: bool,
 }
 
-/// The receiver.
+/// A running receiver.
 pub struct Receiver {
     address: SocketAddr,
     told: Arc<Mutex<Vec<Told>>>,
@@ -86,7 +86,7 @@ impl Receiver {
         Self { address, told, serving }
     }
 
-    /// What came, in its order.
+    /// Returns the received alerts in order.
     pub fn told(&self) -> Vec<Told> {
         lock(&self.told).clone()
     }
@@ -99,7 +99,7 @@ async fn serve(listener: TcpListener, seed: u64, told: Arc<Mutex<Vec<Told>>>) {
         connections.spawn(async move {
             let service = service_fn(|request| take(seed, &told, request));
             let http = hyper::server::conn::http1::Builder::new();
-            // It ends by an error when a client goes away or is not answered, as scripted.
+            // It returns an error if the client disconnects or the script breaks the connection.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
         while connections.try_join_next().is_some() {}
@@ -140,7 +140,7 @@ async fn take(
 }
 
 impl World {
-    /// Makes the channel that all schedules tell.
+    /// Creates the channel that all schedules alert.
     pub async fn make_channel(&mut self) {
         let url = format!("http://{}/alerts", self.receiver.address);
         let given = serde_json::json!({ "url": url });
@@ -165,7 +165,7 @@ impl World {
         self.channel = Some(id);
     }
 
-    /// Has a schedule tell both outcomes.
+    /// Sets the preference of a schedule: it alerts the channel on both outcomes.
     pub async fn prefer(&mut self, schedule: ScheduleId) {
         let policy = AlertPolicy { notify_on: NotifyOn::Both, ..AlertPolicy::default() };
         let new = NewPreference { policy, channels: self.channel.into_iter().collect() };
@@ -175,7 +175,7 @@ impl World {
         self.telling.insert(schedule);
     }
 
-    /// Runs the notifier until it rests; an armed fault may stop it.
+    /// Runs the notifier until it has nothing to do. An armed fault may stop it.
     pub async fn notify(&mut self) {
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let ended = tokio::select! {
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Whether nothing is left to be told.
+    /// Returns `true` if no event and no delivery is pending.
     pub async fn all_told(&mut self) -> bool {
         let now = self.clock.now();
         let work = self.process().sqlite.alert_work(now).await.expect("read");
@@ -211,7 +211,7 @@ impl World {
     }
 }
 
-/// Judges a run that has come to its end.
+/// Checks the deliveries after a finished run. Returns all violations.
 pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
     let deliveries = world.deliveries().await;
     let mut broken = Vec::new();
@@ -248,7 +248,8 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
     broken
 }
 
-/// One delivery for each job that ended by itself while its schedule was there; none for others.
+/// Requires one delivery for each job that ended by itself while its schedule existed, and none for
+/// other jobs.
 fn told_of(world: &World, job: &Job, told: &[&Delivery]) -> Option<String> {
     let ended = match (job.status, job.error_code) {
         (JobStatus::Failed, Some(ErrorCode::Cancelled)) => None,
@@ -262,14 +263,14 @@ fn told_of(world: &World, job: &Job, told: &[&Delivery]) -> Option<String> {
     let fits = match (ended, told) {
         (None, []) => true,
         (Some(kind), [one]) => tells && one.kind == kind,
-        // It may have ended after its schedule was deleted.
+        // The job may have ended after its schedule was deleted.
         (Some(_), []) => !tells || !alive,
         _ => false,
     };
     (!fits).then(|| format!("ALERT-1: {job:?} is told by {told:?}"))
 }
 
-/// What came was planned, and what was delivered came.
+/// Requires that each received alert has a delivery, and that each delivered alert was received.
 fn received(told: &[Told], deliveries: &[Delivery]) -> Vec<String> {
     let mut broken = Vec::new();
     let events: HashMap<String, &Delivery> =

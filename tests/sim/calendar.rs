@@ -1,4 +1,4 @@
-//! Ticks by brute force: every minute of a span is asked whether it is one.
+//! Computes ticks by brute force: it tests every minute of a span.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use punctual::domain::Timestamp;
 
 const MINUTE_MS: i64 = 60_000;
 
-/// Cadences so simple that nothing of the service is needed to work them out. Their zones have no
-/// changes of the clock.
+/// Cadences that are simple enough to compute without code of the service. Their zones have no
+/// clock changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rhythm {
     EveryMinute,
@@ -23,7 +23,7 @@ pub struct Cadence {
     pub zone: Zone,
 }
 
-/// A zone that has always been this far ahead of UTC in the years that are simulated.
+/// A zone with a constant offset from UTC in the simulated years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
     pub name: &'static str,
@@ -37,7 +37,7 @@ pub const ZONES: &[Zone] = &[
 ];
 
 impl Cadence {
-    /// As a user writes it.
+    /// Returns the cron expression.
     pub fn expression(self) -> String {
         match self.rhythm {
             Rhythm::EveryMinute => "* * * * *".to_owned(),
@@ -47,14 +47,14 @@ impl Cadence {
         }
     }
 
-    /// All ticks after `from` up to and including `until`.
+    /// Returns all ticks after `from`, up to and including `until`.
     pub fn ticks(self, from: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let (first, last) = (from.as_millis() / MINUTE_MS + 1, until.as_millis() / MINUTE_MS);
         let ticks = (first..=last).filter(|minute| self.has(minute + self.zone.minutes_ahead));
         ticks.map(|minute| Timestamp::from_millis(minute * MINUTE_MS)).collect()
     }
 
-    /// Whether a minute of the wall clock, counted from 1970, is a tick.
+    /// Returns `true` if a minute of the wall clock, counted from 1970, is a tick.
     fn has(self, wall: i64) -> bool {
         let (hour, minute) = (wall.div_euclid(60).rem_euclid(24), wall.rem_euclid(60));
         match self.rhythm {
@@ -66,7 +66,7 @@ impl Cadence {
     }
 }
 
-/// How long it is until the next full minute.
+/// Returns the time until the next full minute.
 pub fn to_next_minute(now: Timestamp) -> Duration {
     let ms = MINUTE_MS - now.as_millis() % MINUTE_MS;
     Duration::from_millis(u64::try_from(ms).expect("positive"))

@@ -1,4 +1,4 @@
-//! A term that ends in the middle of taking shards over.
+//! Terms that end while a leader takes over its shards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::oracle;
 use crate::process::{SHARDS, run};
 use crate::world::World;
 
-/// How long a leader trusts its terms.
+/// The time for which a leader trusts its terms.
 const TRUST: Duration = Duration::from_secs(5);
 
-/// What the cluster tells one replica, as the case wants it.
+/// A cluster that gives one replica the terms that the test sets.
 struct Votes(watch::Sender<Terms>);
 
 #[async_trait]
@@ -50,7 +50,7 @@ impl Votes {
         Arc::new(Self(watch::Sender::new(Terms::new())))
     }
 
-    /// All shards, in terms that begin now or are renewed.
+    /// Gives all shards, in terms that start or are renewed now.
     fn give(&self, world: &World, trust: Duration) {
         let trusted_until = Some(world.clock.monotonic() + trust);
         let term = Term { number: 1, trusted_until, replaces: None };
@@ -62,32 +62,33 @@ impl Votes {
     }
 }
 
-/// How the first leader loses its terms.
+/// The way in which the first leader loses its terms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It is told.
+    /// The cluster tells the leader.
     Told,
-    /// It hears nothing any more, and its trust ends.
+    /// The leader hears nothing more, and its trust expires.
     Unheard,
 }
 
-/// Who comes first, once the terms have ended.
+/// The leader that acts first after the terms have ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// The old leader finishes what it was at.
+    /// The old leader finishes its takeover.
     Old,
-    /// The new one takes all shards over, and then the old one finishes.
+    /// The new leader takes over all shards. Then the old one finishes its takeover.
     New,
 }
 
-/// The names of who led each shard last.
+/// Returns the name of the last leader of each shard.
 async fn leaders(world: &mut World) -> Vec<Option<String>> {
     let (now, sqlite) = (world.clock.now(), world.process().sqlite.clone());
     let records = sqlite.shard_records(now).await.expect("read");
     records.into_iter().map(|record| record.led.map(|led| led.replica)).collect()
 }
 
-/// The first leader is stopped where it raises the epoch of one shard, while it has the others.
+/// Stops the first leader at the call that raises the epoch of one shard. It has taken over the
+/// other shards by then.
 async fn half_taken(world: &mut World) -> (Arc<Votes>, tokio::task::JoinHandle<Leader>) {
     let votes = Votes::none();
     votes.give(world, TRUST);
@@ -109,11 +110,12 @@ async fn half_taken(world: &mut World) -> (Arc<Votes>, tokio::task::JoinHandle<L
     (votes, taking)
 }
 
-/// The next ticks come, and both run: the new one, whose terms are renewed, and the old one.
+/// Advances to the next ticks and runs both leaders: the new one, whose terms are renewed, and the
+/// old one.
 async fn minute(world: &mut World, votes: &Votes, leaders: [&mut Leader; 2]) {
     world.clock.advance(to_next_minute(world.clock.now()));
     let clock = world.clock.clone();
-    // A shard that was overtaken is taken back by the next renewal.
+    // After a shard was taken away, the next renewal takes it back.
     for leader in leaders {
         for _ in 0..3 {
             votes.give(world, TRUST);
@@ -159,7 +161,7 @@ async fn case(seed: u64, end: End, first: First) {
     assert!(world.broken.is_empty(), "{}\n{}", world.trace.join("\n"), world.broken.join("\n"));
 }
 
-/// Each tick there was has its one job, and none was skipped.
+/// Asserts that each tick has exactly one job and that none was skipped.
 async fn each_tick_once(world: &mut World) {
     let mut ticks: BTreeMap<_, Vec<Timestamp>> = BTreeMap::new();
     for job in world.jobs().await {

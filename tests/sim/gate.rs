@@ -1,20 +1,20 @@
-//! Where faults come in: every operation of store and queue passes here.
+//! Injects faults: every operation of the store and the queue passes through the gate.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// What happens to an operation.
+/// The fate of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails and has no effect.
+    /// It fails without an effect.
     Refused,
-    /// It has its effect, and then fails.
+    /// It takes effect and then fails.
     AnswerLost,
-    /// The process dies before it.
+    /// The process dies before the operation.
     Dies,
-    /// The process dies after it, before the caller goes on.
+    /// The process dies after the operation, before the caller continues.
     DiesAfter,
 }
 
@@ -30,30 +30,30 @@ pub struct Gate {
 }
 
 struct Armed {
-    /// The operation that it is for; absent: any.
+    /// The operation that the fault applies to. `None` means any operation.
     operation: Option<&'static str>,
-    /// Operations that still pass unharmed.
+    /// The number of operations that still pass without a fault.
     pass: u64,
     fault: Fault,
 }
 
-/// An operation failed by a fault.
+/// The error of an operation that a fault has failed.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("a fault of the simulation")]
 pub struct Faulted;
 
 impl Gate {
-    /// Lets `pass` operations through; the next one meets `fault`.
+    /// Lets `pass` operations through. The next one meets `fault`.
     pub fn arm(&self, pass: u64, fault: Fault) {
         *self.armed() = Some(Armed { operation: None, pass, fault });
     }
 
-    /// The next call of an operation meets `fault`.
+    /// Makes the next call of an operation meet `fault`.
     pub fn arm_at(&self, operation: &'static str, fault: Fault) {
         *self.armed() = Some(Armed { operation: Some(operation), pass: 0, fault });
     }
 
-    /// Takes the fault back.
+    /// Removes the armed fault.
     pub fn disarm(&self) {
         *self.armed() = None;
     }
@@ -63,35 +63,35 @@ impl Gate {
         *self.held() = Some(operation);
     }
 
-    /// Waits until a held operation has been called.
+    /// Waits until the held operation has been called.
     pub async fn reached(&self) {
         self.reached.notified().await;
     }
 
-    /// Lets a held operation go on, and holds none any more.
+    /// Releases the held operation. No operation is held after that.
     pub fn release(&self) {
-        // Called already if it is not waited for any more.
+        // A taken name means that the operation was called and waits.
         if self.held().take().is_none() {
             self.released.notify_one();
         }
     }
 
-    /// Stops every operation from now on where it is.
+    /// Kills the process: every operation stops where it is.
     pub fn kill(&self) {
         self.dead.cancel();
     }
 
-    /// Whether the process has died.
+    /// Returns `true` if the process has died.
     pub fn is_dead(&self) -> bool {
         self.dead.is_cancelled()
     }
 
-    /// Waits for the process to die.
+    /// Waits until the process has died.
     pub async fn died(&self) {
         self.dead.cancelled().await;
     }
 
-    /// Runs an operation. A dead process gets no answer, ever.
+    /// Runs an operation. In a dead process it never returns.
     pub async fn pass<T, E>(
         &self,
         name: &'static str,

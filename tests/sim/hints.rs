@@ -1,4 +1,4 @@
-//! Hints that get lost, and how their changes come to the leader all the same.
+//! Lost hints, and the ways in which their changes reach the leader nevertheless.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use crate::gate::Fault;
 use crate::process::{SHARDS, run};
 use crate::world::{LONGEST_REST, World};
 
-/// The shard whose leader comes to the gate first.
+/// The shard whose leader reaches the gate first.
 const SHARD: ShardId = ShardId(0);
-/// Some pages of the comparison.
+/// Enough schedules for several pages of the comparison.
 const MANY: u128 = 2_500;
 
-/// Why the leader looks at everything.
+/// The reason for which the leader compares all schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// It does not.
+    /// No reason.
     None,
-    /// The queue has failed.
+    /// The queue failed.
     Error,
-    /// Somebody has lost count of what has changed.
+    /// A hint says that an unknown number of schedules has changed.
     Mark,
 }
 
-/// Schedule `n` of a shard, in the order of the comparison.
+/// Returns schedule `n` of a shard, in the order of the comparison.
 pub fn schedule(shard: ShardId, n: u128, now: Timestamp, next_tick: Timestamp) -> NewSchedule {
     let definition = Definition {
         cron_expression: "* * * * *".into(),
@@ -58,8 +58,8 @@ pub fn schedule(shard: ShardId, n: u128, now: Timestamp, next_tick: Timestamp) -
     }
 }
 
-/// A world with a schedule that is due at its tick, stands behind many others, and that nobody was
-/// told of.
+/// Creates a world with a schedule that is due at its tick, comes after many others, and was never
+/// hinted.
 async fn unheard() -> (World, ScheduleId, Timestamp) {
     let mut world = World::new(7).await;
     let now = world.clock.now();
@@ -77,7 +77,7 @@ async fn unheard() -> (World, ScheduleId, Timestamp) {
     (world, id, tick)
 }
 
-/// Whether that schedule fires.
+/// Returns `true` if that schedule fires.
 async fn fires(cause: Cause) -> bool {
     let (mut world, id, tick) = unheard().await;
     match cause {
@@ -88,7 +88,7 @@ async fn fires(cause: Cause) -> bool {
             queue.hint(SHARD, &Changes::all()).await.expect("hinted");
         }
     }
-    // The first may fail; by the second one all is compared.
+    // The first run may fail. The second one completes the comparison.
     world.lead().await;
     world.lead_all().await;
     world.clock.advance(to_next_minute(world.clock.now()));
@@ -119,7 +119,7 @@ async fn a_queue_that_fails_again_and_again_does_not_keep_the_comparison_from_it
     assert!(world.next_tick(id).await > Some(tick), "it has been found");
 }
 
-/// A world so shortly before the next minute that no page is compared in between.
+/// Creates a world shortly before the next minute, so that no page is compared before the minute.
 async fn before_the_minute(seed: u64) -> World {
     let mut world = World::new(seed).await;
     world.clock.advance(to_next_minute(world.clock.now()) - Duration::from_secs(5));
@@ -127,8 +127,8 @@ async fn before_the_minute(seed: u64) -> World {
     world
 }
 
-/// By a leader; and by one that has been replaced and does not know it, while its successor knows
-/// of no loss.
+/// A leader takes hints again that it could not follow. So does a leader that was replaced without
+/// knowing it, while its successor knows of no lost hint.
 #[tokio::test]
 async fn hints_that_cannot_be_followed_are_taken_again() {
     for (failing, is_replaced) in [("candidates", false), ("set_due", true)] {

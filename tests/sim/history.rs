@@ -1,4 +1,4 @@
-//! What users did, and what they were told: the ground the oracle stands on.
+//! The actions of users and the responses to them. The oracle checks a run against this record.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,7 +7,7 @@ use punctual::domain::{JobId, ScheduleId, Timestamp};
 
 use crate::calendar::Cadence;
 
-/// What a user wants a schedule to be.
+/// The state of a schedule that a user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub name: String,
@@ -18,8 +18,8 @@ pub struct Wish {
     pub request: RequestWish,
 }
 
-/// What of it makes a version, beside the cadence. The path and the body carry the same tag, so
-/// that a mix of two versions shows at the target.
+/// The fields that make a new version, except for the cadence. The path and the body carry the same
+/// tag, so that the target detects a mix of two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestWish {
     pub tag: String,
@@ -34,7 +34,7 @@ impl RequestWish {
         format!("/{}/{expected}", self.tag)
     }
 
-    /// The fields as a user writes them.
+    /// Returns the fields as JSON of the API.
     fn json(&self, url: &str) -> serde_json::Value {
         serde_json::json!({
             "endpoint": url,
@@ -48,7 +48,7 @@ impl RequestWish {
 }
 
 impl Wish {
-    /// The whole schedule as a user writes it; `url` is its endpoint.
+    /// Returns the whole schedule as JSON of the API. `url` is its endpoint.
     pub fn json(&self, url: &str) -> Vec<u8> {
         let mut json = self.request.json(url);
         json["name"] = self.name.as_str().into();
@@ -60,7 +60,7 @@ impl Wish {
         json.to_string().into_bytes()
     }
 
-    /// Whether the store holds exactly this.
+    /// Returns `true` if the stored schedule has exactly this state.
     pub fn is(&self, stored: &Schedule) -> bool {
         let definition = &stored.definition;
         let request = &self.request;
@@ -92,10 +92,10 @@ pub struct Window {
 pub struct Known {
     pub wish: Wish,
     pub windows: Vec<Window>,
-    /// All policies it has had.
+    /// All policies that the schedule has had.
     pub overlaps: Vec<OverlapPolicy>,
     pub catch_ups: Vec<CatchUpPolicy>,
-    /// When the answer to its delete came, and the jobs there were then.
+    /// The time of the response to its deletion, and its jobs at that time.
     pub deleted: Option<(Timestamp, HashSet<JobId>)>,
 }
 
@@ -111,7 +111,7 @@ impl Known {
         }
     }
 
-    /// Takes note of a change that took effect.
+    /// Records a change that took effect.
     pub fn change(&mut self, wish: Wish, now: Timestamp) {
         let old = std::mem::replace(&mut self.wish, wish);
         if (old.cadence, old.is_enabled) != (self.wish.cadence, self.wish.is_enabled) {
@@ -125,7 +125,7 @@ impl Known {
         self.catch_ups.push(self.wish.catch_up);
     }
 
-    /// Takes note of a delete that took effect, when these jobs were there.
+    /// Records a deletion that took effect, and the jobs at that time.
     pub fn delete(&mut self, now: Timestamp, jobs: HashSet<JobId>) {
         self.close(now);
         self.deleted = Some((now, jobs));
@@ -137,27 +137,28 @@ impl Known {
         }
     }
 
-    /// All ticks it has had by `now`.
+    /// Returns all ticks until `now`.
     pub fn ticks(&self, now: Timestamp) -> Vec<Timestamp> {
         let of = |window: &Window| window.cadence.ticks(window.from, window.until.unwrap_or(now));
         self.windows.iter().flat_map(of).collect()
     }
 }
 
-/// What users did and were told.
+/// The actions of users and the responses to them.
 #[derive(Default)]
 pub struct History {
     pub schedules: BTreeMap<ScheduleId, Known>,
-    /// Jobs whose ids triggers and retries answered.
+    /// The job ids that triggers and retries returned.
     pub promised: Vec<JobId>,
-    /// Triggers and retries whose answer got lost.
+    /// The number of triggers and retries whose response was lost.
     pub unanswered: usize,
-    /// Jobs that users cancelled, or tried to; when, if they got an answer.
+    /// The jobs that users cancelled or tried to cancel, with the time of the response, if one
+    /// arrived.
     pub cancelled: BTreeMap<JobId, Option<Timestamp>>,
 }
 
 impl History {
-    /// The schedules that exist.
+    /// Returns the schedules that exist.
     pub fn alive(&self) -> Vec<ScheduleId> {
         let alive = self.schedules.iter().filter(|(_, known)| known.deleted.is_none());
         alive.map(|(id, _)| *id).collect()

@@ -1,21 +1,23 @@
-//! A seeded simulation: users, time, deaths and faults over the real core.
+//! A seeded simulation: users, time, crashes and faults on the real core.
 //!
-//! A seed draws a few hundred steps: users create, change, delete, trigger, retry and cancel; the
-//! clock moves by moments or days; the queue is wiped; leaders are replaced and come back; an
-//! operation of the store or the queue fails before or after it took effect; the process dies
-//! between any two of them. Then everything heals, and a judge (`oracle`) works out from what
-//! users did alone what the store and the target must show, by the names of the invariants.
+//! A seed determines a few hundred steps. Users create, change, delete, trigger, retry and cancel.
+//! The clock advances by moments or days. The queue is wiped. Leaders are replaced and come back.
+//! An operation of the store or the queue fails before or after it took effect. The process dies
+//! between any two operations. Then all faults end, and `oracle` derives from the actions of the
+//! users alone what the store and the target must contain. It reports violations by the names of
+//! the invariants.
 //!
-//! Real are the SQLite store, the queue, leader, sweep, executor, notifier, HTTP client and the commands
-//! of users. The simulation owns the clock, the dice, the loops' turns and the target. Attempts run
-//! on real sockets beside each other, so two runs of one seed draw the same steps but may differ
-//! in the order in which answers come; what must hold, holds in any order.
+//! The SQLite store, the queue, the leader, the sweeper, the executor, the notifier, the HTTP
+//! client and the commands are real. The simulation controls the clock, the random decisions, the
+//! turns of the loops and the target. Attempts use real sockets concurrently. So two runs of one
+//! seed have the same steps, but the order of the responses may differ. The invariants hold in any
+//! order.
 //!
-//! Beside the seeds there are cases that none of them would draw often: `elections`, `hints`,
-//! `outcomes`, `quotas`, `shards`.
+//! Further cases that a seed would rarely produce: `elections`, `hints`, `outcomes`, `quotas`,
+//! `shards`, `starts`, `upkeep`.
 //!
-//! `SIM_SEED=7 cargo test --test sim` runs one seed; a failure prints its seed and what happened.
-//! `SIM_RUNS=100` draws that many new seeds.
+//! `SIM_SEED=7 cargo test --test sim` runs one seed. A failure prints its seed and a trace.
+//! `SIM_RUNS=100` runs that many new seeds.
 
 #![allow(
     clippy::disallowed_methods,
@@ -49,20 +51,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use world::World;
 
-/// How many steps a run has.
+/// The number of steps of a run.
 const STEPS: usize = 300;
-/// After how many steps what must hold at any time is checked.
+/// The number of steps between two checks of the invariants that always hold.
 const WATCHED: usize = 3;
-/// How many schedules there are from the start.
+/// The number of schedules at the start.
 const SCHEDULES: usize = 5;
-/// Seeds that are always run.
+/// The seeds that always run.
 const FIXED: [u64; 6] = [1, 2, 3, 4, 5, 6];
-/// How many new seeds are run unless the environment says otherwise.
+/// The number of new seeds, unless `SIM_RUNS` is set.
 const RUNS: u64 = 6;
-/// How many run at once.
+/// The number of seeds that run concurrently.
 const AT_ONCE: usize = 6;
 
-/// Runs a seed to its verdict.
+/// Runs a seed and checks the result.
 fn simulate(seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -90,7 +92,7 @@ fn simulate(seed: u64) {
     });
 }
 
-/// Runs seeds beside each other: most of their time they wait for disk and sockets.
+/// Runs seeds concurrently. They wait for the disk and sockets most of the time.
 fn simulate_all(seeds: &[u64]) {
     for some in seeds.chunks(AT_ONCE) {
         std::thread::scope(|scope| {

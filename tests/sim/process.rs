@@ -1,4 +1,4 @@
-//! One life of the service: the real core over the store's file, without its loops.
+//! One process of the service: the real core on a store file, without its loops.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::outcomes::Rows;
 use crate::queue::GatedQueue;
 use crate::store::GatedStore;
 
-/// Few, so that each has several schedules.
+/// The number of shards. It is small, so that each shard has several schedules.
 pub const SHARDS: u16 = 3;
 pub const CLAIM_TIME: Duration = Duration::from_secs(30);
 pub const RETRY: RetryPolicy =
@@ -32,7 +32,7 @@ pub const RETRY: RetryPolicy =
 
 /// A running service.
 pub struct Process {
-    /// The store without faults, for those who check.
+    /// The store without faults, for checks.
     pub sqlite: Arc<SqliteStore>,
     pub gate: Arc<Gate>,
     pub rows: Arc<Rows>,
@@ -42,11 +42,11 @@ pub struct Process {
     pub sweeper: Sweeper,
     pub channels: Channels,
     pub notifier: Notifier,
-    /// Away only while it races with users.
+    /// `None` only during a race with users.
     pub leader: Option<Leader>,
-    /// Whether that leader has taken its shards over.
+    /// `true` if that leader has taken over its shards.
     pub has_led: bool,
-    /// Leaders that were replaced and do not know it.
+    /// Leaders that were replaced without knowing it.
     pub zombies: Vec<Leader>,
     pub tasks: Tasks,
     pub context: Context,
@@ -54,14 +54,14 @@ pub struct Process {
     _lock: ServerLock,
 }
 
-/// A client that may call the targets of the simulation.
+/// Returns a client that may call the targets of the simulation.
 fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let settings = outbound::Settings { allow, ..outbound::Settings::default() };
     outbound::Client::new(settings, clock.clone(), tasks).expect("sound settings")
 }
 
-/// What runs the jobs.
+/// Creates the executor.
 fn executing(
     context: &Context,
     client: &outbound::Client,
@@ -83,7 +83,7 @@ fn executing(
     Executor::start(settings, parts, tasks)
 }
 
-/// What tells how jobs ended.
+/// Creates the channels and the notifier.
 fn telling(
     store: &SharedStore,
     client: &outbound::Client,
@@ -105,8 +105,8 @@ fn telling(
 }
 
 impl Process {
-    /// Starts on the store's file, as the service does: what an earlier life left is closed before
-    /// anything new begins.
+    /// Starts on the store file like the service: it closes the attempts of an earlier process
+    /// before any new work starts.
     pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
         let sqlite = open(file, random).await;
         let lock = sqlite.lock().expect("nobody else serves the file");
@@ -166,19 +166,19 @@ impl Process {
         }
     }
 
-    /// A leader of the shards that `cluster` gives it.
+    /// Creates a leader of the shards that `cluster` assigns to it.
     pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
         let context = Context { cluster, replica: replica.to_owned(), ..self.context.clone() };
         Leader::new(context, Arc::default(), self.random.clone())
     }
 
-    /// A leader that fires within these plans, by statements that start nothing.
+    /// Creates a leader that applies the limits of `plans` and never starts the jobs that it fires.
     pub fn leader_within(&self, plans: Plans) -> Leader {
         let context = Context { starter: None, ..self.context.clone() };
         Leader::new(context, Arc::new(plans), self.random.clone())
     }
 
-    /// Elects a new leader; the old one is not told.
+    /// Elects a new leader without telling the old one.
     pub fn elect(&mut self) {
         let leader = self.leader_in(Arc::new(SingleNode::new("successor", SHARDS)), "successor");
         let old = self.leader.replace(leader);
@@ -187,12 +187,13 @@ impl Process {
         }
     }
 
-    /// Ends it where it is: nothing more is committed, handed over or said.
+    /// Crashes the process: it commits, queues and sends nothing more.
     pub async fn crash(self) {
         self.gate.kill();
         self.tasks.aborting().cancel();
         self.tasks.finish(Duration::ZERO).await;
-        // A write that had been handed over is in the file or not; the next life waits for that.
+        // A write in progress may or may not reach the file. The next process waits until that is
+        // decided.
         self.sqlite.close().await;
     }
 }
@@ -204,7 +205,7 @@ async fn open(file: &Path, random: &Random) -> Arc<SqliteStore> {
     Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"))
 }
 
-/// Runs a loop's work until it rests.
+/// Runs a worker until it has nothing to do.
 pub async fn run(worker: &mut dyn Worker, clock: &Clock) -> Result<(), RunError> {
     for _ in 0..1_000 {
         if worker.run_once(clock.now()).await? != Pause::None {

@@ -1,4 +1,4 @@
-//! The queue behind the gate, and a watch on what waits in it.
+//! The queue behind the gate, and a record of its waiting tickets.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +24,11 @@ pub struct GatedQueue {
 
 #[derive(Default)]
 struct Watch {
-    /// All tickets there have ever been.
+    /// All tickets that were ever pushed.
     known: Vec<Ticket>,
-    /// The tickets that were pushed and not taken.
+    /// The tickets that were pushed and not taken, with their start times.
     waiting: HashMap<JobId, Timestamp>,
-    /// Whether the last taker went away empty: whatever was taken before has been dealt with.
+    /// `true` if the last take returned nothing, so all tickets taken before have been handled.
     taker_rests: bool,
 }
 
@@ -37,20 +37,21 @@ impl GatedQueue {
         Self { inner: MemoryQueue::new(), gate, watch: Mutex::default() }
     }
 
-    /// Forgets everything.
+    /// Removes all content.
     pub fn wipe(&self) {
         self.inner.wipe();
         self.watch().waiting.clear();
     }
 
-    /// Queues old tickets again: of jobs that wait, run, or are long finished.
+    /// Pushes old tickets again: of waiting, running or long finished jobs.
     pub async fn repeat(&self, pick: impl Fn(usize) -> Vec<usize>) {
         let known = self.watch().known.clone();
         let again: Vec<_> = pick(known.len()).into_iter().map(|place| known[place]).collect();
         self.inner.push(&again).await.expect("memory does not fail");
     }
 
-    /// Whether nothing that may start by `now` waits for a taker, and none is at work.
+    /// Returns `true` if no ticket that may start by `now` waits, and all taken tickets have been
+    /// handled.
     pub fn is_idle(&self, now: Timestamp) -> bool {
         let watch = self.watch();
         watch.taker_rests && watch.waiting.values().all(|start| *start > now)

@@ -1,4 +1,4 @@
-//! Jobs per month, while the answers of firing are lost.
+//! Monthly job limits while responses of `fire` are lost.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::world::World;
 
 const QUOTA: u64 = 9;
 
-/// What was lost may have been done, or not: no job too many is made, and none too few.
+/// An operation with a lost response may or may not have taken effect. The number of jobs is exact
+/// in both cases.
 #[tokio::test]
 async fn a_month_has_as_many_jobs_as_its_plan_says_whatever_answers_are_lost() {
     for fault in [Fault::AnswerLost, Fault::Refused] {

@@ -1,4 +1,4 @@
-//! What happens in the middle of something else.
+//! Events in the middle of other operations.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::calendar::to_next_minute;
 use crate::process::run;
 use crate::world::World;
 
-/// How long, in real time, an operation is waited for that may not come.
+/// The real time to wait for an operation that may never be called.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl World {
-    /// Users come between what the leader reads and what it writes.
+    /// Lets users act between a read and the following write of the leader.
     pub async fn race(&mut self) {
         self.clock.advance(to_next_minute(self.clock.now()));
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
@@ -21,7 +21,7 @@ impl World {
             (leader, ended)
         });
         let stop = led.abort_handle();
-        // It may have nothing to fire, or meet a fault first.
+        // The leader may have nothing to fire, or meet a fault first.
         let reached = tokio::time::timeout(PATIENCE, gate.reached()).await.is_ok();
         self.note(format_args!("the leader is about to fire: {reached}"));
         self.meddle().await;
@@ -37,7 +37,7 @@ impl World {
             }
             None => {
                 stop.abort();
-                // Unless the users have already seen it die.
+                // The process may have been restarted by the users' commands already.
                 if self.process().gate.is_dead() {
                     self.restart().await;
                 }
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// What users do to a schedule that is just firing.
+    /// Lets users act on a schedule that is firing.
     async fn meddle(&mut self) {
         let mut due = Vec::new();
         for id in self.history.alive() {
@@ -62,14 +62,14 @@ impl World {
             1 => self.change_one(id).await,
             2 => self.toggle_one(id).await,
             _ => {
-                // Off and on: all is as before but the next tick.
+                // Off and on again: only the next tick changes.
                 self.toggle_one(id).await;
                 self.toggle_one(id).await;
             }
         }
     }
 
-    /// An executor's step to the store is slow, and the world goes on meanwhile.
+    /// Makes one store operation of an executor slow, and lets other events happen in the meantime.
     pub async fn crossing(&mut self) {
         let gate = self.process().gate.clone();
         let slow = *self.dice.pick(&["claim", "commit", "renew", "cancelled"]);

@@ -1,4 +1,4 @@
-//! Shards that fail or take long, and the others beside them.
+//! Failing or slow shards, and their effect on other shards.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::hints::schedule;
 use crate::process::{SHARDS, run};
 use crate::world::{World, live_for};
 
-/// A world with a schedule in each shard, that are due now.
+/// Creates a world with one schedule in each shard, all of which are due now.
 async fn world() -> (World, Vec<ScheduleId>) {
     let mut world = World::new(10).await;
     let now = world.clock.now();
@@ -28,7 +28,7 @@ async fn world() -> (World, Vec<ScheduleId>) {
     (world, schedules.iter().map(|schedule| schedule.id).collect())
 }
 
-/// How many schedules have fired whatever was due.
+/// Returns the number of schedules that have fired all due ticks.
 async fn fired(world: &mut World, schedules: &[ScheduleId]) -> usize {
     let mut fired = 0;
     for id in schedules {
@@ -38,7 +38,7 @@ async fn fired(world: &mut World, schedules: &[ScheduleId]) -> usize {
     fired
 }
 
-/// Of how many of them the due index says that they have fired, too.
+/// Returns the number of these schedules that have fired according to the due index, too.
 async fn moved_on(world: &mut World, schedules: &[ScheduleId]) -> usize {
     let now = world.clock.now();
     let records = world.process().sqlite.shard_records(now).await.expect("read");

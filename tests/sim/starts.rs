@@ -1,5 +1,5 @@
-//! Claims whose answers are lost, of jobs that start in the moment in which they are fired and of
-//! others.
+//! Claims whose responses are lost: of jobs that start in the statement that fires them, and of
+//! other jobs.
 
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use crate::hints::schedule;
 use crate::process::CLAIM_TIME;
 use crate::world::{World, live_for};
 
-/// How long, in real time, a job may take to end.
+/// The timeout, in real time, for the end of a job.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A world at the tick of a schedule whose jobs have one attempt, and the job of that tick.
+/// Creates a world at the tick of a schedule whose jobs have one attempt. Also returns the job of
+/// that tick.
 async fn due(overlap_policy: OverlapPolicy) -> (World, JobId) {
     let mut world = World::new(12).await;
     let now = world.clock.now();
@@ -39,7 +40,7 @@ async fn job(world: &mut World, id: JobId) -> Job {
     jobs.into_iter().find(|one| one.id == id).expect("it was made")
 }
 
-/// Lets time go by until a job has ended.
+/// Advances the clock until a job has ended.
 async fn ended(world: &mut World, id: JobId) -> Job {
     let ends = async {
         loop {
@@ -55,7 +56,7 @@ async fn ended(world: &mut World, id: JobId) -> Job {
     timeout(PATIENCE, ends).await.expect("it ends")
 }
 
-/// Nobody listens there: it was sent all the same.
+/// Asserts that the job had one attempt. It was sent, although the connection was refused.
 fn assert_sent_once(job: &Job) {
     assert_eq!((job.attempt_number, job.error_code), (1, Some(ErrorCode::Connect)));
 }

@@ -1,4 +1,4 @@
-//! What can happen next.
+//! The steps of a run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::gate::Fault;
 use crate::process::run;
 use crate::world::World;
 
-/// What can happen.
+/// The kinds of steps.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Create,
@@ -37,7 +37,7 @@ pub enum Step {
     Arm,
 }
 
-/// How often each happens.
+/// The relative frequency of each step.
 const STEPS: &[(u64, Step)] = &[
     (6, Step::Create),
     (7, Step::Change),
@@ -63,7 +63,7 @@ const STEPS: &[(u64, Step)] = &[
 ];
 
 impl World {
-    /// Draws what happens next, and lets it.
+    /// Draws the next step and executes it.
     pub async fn step(&mut self) {
         let step = self.dice.weighted(STEPS);
         self.note(format_args!("{step:?}"));
@@ -90,7 +90,7 @@ impl World {
             Step::Crossing => self.crossing().await,
             Step::Arm => self.arm(),
         }
-        // What runs now and then goes on while other things happen.
+        // Without this, work in progress continues during the next steps.
         if self.dice.percent(80) {
             self.settle().await;
         }
@@ -100,7 +100,7 @@ impl World {
         self.clock.advance(by);
     }
 
-    /// To a full minute, sometimes a little past it, and the leader wakes.
+    /// Advances to a full minute, sometimes a little past it, and usually runs the leader.
     async fn minute(&mut self) {
         let extra = *self.dice.pick(&[0, 0, 1, 700, 1_500, 61_000]);
         let until = to_next_minute(self.clock.now()) + Duration::from_millis(extra);
@@ -110,16 +110,16 @@ impl World {
         }
     }
 
-    /// Nobody leads for a while, of minutes or days.
+    /// Advances by minutes or days without a leader.
     async fn outage(&mut self) {
         let minutes = *self.dice.pick(&[2, 5, 20, 130, 3_000]);
         self.advance(Duration::from_secs(minutes * 60 + self.dice.below(60)));
     }
 
-    /// LEAD-1: a leader that was replaced changes nothing, even when it comes first to what is due.
+    /// LEAD-1: a replaced leader changes nothing, even if it reaches the due ticks first.
     async fn zombie(&mut self) {
         self.process().gate.disarm();
-        // The new leader takes over for certain.
+        // The new leader must have taken over.
         self.lead_all().await;
         if self.process().zombies.is_empty() {
             return;
@@ -130,7 +130,7 @@ impl World {
         let clock = self.clock.clone();
         let zombies = std::mem::take(&mut self.process().zombies);
         for mut zombie in zombies {
-            // Twice: the first run may only find that the index is not its own.
+            // Twice: the first run may only detect that the index belongs to another leader.
             for _ in 0..2 {
                 run(&mut zombie, &clock).await.expect("no fault is armed");
             }
@@ -142,7 +142,7 @@ impl World {
         self.lead().await;
     }
 
-    /// What firing changes: jobs, skips and next ticks.
+    /// Returns the state that firing changes: jobs, skips and next ticks.
     async fn ticked(&mut self) -> Vec<String> {
         let mut state: Vec<_> = self.jobs().await.iter().map(|job| job.id.to_string()).collect();
         for id in self.history.alive() {
@@ -152,7 +152,7 @@ impl World {
         state
     }
 
-    /// Tickets come twice, or late: the newest ones, and any.
+    /// Pushes tickets again: the newest ones, and random old ones.
     async fn repeat(&mut self) {
         let queue = self.process().queue.clone();
         let dice = &self.dice;
@@ -172,7 +172,7 @@ impl World {
         self.process().gate.arm(pass, fault);
     }
 
-    /// After the leader has run in peace, whatever was due has fired.
+    /// Requires that all due ticks have fired after the leader has run without faults.
     async fn none_is_due(&mut self) {
         for id in self.history.alive() {
             let tick = self.next_tick(id).await;
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// No more faults; goes on until no job is left unfinished (JOB-3).
+    /// Ends all faults and continues until all jobs are finished (JOB-3).
     pub async fn heal(&mut self) {
         self.process().gate.disarm();
         self.process().zombies.clear();
@@ -194,7 +194,7 @@ impl World {
         self.settle().await;
         self.lead_all().await;
         self.none_is_due().await;
-        // A lost hint is made good by the leader's comparison, a lost queue by a new one.
+        // The comparison of the leader repairs a lost hint, and a new index replaces a lost queue.
         self.create_unheard().await;
         for is_wiped in [false, true] {
             self.advance(Duration::from_secs(61));
@@ -222,7 +222,7 @@ impl World {
 }
 
 impl World {
-    /// Goes on until everything is told.
+    /// Continues until all alerts are delivered or given up.
     async fn tell_all(&mut self) {
         for _ in 0..2_000 {
             self.notify().await;
@@ -236,7 +236,7 @@ impl World {
     }
 }
 
-/// What to choose policies from.
+/// The policies to choose from.
 pub const OVERLAPS: &[OverlapPolicy] =
     &[OverlapPolicy::Allow, OverlapPolicy::Skip, OverlapPolicy::QueueOne];
 pub const CATCH_UPS: &[CatchUpPolicy] =

@@ -1,5 +1,5 @@
-//! The endpoint that all schedules call. It answers as a script says that follows from the seed,
-//! the job and the attempt, and remembers what came and in which order.
+//! The endpoint of all schedules. The seed, the job and the attempt determine its response. It
+//! records all requests in order.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -17,20 +17,20 @@ use punctual::runtime::Clock;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What the target does with an attempt.
+/// The response of the target to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A status.
+    /// This status.
     Status(u16),
-    /// 429, come back after so many seconds.
+    /// 429 with `Retry-After`, in seconds.
     TooMany(u64),
-    /// No answer: the connection breaks.
+    /// No response: the connection breaks.
     Reset,
-    /// 200 after so many seconds.
+    /// 200 after this many seconds.
     Slow(u64),
 }
 
-/// What the target does with an attempt of a job, whenever it comes.
+/// Returns the response to an attempt of a job. It does not depend on the time.
 pub fn script(seed: u64, job: JobId, attempt: u8) -> Answer {
     let mut bytes = job.to_bytes().to_vec();
     bytes.extend(seed.to_be_bytes());
@@ -47,32 +47,32 @@ pub fn script(seed: u64, job: JobId, attempt: u8) -> Answer {
     }
 }
 
-/// One request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Hit {
     pub job: JobId,
     pub attempt: u8,
-    /// The time by the service's clock.
+    /// The time of the service's clock.
     pub at: Timestamp,
-    /// Which process sent it, counted from 1.
+    /// The process that sent it, counted from 1.
     pub process: u32,
     pub path: String,
     pub body: String,
     pub scheduled_at: Timestamp,
-    /// Attempts of the same job and process that were still open when this one came.
+    /// The attempts of the same job and process that were open when this one arrived.
     pub beside: Vec<u8>,
 }
 
 #[derive(Default)]
 struct Log {
     hits: Vec<Hit>,
-    /// Those without an answer yet: job, attempt, process.
+    /// The requests without a response so far: job, attempt, process.
     open: HashSet<(JobId, u8, u32)>,
     process: u32,
     wrong: Vec<String>,
 }
 
-/// The target.
+/// A running target.
 pub struct Target {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -104,23 +104,23 @@ impl Target {
         format!("http://{}{path}", self.address)
     }
 
-    /// A new process calls from now on.
+    /// Counts all further requests for a new process.
     pub fn next_process(&self) {
         self.shared.log().process += 1;
     }
 
-    /// How many requests of the process that calls now have no answer yet.
+    /// Returns the number of requests of the current process without a response.
     pub fn open(&self) -> usize {
         let log = self.shared.log();
         log.open.iter().filter(|(.., process)| *process == log.process).count()
     }
 
-    /// The requests that came, in their order.
+    /// Returns the received requests in order.
     pub fn hits(&self) -> Vec<Hit> {
         self.shared.log().hits.clone()
     }
 
-    /// Requests that were not as the contract says.
+    /// Returns the requests that violated the contract.
     pub fn wrong(&self) -> Vec<String> {
         self.shared.log().wrong.clone()
     }
@@ -132,7 +132,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         let shared = shared.clone();
         connections.spawn(async move {
             let service = service_fn(|request| shared.answer(request));
-            // It ends by an error when a client goes away or is not answered, as scripted.
+            // It returns an error if the client disconnects or the script breaks the connection.
             let connection = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service);
             let _ = connection.await;
@@ -141,7 +141,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Takes a request out of the open ones, however it ends.
+/// Removes a request from the open ones when it is dropped.
 struct Open<'a>(&'a Shared, (JobId, u8, u32));
 
 impl Drop for Open<'_> {
@@ -155,7 +155,7 @@ impl Shared {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer of the script; an error breaks the connection.
+    /// Returns the scripted response. An error breaks the connection.
     async fn answer(
         &self,
         request: hyper::Request<Incoming>,
@@ -203,7 +203,7 @@ fn plain(status: StatusCode) -> Response<Full<Bytes>> {
     response
 }
 
-/// The request as a hit, if it says of itself what the contract wants.
+/// Returns the request as a hit, if it has the headers of the contract.
 fn read(headers: &HeaderMap, path: &str, body: String, at: Timestamp) -> Option<Hit> {
     let header = |name: &str| headers.get(name)?.to_str().ok();
     let job: JobId = header("punctual-job-id")?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Upkeep of accounts: one whose rows cannot be removed keeps no other waiting.
+//! Upkeep of accounts: an account whose rows cannot be removed does not delay other accounts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::world::World;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Accounts beside the world's own, with what each has from the beginning.
+/// Creates two accounts in addition to the one of the world.
 async fn accounts(world: &mut World, plan: &str) -> [AccountId; 2] {
     let now = world.clock.now();
     let accounts = [2, 3].map(|n| AccountId::new(now, n));
@@ -32,7 +32,7 @@ async fn accounts(world: &mut World, plan: &str) -> [AccountId; 2] {
     accounts
 }
 
-/// How many rows each of them has.
+/// Returns the number of rows of each account.
 async fn rows(world: &mut World, accounts: [AccountId; 2]) -> [u64; 2] {
     let mut rows = [0; 2];
     for (rows, account) in rows.iter_mut().zip(accounts) {
@@ -41,7 +41,7 @@ async fn rows(world: &mut World, accounts: [AccountId; 2]) -> [u64; 2] {
     rows
 }
 
-/// Of how many there are fewer rows than before.
+/// Returns the number of accounts that have fewer rows than before.
 fn fewer(now: [u64; 2], before: [u64; 2]) -> usize {
     now.iter().zip(before).filter(|(now, before)| **now < *before).count()
 }
@@ -65,8 +65,7 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 2, "it has its turn again");
 }
 
-/// What every account has that is over after some time: the entry of its creation, a key, and a
-/// signing secret.
+/// Creates data of each kind that expires: an audit entry, a key and a signing secret.
 async fn let_things_expire(world: &mut World) {
     let now = world.clock.now();
     let (writes, sqlite) = ([world.write(), world.write()], &world.process().sqlite);
@@ -136,7 +135,7 @@ async fn a_deleted_account_that_cannot_be_removed_keeps_no_other_waiting() {
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
 }
 
-/// A run of a worker of which one operation takes a while.
+/// Runs a worker while one operation takes `span`.
 async fn run_slowly(
     world: &mut World,
     worker: &mut dyn Worker,
@@ -169,7 +168,7 @@ async fn what_removes_rests_nine_times_as_long_as_it_took() {
     let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
     let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
     let mut pruner = Pruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
-    // More accounts are left than are looked at in a round.
+    // There are more accounts than one round looks at.
     let pause = run_slowly(&mut world, &mut pruner, "prune_account", ms(300)).await;
     assert_eq!(pause, Pause::For(ms(2_700)));
 
@@ -183,7 +182,7 @@ async fn what_removes_rests_nine_times_as_long_as_it_took() {
     }
 }
 
-/// Accounts that are empty and wait to be found gone keep no other account's rows from being removed.
+/// Empty accounts that wait for their final deletion do not delay the removal of other accounts.
 #[tokio::test]
 async fn accounts_that_are_empty_keep_none_behind_them_waiting() {
     let mut world = World::new(16).await;

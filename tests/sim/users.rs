@@ -1,7 +1,7 @@
-//! What users do, and what the history makes of the answers.
+//! The actions of users, and their record in the history.
 //!
-//! A command whose answer is lost may have had its effect or not, but never half of it: the store
-//! is then looked at, and must hold the old or the new state, whole.
+//! A command whose response is lost took effect completely or not at all: the stored state must be
+//! the old or the new one.
 
 use std::collections::HashSet;
 
@@ -18,11 +18,11 @@ use crate::history::{Known, RequestWish, Wish};
 use crate::steps::{CATCH_UPS, OVERLAPS};
 use crate::world::World;
 
-/// How many schedules there are at most at once.
+/// The maximum number of schedules at the same time.
 const MOST: usize = 10;
 
 impl World {
-    /// Runs a command; `None` if its answer got lost.
+    /// Runs a command. Returns `None` if its response was lost.
     async fn command<T, F>(
         &mut self,
         command: impl FnOnce(Schedules) -> F,
@@ -113,16 +113,16 @@ impl World {
         Wish { cadence, is_enabled: true, ..self.wish() }
     }
 
-    /// Creates a schedule that runs each minute, whatever else runs.
+    /// Creates a schedule that runs each minute and allows overlap.
     pub async fn create_every_minute(&mut self) {
         let wish = Wish { overlap: OverlapPolicy::Allow, ..self.every_minute() };
         self.create_one(wish).await;
     }
 
-    /// Creates a schedule whose leader is not told.
+    /// Creates a schedule without a hint to the leader.
     pub async fn create_unheard(&mut self) {
         let wish = self.every_minute();
-        // After the write comes the hint.
+        // The operation after the write is the hint.
         self.process().gate.arm(1, Fault::Refused);
         self.create_one(wish).await;
     }
@@ -287,7 +287,7 @@ impl World {
         self.promise(answer).await;
     }
 
-    /// Takes note of the id of a job that a command answered; it must be there at once.
+    /// Records the job id that a command returned. The job must exist at once.
     async fn promise(&mut self, answer: Option<Result<JobId, CommandError>>) {
         match answer {
             None => self.history.unanswered += 1,
@@ -312,7 +312,7 @@ impl World {
             .command(|all| async move { all.cancel_job(account, Author::SERVICE.into(), id).await })
             .await;
         match answer {
-            // It may have finished in the meantime.
+            // The job may have finished in the meantime.
             Some(Err(CommandError::JobFinished)) => {}
             Some(Err(error)) => self.breaks(format_args!("{id} could not be cancelled: {error}")),
             Some(Ok(_)) => {

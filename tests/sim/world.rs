@@ -1,5 +1,4 @@
-//! Everything a run consists of: the service, the file it leaves behind when it dies, the target,
-//! the users, and time.
+//! The state of a run: the service, its store file, the target, the users, and the clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -21,33 +20,33 @@ use crate::history::History;
 use crate::process::{Process, run};
 use crate::target::Target;
 
-/// How long, in real time, the service may take to come to rest.
+/// The timeout, in real time, for the service to settle.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a shard rests at most that could not be served.
+/// The longest pause of a shard that could not be served.
 pub const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// A run.
+/// The state of a run.
 pub struct World {
     pub seed: u64,
     pub dice: Dice,
     pub clock: Clock,
     pub target: Target,
     pub receiver: Receiver,
-    /// The channel that all schedules tell.
+    /// The channel that all schedules alert.
     pub channel: Option<ChannelId>,
-    /// The schedules that do.
+    /// The schedules with a preference for that channel.
     pub telling: HashSet<ScheduleId>,
     pub account: AccountId,
     pub history: History,
-    /// What happened, for people.
+    /// A readable log of all steps.
     pub trace: Vec<String>,
-    /// What should not have happened.
+    /// The violations so far.
     pub broken: Vec<String>,
     random: Random,
     folder: TempDir,
     process: Option<Process>,
-    /// Jobs that were seen to be final, as they were.
+    /// The final jobs, as they were first seen.
     finals: HashMap<JobId, Job>,
     /// The last seen revision and next tick of each schedule.
     next_ticks: HashMap<ScheduleId, (i64, Timestamp)>,
@@ -86,7 +85,7 @@ impl World {
         world
     }
 
-    /// A change of the account's data now.
+    /// Returns a write on the data of the account, now.
     pub fn write(&self) -> Write {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
@@ -112,7 +111,7 @@ impl World {
         self.process = Some(Process::start(&file, &self.clock, &self.random).await);
     }
 
-    /// Kills the service and starts it again.
+    /// Crashes the service and starts it again.
     pub async fn restart(&mut self) {
         if let Some(process) = self.process.take() {
             if process.tasks.has_failed() {
@@ -124,7 +123,7 @@ impl World {
         self.start().await;
     }
 
-    /// Runs the leader until it rests; an armed fault may stop it.
+    /// Runs the leader until it has nothing to do. An armed fault may stop it.
     pub async fn lead(&mut self) {
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let leader = self.process().leader.as_mut().expect("here");
@@ -138,13 +137,13 @@ impl World {
         }
     }
 
-    /// Runs the leader when no shard rests any more that could not be served.
+    /// Runs the leader after the pauses of all shards that could not be served.
     pub async fn lead_all(&mut self) {
         self.clock.advance(LONGEST_REST);
         self.lead().await;
     }
 
-    /// Takes note of what came of a leader's turn.
+    /// Records the result of a leader's turn.
     pub fn has_led(&mut self, ended: Result<(), RunError>) {
         match ended {
             Ok(()) => self.process().has_led = true,
@@ -152,7 +151,7 @@ impl World {
         }
     }
 
-    /// Sweeps once; an armed fault may stop it.
+    /// Runs the sweeper once. An armed fault may stop it.
     pub async fn sweep(&mut self) {
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let ended = tokio::select! {
@@ -166,9 +165,9 @@ impl World {
         }
     }
 
-    /// Waits until nothing moves without time or the loops: what is left then waits for its time,
-    /// for the target, or for the sweep. Pauses of the service itself are passed over by moving
-    /// the clock a little.
+    /// Waits until nothing more happens without the clock or the loops. The remaining jobs then
+    /// wait for their time, the target or the sweeper. Short pauses of the service are skipped by
+    /// advancing the clock a little.
     pub async fn settle(&mut self) {
         let began = Instant::now();
         let (mut calm, mut stuck, mut last) = (0, 0, (0, 0));
@@ -200,7 +199,7 @@ impl World {
         }
     }
 
-    /// All jobs, newest first.
+    /// Returns all jobs, newest first.
     pub async fn jobs(&mut self) -> Vec<Job> {
         let (account, sqlite) = (self.account, self.process().sqlite.clone());
         let mut query = JobQuery {
@@ -226,20 +225,20 @@ impl World {
         }
     }
 
-    /// The attempts of a job.
+    /// Returns the attempts of a job.
     pub async fn attempts(&mut self, job: JobId) -> Vec<Attempt> {
         let (account, sqlite) = (self.account, self.process().sqlite.clone());
         sqlite.job(account, job).await.expect("read").expect("listed").1
     }
 
-    /// The skips of a schedule.
+    /// Returns the skips of a schedule.
     pub async fn skips(&mut self, id: ScheduleId) -> Vec<Skip> {
         let (account, sqlite) = (self.account, self.process().sqlite.clone());
         let query = SkipQuery { from: None, to: None, after: None, limit: 100_000 };
         sqlite.skips(account, id, &query).await.expect("read").skips
     }
 
-    /// What the catch-up policy leaves out is over a minute late.
+    /// Requires that the catch-up policy skips only ticks that are more than one minute late.
     async fn watch_skips(&mut self, id: ScheduleId) {
         let late_before = self.clock.now().minus(ALWAYS_RUNS);
         for skip in self.skips(id).await {
@@ -249,7 +248,8 @@ impl World {
         }
     }
 
-    /// Checks what must hold at any time: finals stay, next ticks move forward.
+    /// Checks the invariants that always hold: final jobs do not change, and next ticks only move
+    /// forward.
     pub async fn watch(&mut self) {
         for job in self.jobs().await {
             let known = self.finals.get(&job.id).cloned();
@@ -279,14 +279,14 @@ impl World {
     }
 }
 
-/// Up to this late every tick runs.
+/// A tick that is at most this late always runs.
 const ALWAYS_RUNS: Duration = Duration::from_secs(60);
 
 pub fn forever() -> Timestamp {
     Timestamp::from_millis(i64::MAX)
 }
 
-/// A step of waiting for a condition, or what something takes, in real time.
+/// Waits in real time: for a step of waiting for a condition, or for a simulated duration.
 pub async fn live_for(span: Duration) {
     tokio::time::sleep(span).await;
 }

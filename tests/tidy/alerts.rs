@@ -1,11 +1,11 @@
-//! `docs/notifications.md` shows alerts as their readers see them: worked out from the renderings
-//! that the unit tests of the channels review.
+//! `docs/notifications.md` shows alerts as their recipients see them. The examples are derived from
+//! the rendering snapshots in the unit tests of the channels.
 
 use serde_json::Value;
 
 use crate::tree::{Finding, Tree};
 
-/// How the rendering of a channel is shown.
+/// A function that shows the rendering of a channel.
 type Show = fn(&str) -> String;
 
 const DOCUMENT: &str = "docs/notifications.md";
@@ -36,7 +36,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The rendering of a failed job.
+/// Returns the rendering of a failed job.
 fn failure(snapshot: &str) -> &str {
     let after = snapshot.split_once("=== job.failed\n").map_or("", |(_, after)| after);
     after.split_once("\n=== ").map_or(after, |(rendering, _)| rendering)
@@ -46,14 +46,14 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("the rendering of this channel is JSON")
 }
 
-/// A mail without its HTML.
+/// Shows a mail without its HTML.
 fn mail(text: &str) -> String {
     let text = text.replace("--- text\n", "");
     let text = text.split_once("\n--- html").map_or(text.as_str(), |(text, _)| text);
     format!("```text\n{}\n```\n", text.trim_end())
 }
 
-/// The blocks of Slack as Markdown.
+/// Shows the blocks of a Slack message as Markdown.
 fn slack(message: &Value) -> String {
     let mut paragraphs = Vec::new();
     for block in message["blocks"].as_array().into_iter().flatten() {
@@ -77,7 +77,7 @@ fn slack(message: &Value) -> String {
     plain(&paragraphs.join("\n\n"))
 }
 
-/// `*Label:* value` of Slack as Markdown.
+/// Converts `*Label:* value` of Slack to Markdown.
 fn bold(text: &str) -> String {
     text.replace(":*", ":**")
         .split('\n')
@@ -86,7 +86,7 @@ fn bold(text: &str) -> String {
         .join("\n")
 }
 
-/// An embed of Discord, which is Markdown, with its title.
+/// Shows an embed of Discord, which is Markdown, with its title.
 fn discord(message: &Value) -> String {
     let embed = &message["embeds"][0];
     let text = |name: &str| embed[name].as_str().unwrap_or_default();
@@ -95,7 +95,7 @@ fn discord(message: &Value) -> String {
     format!("**[{title}]({url})**\n\n{description}\n\n{footer} • {}", text("timestamp"))
 }
 
-/// The HTML of Telegram as Markdown.
+/// Converts the HTML of Telegram to Markdown.
 fn telegram(message: &Value) -> String {
     let mut text = message["text"].as_str().unwrap_or_default().to_owned();
     for (html, markdown) in [
@@ -121,7 +121,7 @@ fn plain(text: &str) -> String {
     entities.iter().fold(text.to_owned(), |text, (entity, c)| text.replace(entity, c))
 }
 
-/// Markdown as a quotation, whose lines stay lines.
+/// Returns Markdown as a block quote that keeps its line breaks.
 fn quote(text: &str) -> String {
     let mut quoted = String::new();
     let mut in_code = false;

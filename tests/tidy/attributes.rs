@@ -1,9 +1,9 @@
-//! Lints that are switched off need a reason, tests are never switched off, and they never sleep.
+//! A disabled lint needs a reason, a test is never ignored, and a test never sleeps.
 
 use crate::rust::{Kind, Token, closing, is_test_file, test_files, tokens};
 use crate::tree::{File, Finding, Tree};
 
-/// Where tests may sleep: in servers that are slow, and in waiting for a condition with a bound.
+/// The places where tests may sleep: slow servers, and waits for a condition with a timeout.
 const MAY_SLEEP: [&str; 3] = ["tests/it/harness/", "tests/sim/target.rs", "tests/sim/world.rs"];
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -43,7 +43,8 @@ fn attributes(file: &File, tokens: &[Token], findings: &mut Vec<Finding>) {
 
 fn waits(file: &File, tokens: &[Token], all_test: bool, findings: &mut Vec<Finding>) {
     for (at, two) in tokens.windows(2).enumerate() {
-        // A method `sleep_until` is the clock's, which tests set; the function is tokio's.
+        // The method `sleep_until` belongs to the clock, which tests set. The function belongs to
+        // tokio.
         let is_function = at > 0 && tokens[at - 1].is_sign(':');
         let sleeps = two[0].is_word("sleep") || (is_function && two[0].is_word("sleep_until"));
         if sleeps && two[1].kind == Kind::Open('(') && (all_test || two[0].in_test) {

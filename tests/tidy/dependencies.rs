@@ -1,11 +1,11 @@
-//! What other crates are not built with.
+//! Some crates are built without certain optional dependencies.
 
 use crate::tree::{Finding, Tree};
 
-/// A crate, one that it must not depend on, and why.
+/// A crate, a crate that it must not depend on, and the reason.
 const WITHOUT: [(&str, &str, &str); 1] = [("lettre", "tracing", "it would log whole mails")];
 
-/// `Cargo.lock` has the optional dependencies of a crate only if a feature asks for them.
+/// `Cargo.lock` lists an optional dependency of a crate only if a feature enables it.
 fn check(tree: &Tree) -> Vec<Finding> {
     let Some(lock) = tree.get("Cargo.lock") else { return Vec::new() };
     let packages: Vec<&str> = lock.text.split("[[package]]").collect();

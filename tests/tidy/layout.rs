@@ -1,10 +1,10 @@
-//! What the top folder may hold, and how large a file may be.
+//! The allowed entries of the top folder, and the maximum size of a file.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{Finding, Tree};
 
-/// What the top folder may hold beside dot-files.
+/// The allowed entries of the top folder, in addition to dot-files.
 const TOP: [&str; 12] = [
     "Cargo.lock",
     "Cargo.toml",

@@ -1,12 +1,12 @@
-//! What was left behind: notes to self, stubs, debugging.
+//! Leftovers: notes to self, stubs, debug output.
 
 use crate::rust::tokens;
 use crate::tree::{File, Finding, Tree};
 
-/// Notes to self, in two halves, so that this file is not one of the findings.
+/// Notes to self, in two halves, so that this file does not contain them.
 const NOTES: [(&str, &str); 4] = [("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK")];
 
-/// Macros that stand for something that is not there, or for debugging.
+/// Macros for missing code or for debugging.
 const STUBS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 fn check(tree: &Tree) -> Vec<Finding> {

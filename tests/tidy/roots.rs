@@ -1,4 +1,4 @@
-//! Every folder's root file says what the folder is for.
+//! The root file of every folder states the purpose of the folder.
 
 use crate::tree::{Finding, Tree};
 

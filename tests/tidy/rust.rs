@@ -1,7 +1,7 @@
-//! A Rust file as a flat list of tokens that know their line and whether they are test code.
+//! Parses a Rust file into a flat list of tokens with their line and a mark for test code.
 //!
-//! Tokens, not text, so that comments and strings do not count; not a syntax tree, so that the
-//! insides of macros do.
+//! Tokens leave out comments and strings, unlike text, and include the contents of macros, unlike a
+//! syntax tree.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::tree::{File, Tree};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A name or keyword.
     Word(String),
     Sign(char),
-    /// `(`, `[` or `{`; nothing visible is a space.
+    /// `(`, `[` or `{`. An invisible delimiter is a space.
     Open(char),
     Close(char),
     Literal,
@@ -26,7 +26,7 @@ pub enum Kind {
 pub struct Token {
     pub kind: Kind,
     pub line: usize,
-    /// Whether it is under a `cfg(test)`.
+    /// `true` under `cfg(test)`.
     pub in_test: bool,
 }
 
@@ -47,10 +47,10 @@ impl Token {
     }
 }
 
-/// The tokens of a file, in order.
+/// Returns the tokens of a file in order.
 ///
 /// # Panics
-/// If it is not Rust.
+/// If the file is not valid Rust.
 pub fn tokens(file: &File) -> Vec<Token> {
     let stream: TokenStream = match file.text.parse() {
         Ok(stream) => stream,
@@ -96,7 +96,8 @@ fn flatten(stream: TokenStream, in_test: bool, out: &mut Vec<Token>) {
     }
 }
 
-/// Whether the trees begin with `#[cfg(test)]` (`signs` 1) or `#![cfg(test)]` (`signs` 2).
+/// Returns `true` if the trees begin with `#[cfg(test)]` (`signs` 1) or `#![cfg(test)]` (`signs`
+/// 2).
 fn is_test_attribute(trees: &[TokenTree], signs: usize) -> bool {
     let marks = trees.iter().zip(['#', '!']).take(signs);
     let marked = marks.into_iter().all(|(tree, sign)| match tree {
@@ -113,7 +114,7 @@ fn is_test_attribute(trees: &[TokenTree], signs: usize) -> bool {
     marked && name == "cfg" && asks_for_test(condition.stream())
 }
 
-/// Whether a condition holds in tests only: it names `test` and does not negate.
+/// Returns `true` if a condition holds only in tests: it names `test` and does not negate.
 fn asks_for_test(condition: TokenStream) -> bool {
     let mut asks = false;
     for tree in condition {
@@ -136,7 +137,7 @@ fn delimiters(delimiter: Delimiter) -> (char, char) {
     }
 }
 
-/// The index of the token that closes the one at `open`.
+/// Returns the index of the token that closes the one at `open`.
 pub fn closing(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -152,8 +153,8 @@ pub fn closing(tokens: &[Token], open: usize) -> usize {
     tokens.len() - 1
 }
 
-/// The files that a `#[cfg(test)] mod name;` brings in: test code as a whole. A folder stands for
-/// all that is in it and ends with `/`.
+/// Returns the files of `#[cfg(test)] mod name;`, which contain only test code. A path that ends
+/// with `/` stands for all files of a folder.
 pub fn test_files(tree: &Tree) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for file in tree.rust("src/") {
@@ -173,7 +174,7 @@ pub fn test_files(tree: &Tree) -> BTreeSet<String> {
     paths
 }
 
-/// Whether a path is one of `test_files`.
+/// Returns `true` if `test_files` contains a path.
 pub fn is_test_file(test_files: &BTreeSet<String>, path: &str) -> bool {
     test_files.contains(path)
         || test_files.iter().any(|folder| folder.ends_with('/') && path.starts_with(folder))

@@ -63,8 +63,8 @@ fn page(tree: &Tree) -> String {
     let (head, _) = text.split_once("\n\n").unwrap_or((text, ""));
     let mut page = format!(
         "# Configuration\n\n<!-- Made from {DEFAULTS} by a test of tests/tidy/settings.rs; edit that file. \
-         -->\n\n{}\nAll mistakes are listed at once, before a port is bound. `punctual config` prints \
-         what is in force, in the form of that file, and where each value comes from.\n",
+         -->\n\n{}\nAll mistakes are reported at once, before a port is bound. `punctual config` prints \
+         the settings in force, in the form of that file, with the source of each value.\n",
         prose(head),
     );
     let mut last = None;

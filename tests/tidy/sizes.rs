@@ -1,15 +1,15 @@
-//! How long files and functions may be.
+//! The maximum lengths of files and functions.
 
 use std::collections::BTreeSet;
 
 use crate::rust::{Kind, Token, closing, is_test_file, test_files, tokens};
 use crate::tree::{File, Finding, Tree};
 
-/// Lines of a source file, its tests not counted.
+/// Lines of a source file, without its tests.
 const FILE_LINES: usize = 400;
 /// Lines of a function between its braces.
 const FUNCTION_LINES: usize = 70;
-/// Lines of the file in the middle, tests counted.
+/// Lines of the median source file, with its tests.
 const MEDIAN_FILE_LINES: usize = 150;
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -44,7 +44,7 @@ fn long_file(file: &File, tests: &BTreeSet<String>) -> Option<Finding> {
     (lines > FILE_LINES).then(|| Finding::at(file, 1, what))
 }
 
-/// The lines a run of tokens covers if it is test code.
+/// Returns the number of lines of a run of tokens if it is test code, and 0 otherwise.
 fn test_span(run: &[Token]) -> usize {
     match run {
         [first, .., last] if first.in_test => last.line - first.line + 1,
@@ -66,7 +66,7 @@ fn long_functions(file: &File, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The index of the brace that opens the body of the function at `start`, if it has one.
+/// Returns the index of the opening brace of the function at `start`, if it has a body.
 fn body(tokens: &[Token], start: usize) -> Option<usize> {
     let mut at = start;
     loop {

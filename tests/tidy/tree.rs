@@ -1,24 +1,24 @@
-//! The repository as text.
+//! The files of the repository as text.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// All files that belong to the repository, by path.
+/// All files of the repository, sorted by path.
 pub struct Tree {
     pub files: Vec<File>,
 }
 
-/// One file.
+/// A file of the repository.
 pub struct File {
-    /// Relative to the repository, with `/`.
+    /// The path relative to the repository, with `/`.
     pub path: String,
-    /// The content; what is not UTF-8 is replaced.
+    /// The content. Invalid UTF-8 is replaced.
     pub text: String,
     pub bytes: usize,
 }
 
-/// Something that has to be mended.
+/// A violation that must be fixed.
 pub struct Finding {
     place: String,
     what: String,
@@ -51,7 +51,7 @@ impl File {
 }
 
 impl Tree {
-    /// This repository, without what `.gitignore` names.
+    /// Reads this repository, without the entries of `.gitignore`.
     pub fn repository() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let ignored = fs::read_to_string(root.join(".gitignore")).expect(".gitignore");
@@ -64,7 +64,7 @@ impl Tree {
         Self { files }
     }
 
-    /// A made-up one.
+    /// Returns a tree with the given files.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let file = |&(path, text): &(&str, &str)| File {
             path: path.to_owned(),
@@ -78,12 +78,12 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The Rust files under a folder.
+    /// Returns the Rust files under a folder.
     pub fn rust(&self, folder: &str) -> impl Iterator<Item = &File> {
         self.files.iter().filter(move |file| file.is_rust() && file.path.starts_with(folder))
     }
 
-    /// Whether there is a file or folder of this path.
+    /// Returns `true` if a file or folder with this path exists.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.files.iter().any(|file| match file.path.strip_prefix(path) {
@@ -111,13 +111,14 @@ fn walk(folder: &Path, prefix: &str, skip: &[&str], files: &mut Vec<File>) {
     }
 }
 
-/// Fails with all findings, one a line.
+/// Fails with all findings, one per line.
 pub fn assert_tidy(findings: &[Finding]) {
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{} to mend:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// Fails unless each of `expected` is part of a finding and there are no other findings.
+/// Fails unless the findings match `expected` in number and each expected text is part of a
+/// finding.
 pub fn assert_finds(findings: &[Finding], expected: &[&str]) {
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
     for part in expected {

@@ -1,12 +1,12 @@
-//! The unit of systemd fits what the service does: its settings, its exit statuses, its stop.
+//! The systemd unit fits the service: its settings, its exit statuses, its stop timeout.
 
 use crate::settings::settings;
 use crate::tree::{Finding, Tree};
 
 const UNIT: &str = "charts/systemd/punctual.service";
-/// How long the service may take beyond its grace period, in seconds.
+/// The time that the service may need after its grace period, in seconds.
 const LAST_WORDS: u64 = 5;
-/// The exit status of a configuration that is wrong, as `src/cli/error.rs` says.
+/// The exit status of an invalid configuration, from `src/cli/error.rs`.
 const WRONG_CONFIGURATION: &str = "2";
 
 fn check(tree: &Tree) -> Vec<Finding> {

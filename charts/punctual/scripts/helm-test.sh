@@ -1,11 +1,12 @@
-# What `helm test` runs: makes a schedule for every minute, waits until it has run with success, and
-# removes it. Needs curl and a POSIX shell. URL is the API, KEY_FILE holds a key, TARGET is called.
-# Without KEY_FILE it only asks whether the API answers.
+# The script of `helm test`: creates a schedule for every minute, waits until it has run
+# successfully, and deletes it. Needs curl and a POSIX shell. URL is the address of the API,
+# KEY_FILE is a file with a key, and TARGET is the target of the schedule. Without KEY_FILE, the
+# script only checks that the API answers.
 set -eu
 
 say() { echo "helm test: $*"; }
 
-# The answer of the API, or the end with what it said.
+# Calls the API and prints the response. Exits with the response as the error if the call fails.
 call() {
     method=$1 path=$2
     shift 2
@@ -20,7 +21,7 @@ call() {
     printf '%s' "$answer"
 }
 
-# A field of the JSON that comes in; the first of that name.
+# Prints the first field of this name in the JSON on standard input.
 field() { sed -n "s/^[^}]*\"$1\":\"\\([^\"]*\\)\".*/\\1/p" | head -n 1; }
 
 curl -sS -f --max-time 10 -o /dev/null "$URL/openapi.json"
@@ -46,7 +47,7 @@ while [ "$asked" -lt 40 ]; do
     FAILED) say "it has run and failed: $jobs"; exit 1 ;;
     esac
     asked=$((asked + 1))
-    sleep 3 # so that the calls of two keep within the usual limit of a key
+    sleep 3 # two concurrent tests stay within the default rate limit of a key
 done
 say "it has not run within two minutes: $jobs"
 exit 1

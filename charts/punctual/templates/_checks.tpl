@@ -1,6 +1,6 @@
 {{/*
-What the schema cannot say: values that do not go together. Each sentence names the value and what to
-do.
+Checks that the schema cannot express: values that do not work together. Each message names the
+value and a remedy.
 */}}
 {{- define "punctual.checks" -}}
 {{- include "punctual.checks.mode" . -}}

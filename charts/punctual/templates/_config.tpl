@@ -21,7 +21,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A value of TOML. Texts of JSON are texts of TOML too; whole numbers come from YAML as floats. */}}
+{{/* A TOML value. JSON strings are valid TOML strings. YAML integers arrive as floats. */}}
 {{- define "punctual.tomlValue" -}}
 {{- if kindIs "slice" . -}}
 [{{ range $at, $item := . }}{{ if $at }}, {{ end }}{{ include "punctual.tomlValue" $item }}{{ end }}]
@@ -32,7 +32,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* How a server is reached: takes root, server, variable. */}}
+{{/* The environment variables with the address of a server: takes root, server, variable. */}}
 {{- define "punctual.serverEnv" -}}
 {{- $server := index .root.Values.cluster .server -}}
 - name: PUNCTUAL_{{ .variable }}_URL
@@ -56,7 +56,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Where everything is that a command of the cluster needs, hooks included. */}}
+{{/* The addresses of all servers, for replicas and hooks of a cluster. */}}
 {{- define "punctual.serversEnv" -}}
 {{- include "punctual.serverEnv" (dict "root" . "server" "postgresql" "variable" "STORE") }}
 {{ include "punctual.serverEnv" (dict "root" . "server" "redis" "variable" "QUEUE") }}
@@ -81,7 +81,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* What is mounted under /etc/punctual/credentials: a list, empty if there is nothing. */}}
+{{/* The projected sources of /etc/punctual/credentials: a list, which may be empty. */}}
 {{- define "punctual.credentials" -}}
 {{- $secrets := list (dict "name" .Values.secretsKeys.name "key" .Values.secretsKeys.key "path" "secrets.key") -}}
 {{- $holders := dict "mail" .Values.mail -}}

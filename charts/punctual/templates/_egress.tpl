@@ -1,4 +1,4 @@
-{{/* Rules of NetworkPolicies for what replicas and hooks reach. All take the root. */}}
+{{/* The egress rules of NetworkPolicies for replicas and hooks. All take the root. */}}
 
 {{- define "punctual.egress.dns" -}}
 - to:
@@ -44,7 +44,7 @@
           {{- toYaml $six | nindent 10 }}
 {{- end -}}
 
-{{/* What schedules may call although it is not public. */}}
+{{/* Addresses that schedules may call although they are not public. */}}
 {{- define "punctual.egress.allowed" -}}
 {{- with .Values.outbound.allow -}}
 - to:

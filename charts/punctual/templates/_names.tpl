@@ -4,7 +4,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* What the names of all objects begin with; short enough for what is added to it. */}}
+{{/* The prefix of the names of all objects, short enough for the suffixes. */}}
 {{- define "punctual.fullname" -}}
 {{- $name := include "punctual.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -16,7 +16,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The address of the API within the cluster. */}}
+{{/* The URL of the API within the cluster. */}}
 {{- define "punctual.url" -}}
 http://{{ include "punctual.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}{{ include "punctual.basePath" . }}
 {{- end -}}
@@ -25,19 +25,19 @@ http://{{ include "punctual.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Valu
 {{- dig "http" "base_path" "" .Values.settings | trimSuffix "/" -}}
 {{- end -}}
 
-{{/* What replicas are selected by: takes the root. */}}
+{{/* The labels that select replicas: takes the root. */}}
 {{- define "punctual.selector" -}}
 app.kubernetes.io/name: {{ include "punctual.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* What Pods of hooks and tests are known by: no Service selects them. */}}
+{{/* The labels that select Pods of hooks and tests. No Service selects these Pods. */}}
 {{- define "punctual.hookSelector" -}}
 app.kubernetes.io/name: {{ include "punctual.name" . }}-hook
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* Labels that all objects have beside their selector. */}}
+{{/* The labels of all objects, in addition to the selector. */}}
 {{- define "punctual.commonLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -47,7 +47,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels and annotations of an object: takes root, and perhaps component, labels, annotations. */}}
+{{/* Labels and annotations of an object: takes root; optional: component, labels, annotations. */}}
 {{- define "punctual.metadata" -}}
 labels:
   {{- include "punctual.selector" .root | nindent 2 }}
@@ -64,7 +64,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* The reference of an image: takes the image, and the tag that it has if it names none. */}}
+{{/* The reference of an image: takes the image and its default tag. */}}
 {{- define "punctual.imageReference" -}}
 {{- if .image.digest -}}
 {{ .image.repository }}@{{ .image.digest }}
@@ -86,8 +86,8 @@ annotations:
 {{- end -}}
 
 {{/*
-The kinds of replicas there are, by name, with what `replica` and `roles` say of each: `replica` does
-everything; with cluster.layout apart each role is a kind of its own.
+The components by name, each with its values from `replica` and `roles`. There is one component,
+`replica`, with all roles; with cluster.layout apart, there is one component per role.
 */}}
 {{- define "punctual.components" -}}
 {{- if and (eq .Values.mode "cluster") (eq .Values.cluster.layout "apart") -}}
@@ -99,7 +99,7 @@ replica: {{ .Values.replica | toJson }}
 {{- end }}
 {{- end -}}
 
-{{/* The kind of replicas that answers the API. */}}
+{{/* The component that serves the API. */}}
 {{- define "punctual.apiComponent" -}}
 {{- if and (eq .Values.mode "cluster") (eq .Values.cluster.layout "apart") }}api{{ else }}replica{{ end -}}
 {{- end -}}

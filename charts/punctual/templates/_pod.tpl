@@ -1,4 +1,4 @@
-{{/* What restricted Pod Security wants of a Pod, and of each of its containers. */}}
+{{/* The requirements of the restricted Pod Security Standard, for a Pod and its containers. */}}
 {{- define "punctual.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -60,7 +60,7 @@ seccompProfile:
 {{- end }}
 {{- end -}}
 
-{{/* The template of the Pods of one kind of replicas: takes root, component, replica. */}}
+{{/* The Pod template of a component: takes root, component, replica. */}}
 {{- define "punctual.pod" -}}
 {{- $root := .root -}}
 {{- $replica := .replica -}}
@@ -74,7 +74,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
-    # Another configuration makes other Pods.
+    # A change of the configuration replaces the Pods.
     punctual/configuration: {{ include "punctual.toml" $root | sha256sum }}
     {{- if $values.monitoring.scrapeAnnotations }}
     prometheus.io/scrape: "true"
@@ -87,9 +87,9 @@ metadata:
 spec:
   serviceAccountName: {{ include "punctual.serviceAccount" $root }}
   automountServiceAccountToken: false
-  # The variables that Kubernetes makes for Services begin with their names: PUNCTUAL_PORT and others.
+  # Kubernetes would set variables that begin with the names of Services, such as PUNCTUAL_PORT.
   enableServiceLinks: false
-  # The wait before the signal, the grace period after it, and some time for the last commits.
+  # The delay before SIGTERM, the grace period after it, and some time for the last commits.
   terminationGracePeriodSeconds: {{ add $values.shutdown.preStopSeconds $values.shutdown.graceSeconds 10 }}
   {{- with $values.imagePullSecrets }}
   imagePullSecrets:
@@ -161,7 +161,7 @@ spec:
     {{- end }}
 {{- end -}}
 
-{{/* The container of a replica, without its name: takes what the Pod takes. */}}
+{{/* The container of a replica, without its name: takes the same values as the Pod. */}}
 {{- define "punctual.container" -}}
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
@@ -184,7 +184,7 @@ env:
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-# A replica that waits for its servers lives, and is not ready.
+# A replica that waits for its servers is alive, but not ready.
 livenessProbe:
   httpGet: {path: /healthz, port: operations}
   periodSeconds: 10
@@ -195,7 +195,7 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 2
-{{- /* Helm renders for the version of the cluster; the field came with 1.29, and is on since 1.30. */}}
+{{- /* `sleep` was added in Kubernetes 1.29, and is enabled by default since 1.30. */}}
 {{- if and $values.shutdown.preStopSeconds (semverCompare ">=1.30.0-0" (default $root.Capabilities.KubeVersion.Version $values.kubeVersion)) }}
 lifecycle:
   preStop:
@@ -224,7 +224,7 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{/* A container that runs a command beside the servers: takes root and args. */}}
+{{/* A hook's container, which runs a command with access to the servers: takes root and args. */}}
 {{- define "punctual.hookContainer" -}}
 {{- $root := .root -}}
 image: {{ include "punctual.image" $root }}

@@ -1,4 +1,4 @@
-//! Signing up, in and out.
+//! Sign-up, sign-in and sign-out.
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, SessionId, Timestamp, UserId};
 use crate::store::{Account, Ending, Joins, NewSession, NewUser, PasswordHash, User, UserCreated};
 
-/// What somebody types to become a user.
+/// The input of a sign-up.
 #[derive(Clone, Copy, Debug)]
 pub struct SignUp<'a> {
     /// The e-mail address.
     pub email: &'a str,
     /// The password.
     pub password: &'a Password,
-    /// The name of an account to make; not used by who is invited.
+    /// The name of the new account; ignored with an invitation.
     pub account: &'a str,
     /// The token of the invitation, if there is one.
     pub invitation: Option<&'a str>,
@@ -25,7 +25,7 @@ pub struct SignUp<'a> {
     pub address: IpAddr,
 }
 
-/// What somebody types to sign in.
+/// The input of a sign-in.
 #[derive(Clone, Copy, Debug)]
 pub struct SignIn<'a> {
     /// The e-mail address.
@@ -34,31 +34,32 @@ pub struct SignIn<'a> {
     pub password: &'a str,
     /// The address of the client.
     pub address: IpAddr,
-    /// The token that the client has shown, which is not used on.
+    /// The client's previous session token, whose session ends.
     pub previous: Option<&'a Token>,
 }
 
-/// A session that was made. Its token is here and nowhere else.
+/// A new session. Only this value contains its token.
 #[derive(Clone, Debug)]
 pub struct SignedIn {
-    /// What the client is to show from now on.
+    /// The token that the client sends from now on.
     pub token: Token,
-    /// Who signed in.
+    /// The user who signed in.
     pub user: UserId,
-    /// From when on the session is refused in any case.
+    /// The time at which the session ends even if it is in use.
     pub ends_at: Timestamp,
 }
 
 impl Users {
-    /// Makes a user, who belongs to the account that the invitation is for, or to a new one. The
-    /// user can sign in then.
+    /// Creates a user, who joins the account of the invitation or a new account. The user can then
+    /// sign in.
     ///
-    /// That there is such a user already is told, to who is invited as that user or where everybody may
-    /// sign up: nobody could sign up otherwise without a mail, which not every installation can send. So it is
-    /// counted, by client address.
+    /// A sign-up reveals that an address already has a user, either to a person invited with that
+    /// address or to anyone if sign-up is open. Hiding it would require a mail for every sign-up,
+    /// which not every installation can send. Sign-ups are therefore rate limited by client
+    /// address.
     ///
     /// # Errors
-    /// If that is not allowed here, or what was typed cannot be used.
+    /// If sign-up is not allowed or the input is invalid.
     pub async fn sign_up(&self, sign_up: SignUp<'_>) -> Result<UserId, UserError> {
         let context = &self.0.context;
         let now = context.clock.now();
@@ -82,23 +83,24 @@ impl Users {
         let id = UserId::new(now, context.random.bits());
         let password = self.0.passwords.hash(sign_up.password).await?;
         let user = NewUser { id, email, password };
-        // The user who is made signs up, nobody else.
+        // The author of the change is the new user.
         let act = self.act_of(id, sign_up.address, now);
         match context.store.create_user(&act, &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(UserError::EmailTaken),
             UserCreated::NameTaken => {
-                Err(UserError::Name("there is an account with this name already".to_owned()))
+                Err(UserError::Name("an account with this name already exists".to_owned()))
             }
             UserCreated::NoSuchAccount => Err(UserError::NoSuchAccount),
             UserCreated::NoSuchInvitation => Err(UserError::InvalidLink),
         }
     }
 
-    /// Makes a session for who shows an address and its password.
+    /// Creates a session for a user's address and password.
     ///
     /// # Errors
-    /// `WrongCredentials` whatever of it is wrong, after as much work.
+    /// `WrongCredentials` for a wrong address or password. For well-formed input, both cases take
+    /// the same work.
     pub async fn sign_in(&self, sign_in: SignIn<'_>) -> Result<SignedIn, UserError> {
         let now = self.0.context.clock.now();
         let typed = sign_in.email.parse::<EmailAddress>().ok();
@@ -115,8 +117,8 @@ impl Users {
         Ok(signed_in)
     }
 
-    /// The user with this address, if it is the password and the user is not disabled. A try counts
-    /// if it was wrong; not if it was right, or could not be judged, which is nobody's guess.
+    /// Returns the user if the password is right and the user is enabled. Only a wrong password
+    /// counts as an attempt; a right one, or one that could not be checked, is given back.
     pub(super) async fn verified(
         &self,
         email: &EmailAddress,
@@ -133,8 +135,8 @@ impl Users {
         judged
     }
 
-    /// The user, if it is the password and the user is not disabled; whose hash is made anew if it
-    /// was too little work.
+    /// Returns the user if the password is right and the user is enabled. Hashes the password again
+    /// if its hash has an outdated work factor.
     async fn judged(
         &self,
         user: Option<User>,
@@ -167,7 +169,7 @@ impl Users {
             expires_at: now.plus(settings.session_idle).min(ends_at),
             ends_at,
         };
-        // Else the password was changed, or the user disabled, a moment ago.
+        // `false` means that the password was changed or the user disabled a moment ago.
         if context.store.create_session(now, &session).await? {
             Ok(SignedIn { token, user: user.id, ends_at })
         } else {
@@ -175,7 +177,7 @@ impl Users {
         }
     }
 
-    /// Ends the session with this token, if there is one.
+    /// Ends the session with this token, if it exists.
     ///
     /// # Errors
     /// If the store fails.
@@ -189,7 +191,7 @@ impl Users {
         Ok(())
     }
 
-    /// Ends all sessions of the user of this one, this one too.
+    /// Ends all sessions of the user, including this one.
     ///
     /// # Errors
     /// If the store fails.

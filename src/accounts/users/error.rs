@@ -1,4 +1,4 @@
-//! Why a command of a user has changed nothing.
+//! The errors of user commands.
 
 use crate::accounts::passwords::{HashError, UnusablePassword};
 use crate::accounts::throttle::Throttled;
@@ -7,58 +7,58 @@ use crate::domain::Timestamp;
 use crate::domain::user::{InvalidAddress, Role};
 use crate::store::StoreError;
 
-/// Why a command of a user has changed nothing. The texts are for the user.
+/// The reason why a user's command failed. The texts are shown to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// There is no such user, the user is disabled, or it is another password.
+    /// The user does not exist or is disabled, or the password is wrong.
     #[error("the e-mail address or the password is wrong")]
     WrongCredentials,
-    /// Too many tries.
+    /// Too many attempts were made.
     #[error("too many tries: wait until {0}")]
     TooMany(Timestamp),
-    /// There is no such session any more.
-    #[error("you are not signed in any more: sign in again")]
+    /// The session does not exist any more.
+    #[error("the session has ended: sign in again")]
     SignedOut,
-    /// Nobody can sign up.
-    #[error("nobody can sign up here: ask the operator for a user")]
+    /// Sign-up is disabled.
+    #[error("sign-up is disabled here: ask the operator to create a user")]
     SignUpOff,
-    /// Only who is invited can sign up.
-    #[error("only people who are invited can sign up here: ask an owner of an account")]
+    /// Sign-up needs an invitation.
+    #[error("sign-up needs an invitation here: ask an owner of an account")]
     InvitationNeeded,
-    /// The token of an invitation or of a mailed link is not, or not any more, one for this user.
-    #[error("the link was used already, has expired, or is for somebody else: ask for another one")]
+    /// The token of an invitation or a mailed link is invalid, used, expired or for another user.
+    #[error("the link was used, has expired, or is for another user: ask for a new one")]
     InvalidLink,
-    /// There is a user with this address.
-    #[error("there is a user with this e-mail address already: sign in")]
+    /// A user with this address exists.
+    #[error("a user with this e-mail address already exists: sign in")]
     EmailTaken,
-    /// The name of an account cannot be used or is taken.
+    /// The name of an account is invalid or taken.
     #[error("{0}")]
     Name(String),
-    /// The text is no address.
+    /// The text is not an e-mail address.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
-    /// The text is no password.
+    /// The text cannot be a password.
     #[error(transparent)]
     Password(#[from] UnusablePassword),
-    /// There is no such account, or the user does not belong to it.
+    /// The account does not exist, or the user is not a member of it.
     #[error("there is no such account")]
     NoSuchAccount,
-    /// The user's role does not allow it.
+    /// The user's role does not allow the command.
     #[error("only a user with the role {0} may do that")]
     Forbidden(Role),
-    /// There is no such member or invitation.
+    /// The member or invitation does not exist.
     #[error("there is no such user or invitation in the account")]
     NoSuchMember,
     /// The account would have no owner.
-    #[error("an account keeps at least one owner: make somebody else one first")]
+    #[error("an account needs at least one owner: make another member an owner first")]
     LastOwner,
-    /// Mails cannot be sent: the named setting is missing.
-    #[error("no mail can be sent from here: the operator has to set {0}")]
+    /// Mail cannot be sent because the named setting is missing.
+    #[error("this installation cannot send mail: the operator has to set {0}")]
     NoMail(&'static str),
-    /// A mail was not sent.
+    /// A mail could not be sent.
     #[error(transparent)]
     Mail(#[from] MailError),
-    /// A password was not checked.
+    /// A password could not be hashed or checked.
     #[error(transparent)]
     Hash(#[from] HashError),
     /// The store failed.

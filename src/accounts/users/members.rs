@@ -1,4 +1,4 @@
-//! Who belongs to an account, and who is to.
+//! Members of an account, and invitations.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, Timestamp, UserId};
 use crate::store::{Act, Invitation, Member, MemberChange, MemberChanged, NewInvitation, Write};
 
-/// How long an invitation can be accepted.
+/// The lifetime of an invitation.
 pub(in crate::accounts) const INVITED_FOR: Duration = Duration::from_secs(7 * 86_400);
-/// The page where an invitation is accepted.
+/// The path of the page that accepts an invitation.
 pub(in crate::accounts) const INVITATION_PAGE: &str = "invitation";
 
 impl Users {
-    /// Who belongs to an account; for all who do.
+    /// Returns the members of an account. Every member may call this.
     ///
     /// # Errors
-    /// As of [`Users::authorize`].
+    /// The errors of [`Users::authorize`].
     pub async fn members(
         &self,
         visit: &Visit,
@@ -27,10 +27,10 @@ impl Users {
         Ok(self.0.context.store.members(account).await?)
     }
 
-    /// Gives a member another role; for owners.
+    /// Changes a member's role. Only owners may call this.
     ///
     /// # Errors
-    /// `LastOwner` if nobody else is one.
+    /// `LastOwner` if the account would have no owner.
     pub async fn set_role(
         &self,
         visit: &Visit,
@@ -42,10 +42,10 @@ impl Users {
         self.change(visit, account, user, MemberChange::Set(role)).await
     }
 
-    /// Removes a member; for owners, and for whoever leaves.
+    /// Removes a member. Owners may remove any member; every member may leave.
     ///
     /// # Errors
-    /// `LastOwner` if nobody else is one.
+    /// `LastOwner` if the account would have no owner.
     pub async fn remove_member(
         &self,
         visit: &Visit,
@@ -73,11 +73,11 @@ impl Users {
         }
     }
 
-    /// Mails an invitation, in place of an earlier one to the same address; for owners. It works
-    /// once, for a week, for a user with that address.
+    /// Mails an invitation, which replaces an earlier one to the same address. Only owners may call
+    /// this. The invitation works once, within a week, for a user with that address.
     ///
     /// # Errors
-    /// `NoMail` if no mail can be sent from here.
+    /// `NoMail` if mail is not configured.
     pub async fn invite(
         &self,
         visit: &Visit,
@@ -109,10 +109,10 @@ impl Users {
         Ok(invitation.id)
     }
 
-    /// The invitations that wait, newest first; for owners.
+    /// Returns the pending invitations, newest first. Only owners may call this.
     ///
     /// # Errors
-    /// As of [`Users::authorize`].
+    /// The errors of [`Users::authorize`].
     pub async fn invitations(
         &self,
         visit: &Visit,
@@ -123,10 +123,10 @@ impl Users {
         Ok(context.store.invitations(account, context.clock.now()).await?)
     }
 
-    /// Takes an invitation back; for owners.
+    /// Deletes an invitation. Only owners may call this.
     ///
     /// # Errors
-    /// `NoSuchMember` if there is none with this id.
+    /// `NoSuchMember` if there is no invitation with this id.
     pub async fn take_back_invitation(
         &self,
         visit: &Visit,
@@ -140,10 +140,10 @@ impl Users {
         if gone { Ok(()) } else { Err(UserError::NoSuchMember) }
     }
 
-    /// Accepts an invitation for the address of the user of this session. Returns the account.
+    /// Accepts an invitation to the address of the session's user. Returns the account.
     ///
     /// # Errors
-    /// `InvalidLink` if it is for another address, was used or has expired.
+    /// `InvalidLink` if the invitation is for another address, was used, or has expired.
     pub async fn accept_invitation(
         &self,
         visit: &Visit,

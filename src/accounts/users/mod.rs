@@ -1,18 +1,20 @@
-//! What people do who sign in: the commands beneath the pages of the dashboard.
+//! The commands of users who sign in, for the pages of the dashboard.
 //!
-//! Place in the flow: a front door hands over what was typed, the client's address and the session
-//! of the cookie; a command checks it, counts it where it could be a guess, and asks the store. No
-//! front door is there yet: commands and cookies are public for the one that comes.
+//! Place in the flow: a web page passes the input, the client's address and the session from the
+//! cookie. A command validates the input, counts it if it could be a guess, and calls the store. No
+//! page exists yet; commands and cookies are public for the future dashboard.
 //!
 //! Invariants:
-//! - S16: a session's token is 256 random bits, new at each sign-in, kept as a digest only, and
-//!   refused on every replica from the moment it was ended, since the store is asked each time.
-//! - S18: nobody learns from a failed sign-in or from a request to set a password anew whether there
-//!   is such a user: neither by the text nor by the time.
-//! - Who does not belong to an account is told that there is no such account.
+//! - S16: a session's token has 256 random bits and is new at each sign-in. Only its digest is
+//!   stored. Every replica refuses it as soon as the session ends, because each request reads the
+//!   store.
+//! - S18: neither the text nor the duration of a failed sign-in or a password reset request reveals
+//!   whether the user exists.
+//! - A user who is not a member of an account gets the same answer as for a missing account.
 //!
-//! On failure: a store error is handed on; without the queue tries are counted by this replica
-//! alone; without a mail server, what needs one is refused with the setting that is missing.
+//! On failure: a store error is returned to the caller. Without the queue, this replica counts
+//! attempts alone. Without a mail server, a command that needs mail is refused with the name of the
+//! missing setting.
 
 mod entry;
 mod error;
@@ -43,45 +45,45 @@ use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Random, Tasks};
 use crate::store::SharedStore;
 
-/// How many mails that let a password be set anew are under way at once.
+/// The maximum number of concurrent password reset mails.
 const RESETS_AT_ONCE: usize = 64;
 
-/// How users get in.
+/// The settings for sign-up and sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserSettings {
-    /// Who may become a user without an operator.
+    /// The sign-up mode.
     pub sign_up: SignUpMode,
-    /// What the accounts of those who sign up are allowed.
+    /// The plan of accounts that are created by sign-up.
     pub plan: String,
-    /// How long a session lives that nobody uses.
+    /// The idle timeout of a session.
     pub session_idle: Duration,
-    /// How long a session lives at most.
+    /// The maximum lifetime of a session.
     pub session_lifetime: Duration,
-    /// Where the pages are for the people that mails are sent to: a URL without a slash at its end.
-    /// Absent: no links can be mailed.
+    /// The base URL of the pages in mailed links, without a trailing slash. If absent, links cannot
+    /// be mailed.
     pub public_url: Option<String>,
 }
 
-/// What the commands work with.
+/// The dependencies of the commands.
 #[derive(Clone)]
 pub struct UserContext {
     /// The store.
     pub store: SharedStore,
-    /// Counts tries.
+    /// The queue, which counts attempts.
     pub queue: SharedQueue,
     /// The clock.
     pub clock: Clock,
-    /// Draws ids, tokens and salts.
+    /// The source of randomness for ids, tokens and salts.
     pub random: Random,
-    /// Runs what nobody waits for.
+    /// The task tracker for background work.
     pub tasks: Tasks,
-    /// Sends mails; absent if that is not set up.
+    /// The mailer; absent if mail is not configured.
     pub mailer: Option<Mailer>,
-    /// How much work new hashes of passwords are.
+    /// The work factor of new password hashes.
     pub cost: HashCost,
 }
 
-/// Commands and queries of people who sign in. Clones share everything.
+/// The service for commands and queries of users who sign in. Clones share all state.
 #[derive(Clone)]
 pub struct Users(Arc<Inner>);
 
@@ -94,7 +96,7 @@ struct Inner {
 }
 
 impl Users {
-    /// Users of `context`, as `settings` allow.
+    /// Creates the service with these dependencies and settings.
     pub fn new(context: UserContext, settings: UserSettings) -> Self {
         let passwords = Passwords::new(context.random.clone(), context.cost);
         let throttle = Throttle::new(&context.queue);
@@ -106,7 +108,7 @@ impl Users {
         Token::new(|bytes| self.0.context.random.fill(bytes))
     }
 
-    /// What a mail needs: somebody to send it, and what its link begins with.
+    /// Returns the mailer and the base URL of links, both of which a mail needs.
     fn mail(&self) -> Result<(&Mailer, &str), UserError> {
         let mailer = self.0.context.mailer.as_ref().ok_or(UserError::NoMail("mail.url"))?;
         let url = self.0.settings.public_url.as_deref();
@@ -114,19 +116,19 @@ impl Users {
     }
 }
 
-/// The address of the page where a token of this kind is used. The token comes after a `#`, which
-/// browsers tell no server, so that it is in no log of a proxy.
+/// Returns the URL of the page that accepts a token. The token follows a `#`: browsers never send
+/// that part to a server, so proxies cannot log it.
 pub(super) fn link(public_url: &str, page: &str, token: &Token) -> String {
     format!("{public_url}/{page}#{}", token.reveal())
 }
 
 fn reset_mail(to: EmailAddress, link: &str) -> Mail {
     let text = format!(
-        "Somebody, you most likely, has asked to set the password of {to} anew.\n\n\
-         To do so, open this page within an hour:\n\n{link}\n\n\
-         If it was not you, do nothing: the password stays as it is.\n"
+        "Somebody, most likely you, asked to reset the password of {to}.\n\n\
+         To set a new password, open this page within an hour:\n\n{link}\n\n\
+         If it was not you, do nothing: the password does not change.\n"
     );
-    Mail { to, subject: "Set your Punctual password anew".to_owned(), text }
+    Mail { to, subject: "Reset your Punctual password".to_owned(), text }
 }
 
 fn invitation_mail(to: EmailAddress, account: &str, link: &str) -> Mail {

@@ -1,17 +1,17 @@
-//! Who may become a user.
+//! The sign-up mode.
 
 use std::str::FromStr;
 
 use crate::domain::UnknownName;
 
-/// Who may become a user without an operator.
+/// The rule for sign-up without an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignUpMode {
-    /// Anybody.
+    /// Anyone can sign up.
     Open,
-    /// Who is invited into an account.
+    /// Only a person with an invitation to an account can sign up.
     Invitation,
-    /// Nobody.
+    /// Sign-up is disabled.
     Off,
 }
 

@@ -1,4 +1,4 @@
-//! Changing a password, and setting a forgotten one anew.
+//! Password change, and reset of a forgotten password.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::domain::user::EmailAddress;
 use crate::runtime::TaskKind;
 use crate::store::NewReset;
 
-/// How long a mailed link to set a password anew works.
+/// The lifetime of a mailed reset link.
 const RESET_FOR: Duration = Duration::from_secs(3_600);
-/// The page where that is done.
+/// The path of the page that resets a password.
 const RESET_PAGE: &str = "reset";
 
 impl Users {
-    /// Changes the password of the user of a session, who shows the present one. All other sessions
-    /// of the user end.
+    /// Changes the password of the session's user, who must give the current one. All other
+    /// sessions of the user end.
     ///
     /// # Errors
-    /// `WrongCredentials` if it is not the present one.
+    /// `WrongCredentials` if the current password is wrong.
     pub async fn change_password(
         &self,
         visit: &Visit,
@@ -35,18 +35,18 @@ impl Users {
         let user = self.verified(&session.email, user, &present, now).await?;
         let user = user.ok_or(UserError::WrongCredentials)?;
         let hash = self.0.passwords.hash(new).await?;
-        // Only the password that was verified: another change may have come first.
+        // Replace only the verified password, because another change may have come first.
         let (version, keep) = (Some(user.password_version), Some(session.id));
         let act = self.act(visit, now);
         let set = context.store.set_password(&act, user.id, version, &hash, keep).await?;
         if set { Ok(()) } else { Err(UserError::WrongCredentials) }
     }
 
-    /// Mails a link to set the password anew to who has forgotten it. The answer is the same, and
-    /// comes as soon, if there is no such user: what has to be looked up is looked up afterwards.
+    /// Mails a password reset link. The lookup of the user runs in the background, so neither the
+    /// answer nor its duration reveals whether the user exists.
     ///
     /// # Errors
-    /// `NoMail` if no mail can be sent from here; `Address` if it is none.
+    /// `NoMail` if mail is not configured; `Address` if the address is invalid.
     pub async fn request_reset(&self, email: &str, address: IpAddr) -> Result<(), UserError> {
         self.mail()?;
         let email: EmailAddress = email.parse()?;
@@ -58,7 +58,7 @@ impl Users {
         self.0.context.tasks.spawn(TaskKind::Command, async move {
             let sent = users.mail_reset(email).await;
             if let Err(error) = sent {
-                tracing::warn!(%error, "a link to set a password anew was not mailed");
+                tracing::warn!(%error, "could not mail a password reset link");
             }
             drop(place);
         });
@@ -82,10 +82,10 @@ impl Users {
         Ok(())
     }
 
-    /// Sets a password anew by the token of a mailed link. All sessions of the user end.
+    /// Resets a password with the token of a mailed link. All sessions of the user end.
     ///
     /// # Errors
-    /// `InvalidLink` if it was used, replaced, or has expired.
+    /// `InvalidLink` if the link was used, replaced, or has expired.
     pub async fn complete_reset(
         &self,
         token: &str,

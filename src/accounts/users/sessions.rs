@@ -1,4 +1,4 @@
-//! Who has signed in, and what they may do.
+//! Sessions and the authorization of their users.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crate::domain::user::Role;
 use crate::domain::{AccountId, AuditId, Timestamp, UserId};
 use crate::store::{Act, Membership, Session};
 
-/// How much longer a session has to live by a use for the store to be told.
+/// The minimum extension of a session that is written to the store.
 const WORTHWHILE: Duration = Duration::from_secs(60);
 
-/// A call of somebody who has signed in.
+/// A request of a signed-in user.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// Who it is.
+    /// The user's session.
     pub session: Session,
     /// The client's address, for the audit log.
     pub address: IpAddr,
 }
 
 impl Users {
-    /// A call from `address` under the session with this token. That it is used lets the session live
-    /// on, up to its end.
+    /// Looks up the session with this token for a request from `address`. The request extends the
+    /// session up to its maximum lifetime.
     ///
     /// # Errors
-    /// `SignedOut` if there is none any more.
+    /// `SignedOut` if the session does not exist any more.
     pub async fn visit(&self, token: &Token, address: IpAddr) -> Result<Visit, UserError> {
         let (context, settings) = (&self.0.context, &self.0.settings);
         let now = context.clock.now();
@@ -41,18 +41,18 @@ impl Users {
         Ok(Visit { session: Session { expires_at, ..session }, address })
     }
 
-    /// A change that is made by who has signed in.
+    /// Returns the audit data for a change by the signed-in user.
     pub(super) fn act(&self, visit: &Visit, now: Timestamp) -> Act {
         self.act_of(visit.session.user, visit.address, now)
     }
 
-    /// A change that a user makes from this address.
+    /// Returns the audit data for a change by a user from this address.
     pub(super) fn act_of(&self, user: UserId, address: IpAddr, now: Timestamp) -> Act {
         let author = Author { actor: Actor::User(user), origin: Origin::Client(address) };
         Act { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
     }
 
-    /// The sessions of the user of this one, newest first.
+    /// Returns the sessions of the user, newest first.
     ///
     /// # Errors
     /// If the store fails.
@@ -61,7 +61,7 @@ impl Users {
         Ok(context.store.sessions(visit.session.user, context.clock.now()).await?)
     }
 
-    /// What the user of a session belongs to, by name.
+    /// Returns the accounts that the user belongs to, by name.
     ///
     /// # Errors
     /// If the store fails.
@@ -69,10 +69,10 @@ impl Users {
         Ok(self.0.context.store.memberships(visit.session.user).await?)
     }
 
-    /// What the user of a session may do in an account, if it is as much as `needed`.
+    /// Returns the user's role in an account if it allows at least `needed`.
     ///
     /// # Errors
-    /// `NoSuchAccount` to who does not belong to it, `Forbidden` to who may do less.
+    /// `NoSuchAccount` if the user is not a member; `Forbidden` if the role is too low.
     pub async fn authorize(
         &self,
         visit: &Visit,

@@ -38,7 +38,7 @@ pub(super) async fn create_channel(
     Ok(answer(&api, created))
 }
 
-/// The answer about a channel that was created.
+/// Returns the answer to the creation of a channel.
 pub(super) fn answer(api: &Api, created: ChannelWithSecret) -> Response {
     let base = api.base_path.as_str();
     let location = format!("{base}/v1/notification-channels/{}", created.channel.id);

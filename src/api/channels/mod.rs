@@ -22,7 +22,7 @@ use crate::domain::channel::Channel;
 use crate::domain::plan::ChannelType;
 use crate::notifications::{ChannelWithSecret, NotificationError};
 
-/// Their routes.
+/// Returns the routes of notification channels.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .routes(routes!(list::list_channels, create::create_channel))
@@ -36,8 +36,8 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(rotate_secret::rotate_secret))
 }
 
-/// The answer to the creation of a channel, from its id. That of a webhook is lost: the secret that
-/// was generated for it is in no other place, and an answer without it would look complete.
+/// Rebuilds the answer to the creation of a channel from its id. The answer about a webhook is
+/// lost: its generated secret cannot be shown again, and an answer without it would look complete.
 pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<Response, ApiError> {
     let channel = known(api, account, id).await?;
     if channel.kind == ChannelType::Webhook {
@@ -46,7 +46,7 @@ pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<R
     Ok(create::answer(api, ChannelWithSecret { channel, secret: None }))
 }
 
-/// The answer to a verification, from the channel's id.
+/// Rebuilds the answer to a verification from the channel's id.
 pub(super) async fn verified(
     api: &Api,
     account: AccountId,
@@ -56,7 +56,7 @@ pub(super) async fn verified(
     Ok(Data::of(ChannelRecord::from(channel)).into_response())
 }
 
-/// A channel that a call took effect on. If it was deleted since, the answer is lost.
+/// Returns the channel that a call created or verified. The answer is lost if it was deleted since.
 async fn known(api: &Api, account: AccountId, id: &str) -> Result<Channel, ApiError> {
     let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     match api.notifications.channel(account, id).await {

@@ -1,4 +1,4 @@
-//! The record of a notification channel, as answers show it.
+//! The record of a notification channel in answers.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -50,7 +50,7 @@ pub(super) struct SecretRecord {
     secret: Option<SecretText>,
 }
 
-/// A secret that is overwritten in memory when the answer is written.
+/// A secret whose memory is overwritten when it is dropped.
 struct SecretText(GeneratedSecret);
 
 impl Serialize for SecretText {

@@ -77,8 +77,8 @@ pub(super) async fn list_deliveries(
     }))
 }
 
-/// The query is absent if no delivery matches: `channelId` or `scheduleId` has not the form of an
-/// id, so it names something that does not exist.
+/// Reads the query parameters. The query is absent if `channelId` or `scheduleId` is malformed: no
+/// delivery can match it, so the page is empty.
 fn read(mut query: Query) -> Result<(Option<DeliveryQuery>, Paging), FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
     let channel = query.id("channelId").map(|text| text.parse()).transpose();

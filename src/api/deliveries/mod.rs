@@ -16,7 +16,7 @@ use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
 use crate::notifications::NotificationError;
 
-/// Their routes.
+/// Returns the routes of deliveries.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .routes(routes!(list::list_deliveries))
@@ -24,7 +24,8 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(redeliver::redeliver))
 }
 
-/// The answer to a redelivery, from the delivery's id. If it was removed since, the answer is lost.
+/// Rebuilds the answer to a redelivery from the delivery's id. The answer is lost if the delivery
+/// was removed since.
 pub(super) async fn redelivered(
     api: &Api,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The records of deliveries and their tries, as answers show them.
+//! The records of deliveries and their tries in answers.
 
 use serde::Serialize;
 use utoipa::ToSchema;

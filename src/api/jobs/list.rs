@@ -18,7 +18,7 @@ use crate::store::{JobPage, JobQuery};
 
 const USUAL_PAGE: u32 = 10;
 const LARGEST_PAGE: u32 = 100;
-/// How much of a response a list shows.
+/// The maximum size of a response in a list, in bytes. Longer ones are cut.
 const RESPONSE_BYTES: usize = 2_048;
 
 /// A page of jobs.
@@ -82,8 +82,8 @@ pub(super) async fn list_jobs(
     }))
 }
 
-/// The query is absent if no job can be asked for: `scheduleId` has not the form of an id, so it
-/// names a schedule that does not exist.
+/// Reads the query parameters. The query is absent if `scheduleId` is malformed: no job can match
+/// it, so the page is empty.
 fn read(mut query: Query) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
     let schedule = query.id("scheduleId").map(|text| text.parse::<ScheduleId>());

@@ -16,7 +16,7 @@ use super::reply::Data;
 use super::{Api, ApiError, SharedApi};
 use crate::domain::{AccountId, JobId};
 
-/// Their routes.
+/// Returns the routes of jobs.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .routes(routes!(list::list_jobs))
@@ -25,13 +25,13 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(cancel::cancel_job))
 }
 
-/// The answer to a retry, from the new job's id.
+/// Rebuilds the answer to a retry from the new job's id.
 pub(super) fn retried(id: &str) -> Result<Response, ApiError> {
     let id: JobId = id.parse().map_err(|_| ApiError::answer_lost())?;
     Ok(Data::of(id).into_response())
 }
 
-/// The answer to a cancellation, from the job's id.
+/// Rebuilds the answer to a cancellation from the job's id.
 pub(super) async fn cancelled(
     api: &Api,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The records of jobs and attempts, as answers show them.
+//! The records of jobs and attempts in answers.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -105,7 +105,7 @@ pub(in crate::api) struct JobWithAttempts {
 }
 
 impl JobWithAttempts {
-    /// The record of both.
+    /// Creates the record of a job and its attempts.
     pub(in crate::api) fn new(job: Job, attempts: Vec<Attempt>) -> Self {
         let attempts = attempts.into_iter().map(AttemptRecord::from).collect();
         Self { job: job.into(), attempts }

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::SharedApi;
 
-/// Their routes.
+/// Returns the routes of notification preferences.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default().routes(routes!(get::get_preference, set::set_preference))
 }

@@ -1,4 +1,4 @@
-//! The record of a notification preference, as answers show it.
+//! The record of a notification preference in answers.
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,7 +1,7 @@
-//! The reference: `GET /openapi.json`, `GET /docs` and its files, all from the binary.
+//! The API reference: `GET /openapi.json`, `GET /docs` and its files, all served from the binary.
 //!
-//! The page is Swagger UI; nothing on it is loaded from elsewhere and no script is inline, so it
-//! can be served under a strict content security policy.
+//! The page is Swagger UI. It loads nothing from other hosts and has no inline script, so it can be
+//! served under a strict content security policy.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Swagger UI sets styles from its script, which the policy allows; it loads nothing.
+/// The content security policy. Swagger UI sets styles from its script, which the policy allows.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
                       data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-/// Its routes.
+/// Returns the routes of the reference.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .routes(routes!(get_document))

@@ -91,7 +91,7 @@ pub(super) async fn create_schedule(
     Ok(answer(&api, schedule))
 }
 
-/// The answer about a schedule that was created.
+/// Returns the answer to the creation of a schedule.
 pub(super) fn answer(api: &Api, schedule: Schedule) -> Response {
     let location = format!("{}/v1/schedules/{}", api.base_path.as_str(), schedule.id);
     let record = ScheduleRecord::from(schedule);

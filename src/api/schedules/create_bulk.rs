@@ -56,7 +56,7 @@ pub(super) async fn create_schedules(
     Ok(answer(created.into_iter().map(|schedule| (schedule.id, schedule.name))))
 }
 
-/// The answer about schedules that were created, by their ids and names.
+/// Returns the answer to the creation of several schedules, from their ids and names.
 pub(super) fn answer(created: impl Iterator<Item = (ScheduleId, String)>) -> Response {
     let schedules: Vec<_> = created.map(|(id, name)| CreatedSchedule { id, name }).collect();
     let data = CreatedSchedules { count: schedules.len(), schedules };

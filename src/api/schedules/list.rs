@@ -17,7 +17,7 @@ use crate::schedules::FieldErrors;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField};
 
 const LARGEST_PAGE: u32 = 1_000;
-/// What `sort` can name, a `-` before it apart.
+/// The values of `sort` and their fields. A `-` may precede a value, for descending order.
 const SORTS: [(&str, SortField); 4] = [
     ("name", SortField::Name),
     ("nextRunAtUtc", SortField::NextTick),

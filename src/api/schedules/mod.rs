@@ -23,7 +23,7 @@ use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
 use crate::schedules::{Batch, CommandError};
 
-/// Their routes.
+/// Returns the routes of schedules.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default()
         .routes(routes!(list::list_schedules, create::create_schedule))
@@ -40,8 +40,8 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(skips::list_skips))
 }
 
-/// The answer to the creation of a schedule, from its id; of one that was deleted meanwhile it is
-/// lost.
+/// Rebuilds the answer to the creation of a schedule from its id. The answer is lost if the
+/// schedule was deleted since.
 pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<Response, ApiError> {
     let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     match api.schedules.get(account, id).await {
@@ -51,8 +51,8 @@ pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<R
     }
 }
 
-/// The answer to the creation of several schedules, from their ids and what was asked for: the same
-/// as the first time, whatever has become of them.
+/// Rebuilds the answer to the creation of several schedules from their ids and the request body. It
+/// equals the first answer even if the schedules were changed or deleted since.
 pub(super) fn created_bulk(ids: &[String], body: &[u8]) -> Result<Response, ApiError> {
     let ids = ids.iter().map(|id| id.parse()).collect::<Result<Vec<_>, _>>();
     let names = Batch::parse(body)?.names();
@@ -64,7 +64,7 @@ pub(super) fn created_bulk(ids: &[String], body: &[u8]) -> Result<Response, ApiE
     }
 }
 
-/// The answer to a trigger, from the job's id.
+/// Rebuilds the answer to a trigger from the job's id.
 pub(super) fn triggered(id: &str) -> Result<Response, ApiError> {
     Ok(trigger::answer(id.parse().map_err(|_| ApiError::answer_lost())?))
 }

@@ -1,4 +1,4 @@
-//! The record of a schedule, as answers show it.
+//! The record of a schedule in answers.
 
 use serde::Serialize;
 use utoipa::ToSchema;

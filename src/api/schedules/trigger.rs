@@ -50,7 +50,7 @@ pub(super) async fn trigger_schedule(
     Ok(answer(job))
 }
 
-/// The answer about a job that was made.
+/// Returns the answer to a trigger, from the new job's id.
 pub(super) fn answer(data: JobId) -> Response {
     let message = "Schedule triggered successfully";
     reply::json(StatusCode::OK, &Triggered { data, success: true, message })

@@ -1,4 +1,4 @@
-//! `PUT` and `PATCH /v1/schedules/{id}`: the same, by two names.
+//! `PUT` and `PATCH /v1/schedules/{id}`: two methods for the same partial update.
 
 use axum::extract::State;
 use utoipa::ToSchema;

@@ -1,8 +1,9 @@
 //! `GET` and `POST /unsubscribe/{account}/{channel}/{token}`: the link in the mails of a channel.
 //!
-//! Its reader has no key. `GET` changes nothing, because scanners of mail follow links; it shows a
-//! page with one button. `POST`, by the button or by a mail client (RFC 8058), unsubscribes; its
-//! body does not matter. Both answer the same for any link, so they do not tell what exists.
+//! The reader of the mail has no API key. `GET` changes nothing, because mail scanners follow
+//! links. It shows a page with one button. `POST`, from the button or from a mail client (RFC
+//! 8058), unsubscribes; its body is ignored. Both answer the same for any link, so they do not
+//! reveal which accounts and channels exist.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -19,11 +20,11 @@ use super::{ApiError, SharedApi};
 const ASK: &str = include_str!("ask.html");
 const DONE: &str = include_str!("done.html");
 
-/// The pages load nothing and run nothing.
+/// The content security policy: the pages load nothing and run no scripts.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'";
 
-/// Its routes.
+/// Returns the routes of unsubscribe links.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     OpenApiRouter::default().routes(routes!(ask_to_unsubscribe, unsubscribe))
 }
@@ -76,7 +77,7 @@ fn page(text: &'static str) -> Response {
     for (name, value) in [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        // The link is the right to unsubscribe: no other site learns it, and no cache keeps it.
+        // The link alone allows unsubscribing: no other site may see it, no cache may keep it.
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
     ] {

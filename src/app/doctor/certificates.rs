@@ -1,7 +1,7 @@
-//! How long the certificates of the servers are valid, and those in the files of the configuration.
+//! Checks how long the certificates of the servers and of the configured files are valid.
 //!
-//! Whom to trust is checked where the servers are used. Here a handshake is begun for the sake of the
-//! certificate that the server shows, whoever it is; nothing is sent over it.
+//! The checks of the individual servers verify trust. Here a TLS handshake only reads the
+//! certificate of the server, trusted or not. No data is sent over the connection.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,12 +26,12 @@ use crate::domain::certificate::expiry;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 
-/// How long a server may take to show its certificate.
+/// The timeout for reading the certificate of a server, and those of the files.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time enough to get another one.
+/// A certificate that expires within this time causes a warning. It leaves time for a replacement.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
-/// What a client of PostgreSQL sends to be answered by a handshake,
-/// <https://www.postgresql.org/docs/current/protocol-message-formats.html> (`SSLRequest`).
+/// The message with which a PostgreSQL client asks for a TLS handshake: `SSLRequest`,
+/// <https://www.postgresql.org/docs/current/protocol-message-formats.html>.
 const POSTGRES_BEGINS: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// A server with a certificate.
@@ -39,24 +39,24 @@ struct Server {
     setting: &'static str,
     host: String,
     port: u16,
-    /// Whether it has to be asked for TLS first.
+    /// `true` if the client must send an `SSLRequest` before the handshake.
     asks: bool,
 }
 
-/// Looks at all certificates that `config` leads to.
+/// Checks the certificates of all servers and files of `config`.
 pub(super) async fn check_up(config: &Config, clock: &Clock) -> Vec<Diagnosis> {
     let now = clock.now();
     let found = join_all(servers(config).iter().map(|server| of_server(server, now))).await;
     let mut found: Vec<_> = found.into_iter().flatten().collect();
     let certificates = Certificates::of(config);
-    // The disk of a file may hang: then its certificates are left out, as those of a server are.
+    // A disk may hang. After the timeout the files are left out, like servers that do not answer.
     let files = timeout(PATIENCE, spawn_blocking(move || certificates.read())).await;
     let files = files.ok().and_then(Result::ok).unwrap_or_default();
     found.extend(files.iter().flat_map(|file| of_file(file, now)));
     found
 }
 
-/// The certificate of a file that expires first, and those that cannot be read.
+/// Reports the certificate of a file that expires first, and those that cannot be read.
 fn of_file(file: &CertificateFile, now: Timestamp) -> Vec<Diagnosis> {
     let (whose, all) = (file.whose, file.certificates());
     let one = format!("a certificate of {whose}");
@@ -77,7 +77,7 @@ fn servers(config: &Config) -> Vec<Server> {
     let mut all = Vec::new();
     let mut add = |setting, servers: Vec<(String, u16)>, asks| {
         let server = |(host, port): (String, u16)| {
-            // As a part of a URL an address of version 6 has brackets; to be connected to it has none.
+            // An IPv6 address has brackets in a URL, but must have none for a connection.
             let host = host.trim_matches(['[', ']']).to_owned();
             Server { setting, host, port, asks }
         };
@@ -93,7 +93,8 @@ fn servers(config: &Config) -> Vec<Server> {
     all
 }
 
-/// Nothing for a server that does not take TLS, or does not answer: that is told where it is used.
+/// Reports the certificate of a server. Returns `None` if the server does not support TLS or does
+/// not answer: its own check reports that.
 async fn of_server(server: &Server, now: Timestamp) -> Option<Diagnosis> {
     let shown = timeout(PATIENCE, shown_by(server)).await.ok()?.ok()??;
     let what = format!("the certificate of {}:{}", server.host, server.port);
@@ -116,7 +117,7 @@ fn of_certificate(what: &str, certificate: &CertificateDer<'_>, now: Timestamp) 
     }
 }
 
-/// The certificate that a server shows, if it shows one.
+/// Returns the certificate that a server presents, or `None` if it presents none.
 async fn shown_by(server: &Server) -> io::Result<Option<CertificateDer<'static>>> {
     let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
     if server.asks {
@@ -134,13 +135,14 @@ async fn shown_by(server: &Server) -> io::Result<Option<CertificateDer<'static>>
         .with_custom_certificate_verifier(eyes.clone())
         .with_no_client_auth();
     let name = ServerName::try_from(server.host.clone()).map_err(io::Error::other)?;
-    // A server that wants a certificate of ours too has shown its own by then.
+    // The verifier rejects every handshake. By then, it has received the server's certificate, even
+    // if the server asks for a client certificate too.
     let _ = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     let seen = eyes.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
     Ok(seen)
 }
 
-/// Keeps the certificate that is shown.
+/// A verifier that records the server's certificate and rejects the handshake.
 #[derive(Debug, Default)]
 struct Eyes {
     seen: Mutex<Option<CertificateDer<'static>>>,
@@ -157,7 +159,7 @@ impl ServerCertVerifier for Eyes {
     ) -> Result<ServerCertVerified, Error> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = Some(shown.clone().into_owned());
-        // All that was wanted is there.
+        // The certificate is recorded, so the handshake can end here.
         Err(Error::General("seen".to_owned()))
     }
 

@@ -1,4 +1,4 @@
-//! Whether the mail server takes this installation's connections. No mail is sent.
+//! Checks that the mail server accepts connections and the login. No mail is sent.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::config::Config;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::finding::Finding;
 
-/// How long connecting and signing in may take.
+/// The timeout for connecting and logging in.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connects and signs in, if there is a mail server.
+/// Connects and logs in. Returns `None` if no mail server is configured.
 pub(super) async fn check_up(config: &Config) -> Option<Diagnosis> {
     let settings = config.mail.clone()?;
     let tried = Mailer::new(settings.clone()).try_out(PATIENCE).await;
@@ -30,7 +30,8 @@ fn said(settings: &Settings) -> String {
     format!("{}:{} answers {over}{login}", settings.host, settings.port)
 }
 
-/// A server that is away for a moment, or may be, keeps nothing but mails waiting.
+/// Reports an error. An error that may be temporary is only a warning: mails wait until the server
+/// is available again.
 fn of_error(settings: &Settings, error: &MailError) -> Diagnosis {
     let server = format!("the mail server {}:{}", settings.host, settings.port);
     let (code, status, reason) = match error {
@@ -47,16 +48,16 @@ fn of_error(settings: &Settings, error: &MailError) -> Diagnosis {
              mail.password_file ({reason})"
         )),
         DeliveryError::Tls => Finding::failure(format!(
-            "{server} has no certificate that is trusted: give the one of its authority in \
-             mail.ca_file ({reason})"
+            "{server} has no trusted certificate: set mail.ca_file to the certificate of its \
+             authority ({reason})"
         )),
         DeliveryError::Smtp if !is_passing => Finding::failure(format!(
             "{server} refuses this installation: check mail.url, and what the server allows \
              ({reason})"
         )),
         _ => Finding::warning(format!(
-            "{server} does not answer as it should, mails wait for it: check mail.url and whether a \
-             firewall is between ({reason})"
+            "{server} does not answer as expected, and mails wait for it: check mail.url, and \
+             whether a firewall blocks the connection ({reason})"
         )),
     };
     Diagnosis { setting: "mail.url", finding }

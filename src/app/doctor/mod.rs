@@ -1,8 +1,8 @@
-//! Whether a configuration works with its servers, asked before a start or beside a running service.
-//! Nothing is changed but what is written to try rights, which is removed again.
+//! Checks that a configuration works with its servers, before a start or beside a running service.
 //!
-//! Every wait is bounded: a server that hangs is a finding, and keeps none of the others from being
-//! found.
+//! The checks change nothing, except that they write data to test permissions and remove it again.
+//! Every wait has a timeout: a server that hangs is reported as a finding, and does not prevent the
+//! other checks.
 
 mod certificates;
 mod mail;
@@ -15,17 +15,17 @@ use crate::queue::redis;
 use crate::runtime::Clock;
 use crate::store::{postgres, sqlite};
 
-/// What was found of the thing that a setting names.
+/// A finding, with the setting that it concerns.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
-    /// The setting to look at.
+    /// The setting to check.
     pub setting: &'static str,
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
 }
 
-/// Checks everything that `config` names. Connections are counted for so many `replicas`; for those
-/// that are alive, or one, if it is not said.
+/// Checks all servers, files and keys of `config`. The number of database connections is checked
+/// for this number of `replicas`; by default for the replicas that are alive, but at least one.
 pub async fn diagnose(config: &Config, replicas: Option<u32>, clock: &Clock) -> Vec<Diagnosis> {
     let (secrets, (peers, alive), certificates, mail) = tokio::join!(
         secrets::check_up(config),
@@ -57,7 +57,7 @@ async fn of_store(config: &Config, replicas: u32, clock: &Clock) -> Vec<Diagnosi
     named("store.url", findings)
 }
 
-/// What the others share, and how many are alive.
+/// Checks the queue and the cluster, and returns the number of replicas that are alive.
 async fn of_peers(config: &Config, clock: &Clock) -> (Vec<Diagnosis>, u32) {
     let Peers::Cluster(shared) = &config.peers else { return (Vec::new(), 0) };
     let (queue, cluster) =

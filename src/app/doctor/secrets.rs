@@ -1,4 +1,4 @@
-//! Whether the keys that secrets are encrypted with are there, and fit what is stored.
+//! Checks that the encryption keys for secrets exist and match the stored secrets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::store::Sealer;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 
-/// How long a store may take to tell its keys.
+/// The timeout for reading the keys of a store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn check_up(config: &Config) -> Vec<Finding> {
@@ -26,8 +26,8 @@ pub(super) async fn check_up(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Whether these keys open what is stored. Nothing of a store without secrets, nor of one that cannot
-/// be asked: that is told where it is checked.
+/// Checks that these keys decrypt the stored secrets. Returns `None` if the store has no secrets or
+/// cannot be read: the check of the store reports that.
 async fn of_store(store: &Store, sealer: &Sealer) -> Option<Finding> {
     let stored = async {
         match store {
@@ -47,7 +47,7 @@ async fn of_store(store: &Store, sealer: &Sealer) -> Option<Finding> {
     }
 }
 
-/// The keys that there are, and what is said of them.
+/// Returns the available keys, and the findings about them.
 async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
     if !config.secrets.is_empty() {
         let ids: Vec<_> = config.secrets.iter().map(|key| key.id.as_str()).collect();
@@ -68,10 +68,10 @@ async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
     let shown = path.display();
     none(match SqliteStore::stored_keys(settings).await {
         Ok(stored) if stored.is_empty() => {
-            Finding::good(format!("{shown} is made by the first start; keep a copy of it"))
+            Finding::good(format!("the first start creates {shown}; keep a copy of it"))
         }
         Ok(_) => Finding::failure(format!(
-            "secrets are encrypted with the key in {shown}, which is gone: give the file back"
+            "secrets are encrypted with the key in {shown}, which is gone: restore the file"
         )),
         Err(error) => Finding::failure(error.to_string()),
     })

@@ -1,4 +1,4 @@
-//! Discord: a webhook of a text channel.
+//! The Discord channel: a webhook of a text channel.
 
 mod render;
 
@@ -31,7 +31,7 @@ const DISCORD: Provider = Provider {
     advice: "Create a new webhook in Discord and set its URL.",
 };
 
-/// `/api/webhooks/ID/TOKEN`, with or without a version of the API.
+/// Returns `true` for `/api/webhooks/ID/TOKEN`, with or without an API version.
 fn is_path(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').skip(1).collect();
     let is_version = |part: &str| part.strip_prefix('v').is_some_and(is_number);
@@ -54,14 +54,15 @@ struct DiscordConfig {
     webhook_url: String,
 }
 
-/// Discord channels.
+/// The Discord channel type.
 pub struct Discord {
     provider: ProviderClient,
     allowed: AllowedHosts,
 }
 
 impl Discord {
-    /// Calls through `provider`; webhooks may also point at hosts of `allowed`.
+    /// Creates the channel type. It calls through `provider`; webhooks may also point at hosts in
+    /// `allowed`.
     pub fn new(provider: ProviderClient, allowed: AllowedHosts) -> Self {
         Self { provider, allowed }
     }
@@ -102,7 +103,8 @@ impl Adapter for Discord {
     }
 }
 
-/// Without `wait`, Discord answers before it has stored the message, and hides that it could not.
+/// Returns the URL with `wait=true`. Without it, Discord responds before it stores the message, and
+/// does not report that storing failed.
 fn waiting(webhook_url: &str) -> String {
     let separator = if webhook_url.contains('?') { '&' } else { '?' };
     format!("{webhook_url}{separator}wait=true")

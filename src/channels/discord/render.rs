@@ -1,22 +1,22 @@
-//! An alert as an embed of Discord.
+//! Renders an alert as a Discord embed.
 
 use serde_json::{Value, json};
 
 use crate::channels::message::{Fact, Message, Tone};
 use crate::channels::text::cut;
 
-/// The longest title and description of an embed, in characters.
+/// The maximum length of an embed's title and of its description, in characters.
 const LONGEST_TITLE: usize = 256;
 const LONGEST_DESCRIPTION: usize = 4_096;
 
-/// The characters that Discord reads as markup, or as a part of a mention or a link.
+/// The characters that Discord reads as markup or as part of a mention or a link.
 const MARKUP: &str = r"\*_~`|<>#@[]";
 
 const RED: u32 = 0x00d9_3025;
 const GREEN: u32 = 0x0018_8038;
 const GREY: u32 = 0x005f_6368;
 
-/// The body of a request to a webhook.
+/// Returns the body of a webhook request.
 pub fn payload(message: &Message) -> Value {
     message.fitted(embed, |payload| {
         let description = payload["embeds"][0]["description"].as_str().unwrap_or_default();
@@ -62,18 +62,18 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The headline, escaped and no longer than a title may be.
+/// Returns the headline, escaped and cut to the maximum title length.
 fn title(headline: &str) -> String {
     let mut cuts = (1..=LONGEST_TITLE).rev().map(|size| escape(&cut(headline, size)));
     cuts.find(|text| length(text) <= LONGEST_TITLE).unwrap_or_default()
 }
 
-/// Escapes what Discord reads as markup, as a mention, as a link or as an emoji.
+/// Escapes everything that Discord reads as markup, mention, link or emoji.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        // A colon before a blank is punctuation.
+        // A colon before white space is only punctuation.
         let is_joint = c == ':' && chars.peek().is_some_and(|next| !next.is_whitespace());
         if is_joint || MARKUP.contains(c) {
             escaped.push('\\');
@@ -83,7 +83,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Text for a code block, which three grave accents would end.
+/// Prepares text for a code block, which three grave accents would end.
 fn in_code(text: &str) -> String {
     text.replace('`', "\u{2cb}")
 }
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The text without escaped characters.
+    /// Removes escape sequences from a text.
     fn without_escapes(text: &str) -> String {
         let mut chars = text.chars();
         let mut rest = String::new();

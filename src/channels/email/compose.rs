@@ -1,4 +1,4 @@
-//! Writes a mail in the form of RFC 5322.
+//! Composes mails in the format of RFC 5322.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use super::error::MailError;
 use crate::channels::text::one_line;
 use crate::domain::user::EmailAddress;
 
-/// The longest subject, in characters.
+/// The maximum length of a subject, in characters.
 const LONGEST_SUBJECT: usize = 200;
 
 /// A mail and its headers.
@@ -19,29 +19,29 @@ const LONGEST_SUBJECT: usize = 200;
 pub struct Letter {
     /// The recipient.
     pub to: EmailAddress,
-    /// The subject: any text. It is sent as one line.
+    /// The subject. Any text is allowed; it is sent as one line.
     pub subject: String,
-    /// The text.
+    /// The plain text body.
     pub text: String,
-    /// The same as HTML, if that is sent, too.
+    /// The HTML version of the body, if one is sent.
     pub html: Option<String>,
-    /// The date; absent: now.
+    /// The date; the current time if absent.
     pub date: Option<SystemTime>,
-    /// The part of the Message-ID before the `@`; absent: a random one.
+    /// The part of the Message-ID before the `@`; random if absent.
     pub message_id: Option<String>,
-    /// Further headers, with values of printable ASCII. Others are left out.
+    /// Additional headers. A header whose value is not printable ASCII is dropped.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl Letter {
-    /// A mail of plain text.
+    /// Creates a plain text mail.
     pub fn plain(to: EmailAddress, subject: String, text: String) -> Self {
         let headers = Vec::new();
         Self { to, subject, text, html: None, date: None, message_id: None, headers }
     }
 }
 
-/// Writes a letter from `from`.
+/// Composes the message of `letter`, with sender `from`.
 pub fn compose(from: &EmailAddress, letter: &Letter) -> Result<Message, MailError> {
     let unusable = |error: &dyn fmt::Display| MailError::Unusable(error.to_string());
     let mailbox = |address: &EmailAddress| {
@@ -59,7 +59,7 @@ pub fn compose(from: &EmailAddress, letter: &Letter) -> Result<Message, MailErro
     }
     for (name, value) in &letter.headers {
         if value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-            // A URL must not be folded, so the library's encoding is not used.
+            // A URL must not be folded, so the library's header encoding is bypassed.
             let name = HeaderName::new_from_ascii_str(name);
             let value = HeaderValue::dangerous_new_pre_encoded(name, value.clone(), value.clone());
             builder = builder.raw_header(value);
@@ -73,7 +73,7 @@ pub fn compose(from: &EmailAddress, letter: &Letter) -> Result<Message, MailErro
     message.map_err(|error| unusable(&error))
 }
 
-/// The domain of an address.
+/// Returns the domain of an address.
 pub fn domain(address: &EmailAddress) -> &str {
     address.as_str().rsplit('@').next().unwrap_or("localhost")
 }

@@ -1,9 +1,9 @@
 //! Connections to the mail server.
 //!
-//! A connection is kept after a mail and reused, because a TLS handshake and a login cost more than
-//! the mail itself. The library's own pool is not used: it takes a connection back whose mail was
-//! cancelled half-way, and the next mail then reads the replies to the one before. Here a
-//! connection is returned only after a reply, and a cancelled one is closed.
+//! A connection is kept and reused after a mail, because a TLS handshake and a login cost more than
+//! the mail itself. The library's own pool is not used: it takes back a connection whose mail was
+//! cancelled half-way, so that the next mail reads the replies of the previous one. This module
+//! returns a connection only after a complete reply; a cancelled one is closed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -24,18 +24,19 @@ use super::settings::{Security, Settings};
 use crate::channels::text::one_line;
 use crate::domain::alert::delivery::DeliveryError;
 
-/// The most connections at once, idle ones included: many servers refuse more from one client.
+/// The maximum number of connections, including idle ones. Many servers refuse more from one
+/// client.
 pub(super) const MOST_CONNECTIONS: usize = 8;
-/// How long an idle connection may take to answer before it counts as dead.
+/// The maximum time that an idle connection may take to answer before it counts as dead.
 const LONGEST_CHECK: Duration = Duration::from_secs(2);
-/// How long connecting to one address of the server may take. A name can have several.
+/// The connect timeout per address of the server. A name can have several addresses.
 const LONGEST_CONNECT: Duration = Duration::from_secs(5);
-/// The reply of a server that closes the connection; it has not accepted the mail.
+/// The reply code of a server that closes the connection without accepting the mail.
 const CLOSING: u16 = 421;
-/// The longest quotation of a reply, in characters.
+/// The maximum length of a quoted reply, in characters.
 const LONGEST_REPLY: usize = 500;
 
-/// A mail that the server has accepted.
+/// The server's reply to an accepted mail.
 #[derive(Debug)]
 pub struct Receipt {
     /// The reply code.
@@ -51,7 +52,7 @@ impl From<&Response> for Receipt {
     }
 }
 
-/// The connections to one mail server.
+/// A pool of connections to one mail server.
 pub struct Connections {
     settings: Settings,
     permits: Semaphore,
@@ -59,19 +60,19 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// No connections yet.
+    /// Creates a pool without connections.
     pub fn new(settings: Settings) -> Self {
         let permits = Semaphore::new(MOST_CONNECTIONS);
         Self { settings, permits, idle: Mutex::default() }
     }
 
-    /// The server.
+    /// Returns the settings of the server.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Sends a mail over an idle connection, or over a new one. A caller that stops waiting closes
-    /// the connection.
+    /// Sends a mail over an idle or a new connection. If the caller stops waiting, the connection
+    /// is closed.
     pub async fn send(&self, message: &Message) -> Result<Receipt, MailError> {
         let _permit = self.permits.acquire().await;
         let (envelope, mail) = (message.envelope(), message.formatted());
@@ -88,16 +89,16 @@ impl Connections {
         Ok(self.finish(connection, &response))
     }
 
-    /// Makes a connection as for a mail, and ends it.
+    /// Opens a connection as for a mail and closes it again, to test the settings.
     pub async fn try_out(&self) -> Result<(), MailError> {
         let mut connection = self.connect().await?;
-        // What it says to that is of no matter.
+        // The reply to QUIT does not matter.
         let _ = connection.quit().await;
         Ok(())
     }
 
-    /// An idle connection that answers. If one does not, the others are unlikely to, and are
-    /// closed, too.
+    /// Returns an idle connection that still answers. If one is dead, the others probably are too,
+    /// so all of them are closed.
     async fn idle(&self) -> Option<AsyncSmtpConnection> {
         let mut connection = self.lock().pop()?;
         let check = tokio::time::timeout(LONGEST_CHECK, connection.test_connected()).await;
@@ -108,7 +109,7 @@ impl Connections {
         None
     }
 
-    /// Keeps a connection for the next mail.
+    /// Returns a connection to the pool for the next mail.
     fn finish(&self, connection: AsyncSmtpConnection, response: &Response) -> Receipt {
         self.lock().push(connection);
         response.into()
@@ -169,13 +170,13 @@ impl Connections {
         builder.build_rustls().map_err(|error| tls(error.to_string()))
     }
 
-    /// The error of a step of a mail.
+    /// Converts the error of a login or of sending a mail.
     fn failed(&self, error: &Error) -> MailError {
         let code = if error.is_timeout() { DeliveryError::Timeout } else { DeliveryError::Smtp };
         self.refused(code, error.status().map(u16::from), &error.to_string())
     }
 
-    /// The error of a step before the server is ready for a login or a mail.
+    /// Converts an error that occurs before the server is ready for a login or a mail.
     fn unconnected(&self, error: &Error) -> MailError {
         let code = match error.status() {
             Some(_) => DeliveryError::Smtp,
@@ -186,18 +187,18 @@ impl Connections {
         self.refused(code, error.status().map(u16::from), &error.to_string())
     }
 
-    /// The server was not reached, or has refused something.
+    /// Creates the error for a server that was not reached or refused something.
     pub fn refused(&self, code: DeliveryError, status: Option<u16>, reason: &str) -> MailError {
         let reason = one_line(reason, LONGEST_REPLY);
         MailError::Refused { host: self.settings.host.clone(), reason, code, status }
     }
 }
 
-/// Whether TLS is the cause of an error.
+/// Returns `true` if TLS caused the error.
 fn is_tls(error: &Error) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     let mut causes = std::iter::successors(Some(first), |cause| match cause.downcast_ref() {
-        // What an I/O error wraps is not its source.
+        // `source()` of an I/O error skips the error that it wraps.
         Some(io) => std::io::Error::get_ref(io).map(|wrapped| wrapped as _),
         None => cause.source(),
     });

@@ -1,11 +1,11 @@
-//! Why a mail was not sent.
+//! The error of sending a mail.
 
 use crate::domain::alert::delivery::DeliveryError;
 
-/// Replies about the login (RFC 4954), or about TLS that is missing (RFC 3207).
+/// Reply codes about the login (RFC 4954) or about missing TLS (RFC 3207).
 const REFUSED_LOGINS: [u16; 5] = [454, 530, 534, 535, 538];
 
-/// Why a mail was not sent.
+/// The reason why a mail was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum MailError {
     /// The mail cannot be composed.
@@ -14,23 +14,23 @@ pub enum MailError {
     /// The password file cannot be read.
     #[error("the file named by mail.password_file cannot be read: {0}")]
     Password(std::io::Error),
-    /// The server was not reached, or has not accepted the mail.
+    /// The server was not reached or did not accept the mail.
     #[error("the mail server {host} (mail.url) has not accepted a mail: {reason}")]
     Refused {
-        /// The server.
+        /// The host name of the server.
         host: String,
-        /// What went wrong.
+        /// The reason, as text.
         reason: String,
         /// The class of the failure.
         code: DeliveryError,
-        /// The server's reply code, if it has replied.
+        /// The server's reply code, if it replied.
         status: Option<u16>,
     },
 }
 
 impl MailError {
-    /// Whether the server has refused this installation, and not a mail: it wants another login, or
-    /// one over TLS.
+    /// Returns `true` if the server refused this installation rather than the mail: it requires
+    /// another login or TLS.
     pub fn is_about_login(&self) -> bool {
         let status = match self {
             Self::Refused { status, .. } => *status,

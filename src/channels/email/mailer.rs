@@ -1,4 +1,4 @@
-//! Sends mails, one try each.
+//! Sends mails, with one attempt each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::settings::Settings;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::user::EmailAddress;
 
-/// The longest time for a mail of an account, from connecting to the server's last reply.
+/// The maximum time for a mail of an account, from connect to the server's last reply.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A mail of plain text.
+/// A plain text mail.
 #[derive(Clone, Debug)]
 pub struct Mail {
     /// The recipient.
     pub to: EmailAddress,
-    /// The subject. Line breaks become blanks.
+    /// The subject. Line breaks become spaces.
     pub subject: String,
-    /// The text.
+    /// The plain text body.
     pub text: String,
 }
 
-/// Sends mails to one server. Clones share its connections.
+/// Sends mails through one server. All clones share its connections.
 #[derive(Clone)]
 pub struct Mailer(Arc<Connections>);
 
@@ -36,12 +36,12 @@ impl fmt::Debug for Mailer {
 }
 
 impl Mailer {
-    /// Sends mails to this server. Connects when the first mail is sent.
+    /// Creates a mailer for this server. It connects when the first mail is sent.
     pub fn new(settings: Settings) -> Self {
         Self(Arc::new(Connections::new(settings)))
     }
 
-    /// The sender of all mails.
+    /// Returns the sender of all mails.
     pub(super) fn from(&self) -> &EmailAddress {
         &self.0.settings().from
     }
@@ -49,16 +49,16 @@ impl Mailer {
     /// Sends a mail.
     ///
     /// # Errors
-    /// If the server has not accepted it within 20 seconds.
+    /// If the server has not accepted the mail within 20 seconds.
     pub async fn send(&self, mail: &Mail) -> Result<(), MailError> {
         let Mail { to, subject, text } = mail.clone();
         self.deliver(&Letter::plain(to, subject, text), PATIENCE).await.map(|_| ())
     }
 
-    /// Connects to the server and signs in as for a mail, and sends none.
+    /// Connects to the server and logs in as for a mail, but sends none.
     ///
     /// # Errors
-    /// If that has not succeeded within `patience`.
+    /// If this does not succeed within `patience`.
     pub async fn try_out(&self, patience: Duration) -> Result<(), MailError> {
         self.within(patience, self.0.try_out()).await
     }

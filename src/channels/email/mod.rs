@@ -1,7 +1,7 @@
-//! E-mail: alerts, and the mails of accounts.
+//! The email channel: alerts, and account mails such as invitations.
 //!
-//! All mails go through one [`Mailer`] and share its connections to the mail server. The server is
-//! the operator's, so the egress guard is not asked.
+//! All mails go through one [`Mailer`] and share its connections to the mail server. The server
+//! belongs to the operator, so its connections bypass the egress guard.
 
 mod compose;
 mod connections;
@@ -39,7 +39,7 @@ use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::runtime::{Clock, Random};
 
-/// The longest quotation of a reply in a message, in characters.
+/// The maximum length of a quoted reply in an error message, in characters.
 const LONGEST_QUOTE: usize = 200;
 
 const WRONG_ADDRESS: &str = "Must be an e-mail address such as ann@example.com";
@@ -51,7 +51,7 @@ struct EmailConfig {
     unsubscribe_token: String,
 }
 
-/// Email channels.
+/// The email channel type.
 pub struct Email {
     mailer: Option<Mailer>,
     public_url: Option<String>,
@@ -60,7 +60,8 @@ pub struct Email {
 }
 
 impl Email {
-    /// Sends through `mailer`. The unsubscribe links lead to `public_url`.
+    /// Creates the channel type. It sends through `mailer`; unsubscribe links point to
+    /// `public_url`.
     pub fn new(
         mailer: Option<Mailer>,
         public_url: Option<String>,
@@ -70,13 +71,14 @@ impl Email {
         Self { mailer, public_url, clock, random }
     }
 
-    /// Whether `token` is the one of the unsubscribe link; see `Channels::unsubscribes`.
+    /// Returns `true` if `token` is the channel's unsubscribe token; see `Channels::unsubscribes`.
     pub fn unsubscribes(&self, config: &ChannelConfig, token: &str) -> bool {
         let Some(config) = read::<EmailConfig>(config) else { return false };
         config.unsubscribe_token.as_bytes().ct_eq(token.as_bytes()).into()
     }
 
-    /// The page where a click on a button unsubscribes; also the target of one-click requests.
+    /// Returns the URL of the page with the unsubscribe button, which is also the target of
+    /// one-click requests.
     fn unsubscribe_url(&self, to: &Destination, config: &EmailConfig) -> Option<String> {
         let (public_url, token) = (self.public_url.as_deref()?, &config.unsubscribe_token);
         Some(format!("{public_url}/unsubscribe/{}/{}/{token}", to.account, to.channel))
@@ -104,8 +106,8 @@ impl Email {
     }
 }
 
-/// The headers of automatic mails (RFC 3834) and of lists (RFC 2369). A one-click request needs
-/// HTTPS (RFC 8058).
+/// Returns the headers of automatic mails (RFC 3834) and of lists (RFC 2369). The header for
+/// one-click requests is added only with HTTPS (RFC 8058).
 fn headers(from: &EmailAddress, unsubscribe_url: Option<&str>) -> Vec<(&'static str, String)> {
     let unsubscribe = match unsubscribe_url {
         Some(url) => format!("<{url}>"),
@@ -141,7 +143,8 @@ impl Adapter for Email {
         });
         let to = fields.finish(to)?;
         let before: Option<EmailConfig> = current.and_then(read);
-        // Whoever has mails to another address must not be able to silence this one.
+        // A new address gets a new token. The holder of an old mail to another address could
+        // otherwise unsubscribe this one.
         let unsubscribe_token = match before {
             Some(before) if before.to == to => before.unsubscribe_token,
             _ => Token::new(|bytes| self.random.fill(bytes)).reveal().to_owned(),
@@ -173,7 +176,7 @@ fn not_configured() -> SendError {
     SendError::new(DeliveryError::MailNotConfigured, message)
 }
 
-/// The error for users: without the server's name, which is the operator's.
+/// Converts an error for users. It omits the server's name, which belongs to the operator.
 fn send_error(error: MailError, mask: &Mask) -> SendError {
     let is_login = error.is_about_login();
     let (code, status, reason) = match error {
@@ -193,7 +196,7 @@ fn send_error(error: MailError, mask: &Mask) -> SendError {
              operator has to check mail.url."
         ),
         (_, Some(status)) => {
-            // `permanent error (550): ` and the words of the server.
+            // The reason has the form `permanent error (550): ` and the server's text.
             let words = reason.split_once("): ").map_or(String::new(), |(_, words)| {
                 format!(": {}", one_line(words, LONGEST_QUOTE))
             });

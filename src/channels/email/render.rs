@@ -1,4 +1,4 @@
-//! An alert as a mail: a subject, plain text, and HTML.
+//! Renders an alert as a mail with a subject, plain text and HTML.
 
 use crate::channels::message::{Message, Tone};
 
@@ -9,13 +9,13 @@ const WHY: &str = "You get this mail because this address is a notification chan
 pub struct Content {
     /// The subject.
     pub subject: String,
-    /// The text.
+    /// The plain text body.
     pub text: String,
-    /// The text as HTML.
+    /// The HTML body.
     pub html: String,
 }
 
-/// Writes the content. `unsubscribe` is the page where the recipient stops these mails.
+/// Renders the content. `unsubscribe` is the URL of the unsubscribe page.
 pub fn render(message: &Message, unsubscribe: Option<&str>) -> Content {
     Content {
         subject: message.headline.clone(),
@@ -90,7 +90,7 @@ fn html(message: &Message, unsubscribe: Option<&str>) -> String {
     html + "</p>\n</body></html>\n"
 }
 
-/// Escapes text for HTML, for an attribute as well.
+/// Escapes text for HTML, including attribute values.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

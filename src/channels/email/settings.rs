@@ -1,4 +1,4 @@
-//! Which mail server is used, and how.
+//! The settings of the mail server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,34 +8,34 @@ use url::Url;
 
 use crate::domain::user::EmailAddress;
 
-/// How the connection to the server is encrypted.
+/// The encryption of the connection to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
     /// TLS from the first byte.
     Tls,
     /// TLS after `STARTTLS`, which the server must offer.
     StartTls,
-    /// Not encrypted.
+    /// No encryption.
     Open,
 }
 
-/// The mail server, and the sender of all mails.
+/// The mail server and the sender of all mails.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The server's name or address.
     pub host: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
-    /// How the connection is encrypted.
+    /// The encryption of the connection.
     pub security: Security,
-    /// The user to sign in as, if any.
+    /// The user name for the login, if any.
     pub user: Option<String>,
     /// The user's password.
     pub password: String,
-    /// A file with the password instead. It is read for each new connection, so that a changed
-    /// password is used without a restart.
+    /// A file with the password, used instead of `password`. It is read for each new connection, so
+    /// a changed password takes effect without a restart.
     pub password_file: Option<PathBuf>,
-    /// Certificates (PEM) of authorities to trust instead of the public ones.
+    /// Certificate authorities (PEM) to trust instead of the public ones.
     pub ca_certificates: Option<String>,
     /// The sender.
     pub from: EmailAddress,
@@ -52,16 +52,16 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The ports of mail servers for TLS from the first byte, for `STARTTLS`, and for neither.
+/// The default ports for TLS from the first byte, for `STARTTLS`, and for no encryption.
 const PORTS: [u16; 3] = [465, 587, 25];
 
 impl Settings {
-    /// Reads a server's URL: `smtps://USER:PASSWORD@HOST:PORT` with TLS, `smtp://` with
-    /// `STARTTLS`, `smtp://HOST:PORT?tls=off` without either. Absent if
-    /// either text is missing.
+    /// Parses the URL of a server: `smtps://USER:PASSWORD@HOST:PORT` uses TLS, `smtp://` uses
+    /// `STARTTLS`, and `smtp://HOST:PORT?tls=off` uses neither. Returns `None` if the URL or the
+    /// sender is missing.
     ///
     /// # Errors
-    /// What the URL must be; the URL itself is not quoted.
+    /// The form that the URL must have; the error never quotes the URL itself.
     pub fn of_url(url: &str, from: Option<&EmailAddress>) -> Result<Option<Self>, String> {
         if url.is_empty() {
             return Ok(None);

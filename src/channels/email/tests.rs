@@ -1,4 +1,4 @@
-//! Mails to a server that answers this and that.
+//! Tests of sending mails to a fake server with scripted replies.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicUsize;
@@ -18,7 +18,7 @@ use crate::runtime::{TaskKind, Tasks};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the server does after a command.
+/// The server's action after a command.
 enum Answer {
     Say(&'static str),
     Close,
@@ -27,7 +27,7 @@ enum Answer {
 
 use Answer::{Close, Hang, Say};
 
-/// Answers as a server that takes everything.
+/// Replies like a server that accepts everything.
 fn accepting(command: &str) -> Answer {
     match command.split_whitespace().next().unwrap_or_default() {
         "EHLO" => Say("250-mail.example\r\n250 AUTH PLAIN"),
@@ -39,7 +39,7 @@ fn accepting(command: &str) -> Answer {
     }
 }
 
-/// The commands of each connection, in their order; mails are their lines.
+/// The commands of each connection, in order; a mail is recorded as its lines.
 type Log = Arc<Mutex<Vec<Vec<String>>>>;
 
 struct Server {
@@ -49,7 +49,7 @@ struct Server {
 }
 
 impl Server {
-    /// `answer` is asked with the number of the connection and the command.
+    /// Starts a server. `answer` is called with the number of the connection and the command.
     async fn start(answer: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -131,7 +131,7 @@ fn mail() -> Mail {
     Mail { to, subject: "Hello".to_owned(), text: "there".to_owned() }
 }
 
-/// A channel of this server, and its configuration.
+/// A channel that uses this server, and its configuration.
 fn channel(mailer: Mailer, public_url: Option<&str>) -> (Email, Destination) {
     let clock = Clock::manual(at("2024-05-15T12:00:42Z"));
     let public_url = public_url.map(str::to_owned);
@@ -285,7 +285,7 @@ async fn a_changed_password_file_is_read_again() {
     mailer.send(&mail()).await.expect("the connection is signed in already");
 }
 
-/// The header lines of the first mail that the server got, unfolded.
+/// Returns the header lines of the first mail that the server received, unfolded.
 fn header(server: &Server, name: &str) -> Option<String> {
     let session = server.commands().concat();
     let mail = session.iter().skip_while(|line| *line != "DATA").skip(1);

@@ -1,4 +1,4 @@
-//! Slack: an incoming webhook.
+//! The Slack channel: an incoming webhook.
 
 mod render;
 
@@ -37,14 +37,15 @@ struct SlackConfig {
     webhook_url: String,
 }
 
-/// Slack channels.
+/// The Slack channel type.
 pub struct Slack {
     provider: ProviderClient,
     allowed: AllowedHosts,
 }
 
 impl Slack {
-    /// Calls through `provider`; webhooks may also point at hosts of `allowed`.
+    /// Creates the channel type. It calls through `provider`; webhooks may also point at hosts in
+    /// `allowed`.
     pub fn new(provider: ProviderClient, allowed: AllowedHosts) -> Self {
         Self { provider, allowed }
     }

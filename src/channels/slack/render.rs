@@ -1,21 +1,21 @@
-//! An alert as Slack's blocks.
+//! Renders an alert as Slack blocks.
 
 use serde_json::{Value, json};
 
 use crate::channels::message::Message;
 use crate::channels::text::cut;
 
-/// The longest text of a header block and of a section, in characters.
+/// The maximum length of the text of a header block and of a section, in characters.
 const LONGEST_HEADER: usize = 150;
 const LONGEST_SECTION: usize = 3_000;
 
-/// The body of a request to an incoming webhook.
+/// Returns the body of a request to an incoming webhook.
 pub fn payload(message: &Message) -> Value {
     message.fitted(blocks, fits)
 }
 
-/// The headline is plain text. The other texts are mrkdwn, in which foreign text stands in code,
-/// so that no formatting is applied to it, and `verbatim` stops Slack from making links of it.
+/// Renders the blocks. The headline is plain text. The other texts are mrkdwn, with foreign text as
+/// code so that it gets no formatting; `verbatim` stops Slack from turning text into links.
 fn blocks(message: &Message) -> Value {
     let mut blocks = vec![json!({
         "type": "header",
@@ -57,14 +57,15 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The headline, escaped and no longer than a header may be.
+/// Returns the headline, escaped and cut to the maximum header length.
 fn header(headline: &str) -> String {
     let sizes = (1..=LONGEST_HEADER).rev();
     let mut cuts = sizes.map(|size| escape(&cut(headline, size)));
     cuts.find(|text| length(text) <= LONGEST_HEADER).unwrap_or_default()
 }
 
-/// Escapes what Slack reads as markup or as a mention. The character after `@` is invisible.
+/// Escapes everything that Slack reads as markup or as a mention. The character after `@` is
+/// invisible.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -79,7 +80,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Escapes text for code, which a grave accent would end.
+/// Escapes text for inline code or a code block, which a grave accent would end.
 fn in_code(text: &str) -> String {
     escape(text).replace('`', "\u{2cb}")
 }
@@ -104,7 +105,7 @@ mod tests {
         assert_snapshot("slack", |alert| format!("{:#}", payload(&Message::new(alert))));
     }
 
-    /// All texts of a payload, with their types.
+    /// Returns all texts of a payload with their types.
     fn texts(payload: &Value) -> Vec<(&str, &str)> {
         let blocks = payload["blocks"].as_array().expect("blocks");
         let elements = blocks.iter().flat_map(|block| {
@@ -131,7 +132,7 @@ mod tests {
                 let ours = ours.strip_suffix('>').unwrap_or(&ours);
                 assert!(!ours.contains(['<', '>', '\0', '\u{202e}', '\r']), "{what}: {text}");
                 assert!(!text.contains("@here") && !text.contains("@ann"), "{text}");
-                // Outside of code there is no foreign mark that formats.
+                // Outside code, no foreign character may act as formatting.
                 if what == "mrkdwn" {
                     let outside: String = text.split('`').step_by(2).collect();
                     for foreign in ["*bold*", "_it_", "~no~", "evil"] {

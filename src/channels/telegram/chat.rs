@@ -1,20 +1,20 @@
-//! Chats: the id that a user gives, or the chat of an update.
+//! Telegram chat ids: parsed from user input, or found in an update.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A chat: its number, or the name of a public one.
+/// A chat: its numeric id, or the name of a public one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ChatId {
-    /// The number of a user, group or channel.
+    /// The numeric id of a user, group or channel.
     Number(i64),
-    /// `@name` of a public group or channel.
+    /// The `@name` of a public group or channel.
     Name(String),
 }
 
 impl ChatId {
-    /// Reads a number, a text that is one, or `@name`.
+    /// Parses a number, a text with a number, or `@name`.
     pub fn read(value: &Value) -> Option<Self> {
         let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
         match number {
@@ -35,11 +35,12 @@ fn is_name(text: &str) -> bool {
         .is_some_and(|name| (4..=32).contains(&name.len()) && name.bytes().all(plain))
 }
 
-/// The parts of an update that contain a chat. Telegram adds kinds of updates; those are skipped.
+/// The parts of an update that contain a chat. Updates of other kinds are skipped, because Telegram
+/// may add new kinds.
 const WITH_CHAT: [&str; 5] =
     ["message", "edited_message", "channel_post", "edited_channel_post", "my_chat_member"];
 
-/// The chat of the newest update in an answer to `getUpdates`, if there is one.
+/// Returns the chat of the newest update in a `getUpdates` response, if any.
 pub fn newest(answer: &[u8]) -> Result<Option<ChatId>, &'static str> {
     let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
     let Some(updates) = answer["result"].as_array() else {

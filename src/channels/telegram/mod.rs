@@ -1,7 +1,7 @@
-//! Telegram: a bot that writes into one chat.
+//! The Telegram channel: a bot that writes to one chat.
 //!
-//! Without a `chatId`, the chat of the newest message to the bot is used. Sending finds it and
-//! returns it as a part of the configuration, so that it is asked for once.
+//! Without a `chatId`, the channel uses the chat of the newest message to the bot. Sending finds
+//! that chat and returns it in the configuration, so that the lookup happens only once.
 
 mod chat;
 mod render;
@@ -35,7 +35,7 @@ const WRONG_TOKEN: &str =
     "Must be a bot token of Telegram such as 123456789:AAE…, as @BotFather shows it";
 const WRONG_CHAT: &str = "Must be a number or the @name of a public chat";
 
-/// The lengths of the two parts of a token.
+/// The maximum length of a token's bot number, and the allowed lengths of its secret.
 const LONGEST_BOT: usize = 20;
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 20..=100;
 
@@ -43,22 +43,22 @@ const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 20..=100;
 #[serde(rename_all = "camelCase")]
 struct TelegramConfig {
     bot_token: String,
-    /// The chat that the user has given.
+    /// The chat id from the user.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     chat_id: Option<ChatId>,
-    /// The chat that was found.
+    /// The chat id that was found.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     found_chat_id: Option<ChatId>,
 }
 
-/// Telegram channels.
+/// The Telegram channel type.
 pub struct Telegram {
     provider: ProviderClient,
     url: String,
 }
 
 impl Telegram {
-    /// Calls the service at `url` through `provider`.
+    /// Creates the channel type. It calls the service at `url` through `provider`.
     pub fn new(provider: ProviderClient, url: String) -> Self {
         Self { provider, url }
     }
@@ -84,8 +84,8 @@ impl Telegram {
         self.provider.post(call).await
     }
 
-    /// The chat of the newest message to the bot. Asks for the last update only, because all of
-    /// them may be more than is read of an answer.
+    /// Returns the chat of the newest message to the bot. Requests only the last update, because
+    /// all updates together may exceed the size limit of a response.
     async fn find_chat(
         &self,
         to: &Destination,
@@ -157,7 +157,8 @@ impl Adapter for Telegram {
     }
 }
 
-/// Whether a text has the form of a token, `NUMBER:SECRET`. It becomes a part of a URL's path.
+/// Returns `true` if a text has the form of a token, `NUMBER:SECRET`. The token becomes a part of a
+/// URL path, so no other characters are allowed.
 fn is_token(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     text.split_once(':').is_some_and(|(bot, secret)| {

@@ -1,16 +1,16 @@
-//! An alert as a message of Telegram.
+//! Renders an alert as a Telegram message.
 
 use serde_json::{Value, json};
 
 use super::chat::ChatId;
 use crate::channels::message::Message;
 
-/// The longest text of a message, without its markup, in UTF-16 units.
+/// The maximum length of a message text without its markup, in UTF-16 code units.
 const LONGEST_TEXT: usize = 4_096;
 
-/// The body of a call to `sendMessage`.
+/// Returns the body of a `sendMessage` call.
 pub fn payload(message: &Message, chat: &ChatId) -> Value {
-    // Markup and escapes only make the text longer, so this is on the safe side.
+    // The limit excludes markup and escapes, so counting them too is on the safe side.
     let text = message.fitted(text, |text| text.encode_utf16().count() <= LONGEST_TEXT);
     json!({
         "chat_id": chat,
@@ -38,7 +38,7 @@ fn text(message: &Message) -> String {
     lines.join("\n")
 }
 
-/// Escapes what Telegram reads as HTML.
+/// Escapes everything that Telegram reads as HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -53,8 +53,8 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Escapes text outside of code, where Telegram also makes links of mentions, hash tags, commands
-/// and host names. An invisible character inside them prevents that.
+/// Escapes text outside code. There Telegram also turns mentions, hash tags, commands and host
+/// names into links; an invisible character inside them prevents that.
 fn inert(text: &str) -> String {
     let mut defused = String::with_capacity(text.len());
     let mut before = ' ';
@@ -83,7 +83,7 @@ mod tests {
         payload(message, &ChatId::Number(-1_001))
     }
 
-    /// The text without its markup.
+    /// Removes the markup from a text.
     fn without_tags(text: &str) -> String {
         let known = ["<b>", "</b>", "<code>", "</code>", "<pre>", "</pre>", "</a>"];
         let link = "<a href=\"https://punctual.example/app/jobs/job_01\">";

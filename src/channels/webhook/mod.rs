@@ -1,7 +1,7 @@
-//! A webhook of the user: a request signed as Standard Webhooks specifies.
+//! The webhook channel: a request to a user's URL, signed according to Standard Webhooks.
 //!
-//! Rotation: after a rotation both secrets sign, until the old one expires. So the receiver has
-//! time to switch.
+//! Rotation: after a rotation, both secrets sign until the old one expires, so that the receiver
+//! has time to switch.
 
 mod payload;
 
@@ -42,7 +42,7 @@ struct WebhookConfig {
     previous: Option<PreviousSecret>,
 }
 
-/// The secret before the last rotation.
+/// The secret that the last rotation replaced.
 #[derive(Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 struct PreviousSecret {
@@ -51,13 +51,13 @@ struct PreviousSecret {
 }
 
 impl WebhookConfig {
-    /// All secrets, expired ones included.
+    /// Returns all secrets, including expired ones.
     fn secrets(&self) -> Vec<String> {
         let previous = self.previous.iter().map(|previous| &previous.secret);
         std::iter::once(&self.secret).chain(previous).cloned().collect()
     }
 
-    /// The secrets that sign at `now`, the newest first.
+    /// Returns the secrets that sign at `now`, newest first; `None` if one cannot be parsed.
     fn live_secrets(&self, now: Timestamp) -> Option<Vec<SigningSecret>> {
         let previous = self.previous.iter().filter(|previous| now < previous.expires_at);
         let texts = std::iter::once(&self.secret).chain(previous.map(|previous| &previous.secret));
@@ -65,14 +65,14 @@ impl WebhookConfig {
     }
 }
 
-/// Webhook channels.
+/// The webhook channel type.
 pub struct Webhook {
     provider: ProviderClient,
     random: Random,
 }
 
 impl Webhook {
-    /// Calls through `provider`; secrets are drawn from `random`.
+    /// Creates the channel type. It calls through `provider` and generates secrets from `random`.
     pub fn new(provider: ProviderClient, random: Random) -> Self {
         Self { provider, random }
     }
@@ -105,7 +105,7 @@ impl Webhook {
         (secret.as_str().to_owned(), Some(GeneratedSecret::new(secret)))
     }
 
-    /// The headers by which the receiver verifies `body`.
+    /// Returns the headers with which the receiver verifies `body`.
     fn headers(&self, config: &WebhookConfig, alert: &Alert, body: &[u8]) -> Option<HeaderMap> {
         let (now, id) = (self.provider.clock().now(), alert.id.to_string());
         let signature = Signature::new(&config.live_secrets(now)?, &id, now, body);

@@ -1,4 +1,4 @@
-//! The body of a webhook. It is a part of the API: changes are additive, or get a new `version`.
+//! The body of a webhook. It is part of the API: changes are additive or get a new `version`.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -9,12 +9,12 @@ use crate::domain::alert::content::{
 };
 use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
 
-/// The version of the body's form.
+/// The version of the body's format.
 const VERSION: &str = "1";
 
-/// The body for `alert`: compact JSON.
+/// Returns the body for `alert` as compact JSON.
 pub fn body(alert: &Alert) -> Vec<u8> {
-    // Structs of texts and numbers: writing them cannot fail.
+    // Serializing structs of texts and numbers cannot fail.
     serde_json::to_vec(&event(alert)).unwrap_or_default()
 }
 
@@ -115,7 +115,7 @@ struct ChannelBody<'a> {
     label: &'a str,
 }
 
-/// Numbers of alerts by kind: `{"job.failed": 200}`.
+/// The number of alerts by kind: `{"job.failed": 200}`.
 struct Counts<'a>(&'a [(AlertKind, u32)]);
 
 impl Serialize for Counts<'_> {

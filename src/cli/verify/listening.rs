@@ -1,4 +1,4 @@
-//! The target that schedules call, where it is this command.
+//! The target of the schedules, if this command listens itself.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,18 @@ use tokio::net::TcpListener;
 use crate::cli::CliError;
 use crate::runtime::{Clock, ServeLimits, Tasks, serve};
 
-/// The requests that have come.
+/// The requests that have arrived.
 #[derive(Clone, Default)]
 pub(super) struct Listening(Arc<Mutex<Vec<Heard>>>);
 
-/// Which request has come.
+/// A request that has arrived, identified by job and attempt.
 struct Heard {
     job: String,
     attempt: String,
 }
 
 impl Listening {
-    /// Answers requests at `address` with 200, and counts them.
+    /// Starts to answer requests at `address` with 200 and to count them.
     pub(super) async fn start(
         address: SocketAddr,
         tasks: &Tasks,
@@ -50,7 +50,7 @@ impl Listening {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
     }
 
-    /// How many requests of a job have come, and whether one came twice.
+    /// Returns the number of requests of a job, and whether one of them arrived twice.
     pub(super) fn of(&self, job: &str) -> (u32, bool) {
         let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let its = heard.iter().filter(|heard| heard.job == job);

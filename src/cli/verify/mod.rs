@@ -1,8 +1,8 @@
-//! `punctual verify`: whether a running service keeps its promises, seen from outside.
+//! `punctual verify`: checks from outside that a running service runs every tick exactly once.
 //!
-//! It makes a few schedules by the API, waits for their ticks, looks up what became of each, and removes
-//! the schedules again, also if it is stopped before the end. With --listen it is their target too, and
-//! counts what really comes.
+//! The command creates a few schedules through the API, waits for their ticks, and looks up the
+//! result of each. It removes the schedules at the end, also if it is stopped early. With
+//! `--listen` the command is also their target and counts the requests that arrive.
 
 mod listening;
 mod service;
@@ -24,35 +24,36 @@ use listening::Listening;
 use service::{Made, Service};
 use tally::{Seen, Tally};
 
-/// How many schedules are made.
+/// The number of schedules to create.
 const SCHEDULES: usize = 3;
-/// How often it is asked what became of ticks that are due.
+/// The interval at which the results of due ticks are looked up.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// How long after its instant a tick counts as missed.
+/// The time after its instant at which an unfinished tick counts as missed.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long it waits for a request that was sent a second time.
+/// The time to wait at the end for requests that were sent a second time.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
-/// What to verify.
+/// The service to verify.
 #[derive(Args, Debug)]
 pub struct VerifyArgs {
-    /// Where the API is, such as `https://punctual.example.com`, with the base path if there is one
+    /// The URL of the API, such as `https://punctual.example.com`, including its base path
     #[arg(long, value_name = "URL")]
     url: String,
-    /// A file that holds a key of scope write; else the variable PUNCTUAL_KEY
+    /// A file with a key of scope write [default: the variable PUNCTUAL_KEY]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The key itself
     #[arg(long, env = "PUNCTUAL_KEY", hide = true, hide_env_values = true)]
     key: Option<String>,
-    /// What the schedules call: a URL that answers with a status below 400, and that the service may call
+    /// The target of the schedules: a URL that the service may call, and that answers with a status
+    /// below 400
     #[arg(long, value_name = "URL")]
     target: String,
-    /// Listen here and count the requests; --target must lead here then
+    /// Listen on this address and count the requests; --target must lead to it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// How many ticks of each schedule are awaited; they tick every minute
+    /// The number of ticks of each schedule to wait for; there is one per minute
     #[arg(long, value_name = "COUNT", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1_440))]
     minutes: u32,
@@ -74,7 +75,7 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
     tokio::select! {
         () = remove(&service, &made) => {}
         () = signals.wait_for_one() => {
-            output::complain("stopped again: some of the schedules may be left");
+            output::complain("stopped again: some of the schedules may not be removed");
         }
     }
     let mut tally = verified?;
@@ -86,7 +87,7 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
     if tally.is_kept() { Ok(()) } else { Err(CliError::failed("not every tick ran once")) }
 }
 
-/// Makes the schedules, and follows their ticks to the end, or until a signal.
+/// Creates the schedules and follows their ticks until they are finished or a signal arrives.
 async fn verify(
     args: &VerifyArgs,
     service: &Service,
@@ -97,7 +98,8 @@ async fn verify(
     let stopped = || CliError::failed("stopped before the end");
     let mut stop = pin!(signals.wait_for_one());
     for number in 1..=SCHEDULES {
-        // Not given up half-way: nobody would know of a schedule whose answer does not come to anybody.
+        // A signal does not cancel this call. Otherwise the schedule could be created without its
+        // id being known, and could not be removed.
         made.push(service.make(number, &args.target).await?);
         if stop.as_mut().now_or_never().is_some() {
             return Err(stopped());
@@ -112,12 +114,12 @@ async fn verify(
 async fn remove(service: &Service, made: &[Made]) {
     for schedule in made {
         if let Err(error) = service.remove(schedule).await {
-            output::complain(&format!("the schedule {} is left: {error}", schedule.id));
+            output::complain(&format!("the schedule {} was not removed: {error}", schedule.id));
         }
     }
 }
 
-/// Follows so many ticks of each schedule to the end.
+/// Follows this many ticks of each schedule until they are finished.
 async fn follow(
     minutes: u32,
     service: &Service,
@@ -126,7 +128,8 @@ async fn follow(
 ) -> Result<Tally, CliError> {
     let began = clock.monotonic();
     let mut tally = Tally::default();
-    // By the service's time, as far as it has come since it told it.
+    // The time of the service: the creation time of the schedule, plus the time that has passed
+    // since.
     let now = |made: &Made| made.made_at.plus(clock.monotonic().saturating_sub(began));
     let mut open: Vec<(&Made, Timestamp)> = Vec::new();
     for schedule in made {
@@ -146,7 +149,7 @@ async fn follow(
                 Ok(Seen::Unfinished) if now < tick.plus(PATIENCE) => left.push((schedule, tick)),
                 Ok(seen) => tally.add(tick, seen),
                 Err(error) if now < tick.plus(PATIENCE) => {
-                    output::complain(&format!("asking again: {error}"));
+                    output::complain(&format!("trying again: {error}"));
                     left.push((schedule, tick));
                 }
                 Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! The service's API, as far as it is needed.
+//! A client for the part of the service's API that `verify` needs.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::domain::{AccountId, Timestamp};
 use crate::outbound::{Client, Request, Settings};
 use crate::runtime::{Clock, Tasks};
 
-/// How long an answer may take.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The client tells accounts apart; here is only one.
+/// A placeholder: the client separates accounts, but this command has only one.
 const NOBODY: AccountId = AccountId::from_bytes([0; 16]);
 
 /// A running service.
@@ -24,7 +24,7 @@ pub(super) struct Service {
     client: Client,
 }
 
-/// A schedule that was made.
+/// A schedule that was created.
 pub(super) struct Made {
     pub(super) id: String,
     pub(super) made_at: Timestamp,
@@ -40,11 +40,11 @@ impl Service {
     ) -> Result<Self, CliError> {
         let mut headers = HeaderMap::new();
         let mut key = HeaderValue::from_str(key)
-            .map_err(|_| CliError::usage("the key has letters that no key has"))?;
+            .map_err(|_| CliError::usage("the key contains characters that no key can contain"))?;
         key.set_sensitive(true);
         headers.insert("x-api-key", key);
         headers.insert("content-type", HeaderValue::from_static("application/json"));
-        // Whoever calls this says where to, and may call anything.
+        // The operator chooses the URL, so every address and port is allowed.
         let everything = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("a network"));
         let settings =
             Settings { allow: everything.into(), deny_ports: Vec::new(), ..Settings::default() };
@@ -53,7 +53,7 @@ impl Service {
         Ok(Self { base: url.trim_end_matches('/').to_owned(), headers, client })
     }
 
-    /// Makes a schedule that calls `target` every minute.
+    /// Creates a schedule that calls `target` every minute.
     pub(super) async fn make(&self, number: usize, target: &str) -> Result<Made, CliError> {
         let schedule = json!({
             "name": format!("punctual verify {number}"),
@@ -70,11 +70,11 @@ impl Service {
             (Some(id), Some(made_at), Some(first_tick)) => {
                 Ok(Made { id: id.to_owned(), made_at, first_tick })
             }
-            _ => Err(CliError::failed("the answer to making a schedule is not one of this API")),
+            _ => Err(CliError::failed("the response to POST /v1/schedules is not a schedule")),
         }
     }
 
-    /// What there is of a tick.
+    /// Looks up the state of a tick.
     pub(super) async fn seen(&self, made: &Made, tick: Timestamp) -> Result<Seen, CliError> {
         let path = format!("/v1/jobs?scheduleId={}&from={tick}&to={tick}&pageSize=5", made.id);
         let page = self.call(Method::GET, &path, None).await?;
@@ -86,7 +86,7 @@ impl Service {
         self.call(Method::DELETE, &format!("/v1/schedules/{}", made.id), None).await.map(drop)
     }
 
-    /// The data of the answer.
+    /// Sends a request and returns the `data` of the response.
     async fn call(
         &self,
         method: Method,

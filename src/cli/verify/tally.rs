@@ -1,4 +1,4 @@
-//! What became of the ticks.
+//! The results of the ticks.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,29 +8,29 @@ use serde_json::Value;
 use super::listening::Listening;
 use crate::domain::Timestamp;
 
-/// What begins later than this after its instant is late.
+/// The delay beyond which a start counts as late.
 const LATE: Duration = Duration::from_secs(1);
 
-/// What there is of a tick.
+/// The state of a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nothing, or nothing final: it may still come.
+    /// There is no job, or it has not ended; it may still do so.
     Unfinished,
-    /// One job, which has ended.
+    /// There is one job, and it has ended.
     Ended {
-        /// Its id.
+        /// The id of the job.
         job: String,
-        /// When its first attempt began.
+        /// The start of its first attempt.
         started: Option<Timestamp>,
-        /// Whether it has succeeded.
+        /// `true` if the job succeeded.
         succeeded: bool,
     },
-    /// Several jobs.
+    /// There are several jobs.
     Several,
 }
 
 impl Seen {
-    /// What a list of the jobs of one tick says.
+    /// Derives the state of a tick from the list of its jobs.
     pub(super) fn of(jobs: &[Value]) -> Self {
         let ended = |job: &Value| matches!(job["status"].as_str(), Some("SUCCESS" | "FAILED"));
         match jobs {
@@ -45,7 +45,7 @@ impl Seen {
     }
 }
 
-/// What became of all ticks.
+/// The results of all ticks.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     ticks: u32,
@@ -54,14 +54,14 @@ pub(super) struct Tally {
     missed: u32,
     doubled: u32,
     longest: Duration,
-    /// The jobs that have begun.
+    /// The jobs that were started.
     jobs: Vec<String>,
-    /// Requests that came, if somebody listened.
+    /// The number of requests that arrived, if this command was the target.
     received: Option<u32>,
 }
 
 impl Tally {
-    /// Adds a tick.
+    /// Adds the result of a tick.
     pub(super) fn add(&mut self, tick: Timestamp, seen: Seen) {
         self.ticks += 1;
         match seen {
@@ -72,7 +72,7 @@ impl Tally {
                 self.longest = self.longest.max(lag);
                 self.late += u32::from(lag > LATE);
                 self.failed += u32::from(!succeeded);
-                // What never began was not run, and no request of it can be missing.
+                // A job without an attempt was not run, so no request is expected for it.
                 match started {
                     Some(_) => self.jobs.push(job),
                     None => self.missed += 1,
@@ -81,7 +81,7 @@ impl Tally {
         }
     }
 
-    /// Compares what the service says with what came.
+    /// Compares the jobs that the service reported with the requests that arrived.
     pub(super) fn compare(&mut self, listening: &Listening) {
         let mut received = 0;
         for job in &self.jobs {
@@ -93,7 +93,7 @@ impl Tally {
         self.received = Some(received);
     }
 
-    /// Whether every tick ran, and none twice.
+    /// Returns `true` if every tick ran exactly once.
     pub(super) fn is_kept(&self) -> bool {
         self.ticks > 0 && self.missed == 0 && self.doubled == 0
     }

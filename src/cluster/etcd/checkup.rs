@@ -1,5 +1,5 @@
-//! Whether etcd fits what is kept in it. Only a key of its own is written, with a lease that ends
-//! soon, and removed again.
+//! Checks that etcd is usable for the cluster. The check writes only a key of its own, with a short
+//! lease, and deletes it again.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use crate::runtime::Clock;
 
 /// The oldest version that is known to work.
 const OLDEST: (u32, u32) = (3, 4);
-/// Leases of some seconds are renewed by writes of this kind.
+/// A write that takes longer causes a warning: leases of a few seconds depend on fast writes.
 const SLOW: Duration = Duration::from_millis(250);
-/// How long what is written to try rights is kept if it cannot be removed, in seconds.
+/// The lease of the test key, in seconds. The key expires with it if it cannot be deleted.
 const TRIAL_SECONDS: i64 = 10;
-/// With fewer members nobody may be away.
+/// The minimum number of servers. With fewer, etcd does not survive the loss of one.
 const MEMBERS: usize = 3;
 
-/// What was found, and who is there.
+/// The result of a check of etcd.
 #[derive(Debug)]
 pub struct Inspected {
-    /// One for each thing that was checked.
+    /// The findings, one for each check.
     pub findings: Vec<Finding>,
-    /// The replicas, if a server tells.
+    /// The state of the cluster, if a server answers.
     pub seen: Option<Seen>,
 }
 
-/// Asks all servers of `settings`.
+/// Checks all servers of `settings`.
 pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
     let turns = 0..settings.endpoints.len();
     let (servers, seen) = tokio::join!(
@@ -40,7 +40,7 @@ pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
         look(settings, clock)
     );
     let answering = servers.iter().filter(|told| told.is_ok()).count();
-    // The others do while one is away, if they are the majority.
+    // A server that does not answer is only a warning while the majority does.
     let are_enough = answering * 2 > servers.len();
     let mut findings = Vec::new();
     for (told, endpoint) in servers.into_iter().zip(&settings.endpoints) {
@@ -59,7 +59,7 @@ pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
         });
         if settings.endpoints.len() < MEMBERS {
             findings.push(Finding::warning(format!(
-                "the URL names {} of its servers: name at least {MEMBERS}, so that one may be away",
+                "the URL names {} of its servers: name at least {MEMBERS}, so that one may fail",
                 settings.endpoints.len()
             )));
         }
@@ -67,7 +67,7 @@ pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
     Inspected { findings, seen: seen.ok() }
 }
 
-/// What one server says of itself.
+/// Checks one server.
 async fn server(
     settings: &ServerSettings,
     turn: usize,
@@ -106,16 +106,17 @@ fn of_version(endpoint: &str, version: &str, took: Duration) -> Finding {
 
 fn of_speed(took: Duration) -> Finding {
     let said =
-        format!("the user has the rights that are needed, a write takes {} ms", took.as_millis());
+        format!("the user has the necessary permissions, a write takes {} ms", took.as_millis());
     if took > SLOW {
         return Finding::warning(format!(
-            "{said}: give etcd a faster disk, or leaders change without need"
+            "{said}: give etcd a faster disk, or leaders will change without need"
         ));
     }
     Finding::good(said)
 }
 
-/// Writes under the prefix, as a replica does, by the first server that lets it.
+/// Writes under the prefix, as a replica does, with the first server that permits it. Returns the
+/// duration of the write.
 async fn try_rights(settings: &ServerSettings, clock: &Clock) -> Result<Duration, Failure> {
     let mut failed = Failure::Ended;
     for turn in 0..settings.endpoints.len() {

@@ -1,10 +1,11 @@
-//! Why this replica is not in the cluster, in a sentence for its operator.
+//! The errors of the calls to etcd, with messages for the operator.
 
 use etcd_client::Error;
 
 use crate::runtime::CallError;
 
-/// Why this replica is not in the cluster. Never shows a password.
+/// The reason why a call to etcd failed, or why this replica is not in the cluster. It never
+/// contains a password.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("etcd refuses the user or the password of PUNCTUAL_CLUSTER_URL: {0}")]
@@ -18,7 +19,7 @@ pub(super) enum Failure {
     #[error("etcd ended the connection")]
     Ended,
     #[error(
-        "under the prefix of PUNCTUAL_CLUSTER_URL are the replicas of another store ({0}): \
+        "the prefix of PUNCTUAL_CLUSTER_URL is used by replicas of another store ({0}): \
          give each installation a prefix of its own"
     )]
     Foreign(String),
@@ -26,7 +27,7 @@ pub(super) enum Failure {
     Other(String),
 }
 
-/// What has to be done about a failure.
+/// The kind of remedy for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     Settings,
@@ -35,7 +36,8 @@ pub(super) enum Remedy {
 }
 
 impl Failure {
-    /// What has to be done: one server after the other may fail in its own way, which is no news.
+    /// Returns the remedy. A retry logs a failure only if its remedy differs from the last one,
+    /// because each server may fail in its own way.
     pub(super) fn remedy(&self) -> Remedy {
         match self {
             Self::Login(_) | Self::Foreign(_) => Remedy::Settings,
@@ -69,7 +71,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What the innermost error says: the outer ones only say that there is one.
+/// Returns the message of the innermost error. The outer errors contain no details.
 fn deepest(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {

@@ -1,4 +1,4 @@
-//! Connections to etcd, every wait of which is bounded.
+//! Connections to etcd, with a timeout for every wait.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,15 +22,16 @@ pub(super) const GRANT: ClusterOperation = ClusterOperation::named("lease_grant"
 pub(super) const KEEP_ALIVE: ClusterOperation = ClusterOperation::named("lease_keep_alive");
 pub(super) const REVOKE: ClusterOperation = ClusterOperation::named("lease_revoke");
 
-/// How long a request may take that only memory has to answer.
+/// The timeout of a request that etcd answers from memory.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a write may take: the disks of etcd may be slow. Where writes are waited for, renewals
-/// tell sooner whether the server is there at all.
+/// The timeout of a write. It is longer because the disks of etcd may be slow. While a write waits,
+/// the renewals of the lease detect sooner if the server is gone.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-/// How often a quiet connection is tried; etcd closes those that try more often.
+/// The interval of keep-alive pings on an idle connection. etcd closes connections that ping more
+/// often.
 const TRY_EVERY: Duration = Duration::from_secs(5);
 
-/// Connects to one of the servers: a connection to several would go on asking one that hangs.
+/// Connects to one of the servers. A connection to several would keep asking a server that hangs.
 pub(super) async fn connect(
     clock: &Clock,
     settings: &ServerSettings,
@@ -56,8 +57,8 @@ pub(super) async fn connect(
     answer(clock, CONNECT, Client::connect([endpoint], Some(options))).await
 }
 
-/// The answer to a request, waited for as long as is bearable. Whether a request without an answer
-/// had an effect is unknown.
+/// Waits for the answer to a request, up to the timeout. A request without an answer may still have
+/// taken effect.
 pub(super) fn answer<T>(
     clock: &Clock,
     operation: ClusterOperation,
@@ -66,7 +67,7 @@ pub(super) fn answer<T>(
     within(clock, operation, PATIENCE, Box::pin(request))
 }
 
-/// The answer to a write.
+/// Waits for the answer to a write, up to its longer timeout.
 pub(super) fn written<T>(
     clock: &Clock,
     operation: ClusterOperation,
@@ -75,7 +76,8 @@ pub(super) fn written<T>(
     within(clock, operation, WRITE_PATIENCE, Box::pin(request))
 }
 
-/// The request is boxed: it is large, and moved from wrapper to wrapper.
+/// Applies a timeout and measures the call. The request is boxed because it is large and is moved
+/// through several wrappers.
 async fn within<T>(
     clock: &Clock,
     operation: ClusterOperation,

@@ -1,4 +1,4 @@
-//! Looking at the cluster from outside, without taking part.
+//! Reads the state of the cluster without joining it.
 
 use etcd_client::GetOptions;
 
@@ -9,19 +9,19 @@ use super::view::{Keys, View};
 use crate::cluster::{ClusterError, Member};
 use crate::runtime::Clock;
 
-/// What is to be seen.
+/// The state of the cluster.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The identity of the store that the members share; absent before the first one has come.
+    /// The id of the store that the members share; absent before the first replica has joined.
     pub installation: Option<String>,
-    /// The replicas that are alive.
+    /// The live replicas.
     pub members: Vec<Member>,
 }
 
-/// Asks one server after the other until one answers.
+/// Reads the state of the cluster from the first server that answers.
 ///
 /// # Errors
-/// If none does, with what the last one said.
+/// If no server answers: the error of the last one.
 pub async fn look(settings: &ServerSettings, clock: &Clock) -> Result<Seen, ClusterError> {
     let mut failed = Failure::Ended;
     for turn in 0..settings.endpoints.len() {

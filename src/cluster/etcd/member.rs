@@ -1,4 +1,5 @@
-//! Being a member: a lease, the keys that live with it, and taking part in sharing the shards out.
+//! The membership of this replica: its lease, the keys that are attached to the lease, and its part
+//! in the distribution of the shards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +20,19 @@ use super::view::{Holder, Keys, Presence, View};
 use crate::domain::shard::ShardId;
 use crate::runtime::{Clock, Random};
 
-/// Requests under way at once when shards change hands.
+/// The maximum number of concurrent requests when shards change owners.
 const AT_ONCE: usize = 32;
-/// Renewals in the time of a lease.
+/// The number of renewals within the time of a lease.
 const RENEWALS: u32 = 4;
+/// The delay before the first retry; it doubles with every retry.
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
+/// The maximum delay between retries.
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
-/// What this replica knows: the cluster as it was last seen, or why it is not in it.
+/// The last known view of the cluster, or the reason why this replica is not a member.
 pub(super) type Known = Result<View, String>;
 
-/// A replica's part in the cluster.
+/// The membership of a replica.
 pub(super) struct Member {
     pub(super) settings: Settings,
     pub(super) keys: Keys,
@@ -38,14 +41,14 @@ pub(super) struct Member {
     pub(super) trust: Arc<Trust>,
     pub(super) known: watch::Sender<Known>,
     pub(super) leaving: CancellationToken,
-    /// The server to be asked next.
+    /// The index of the next server to try.
     pub(super) turn: usize,
-    /// The lease, from when it is granted until it is known to have ended.
+    /// The lease, from its grant until it is known to have ended.
     pub(super) lease: Option<i64>,
 }
 
 impl Member {
-    /// Stays in the cluster until it is told to leave, whatever happens to etcd.
+    /// Stays in the cluster until `leaving` is cancelled. Failures of etcd are retried.
     pub(super) async fn run(mut self) {
         let (trust, leaving) = (self.trust.clone(), self.leaving.clone());
         tokio::select! {
@@ -82,7 +85,7 @@ impl Member {
         }
     }
 
-    /// Takes part over one connection until something fails.
+    /// Takes part in the cluster over one connection, until a failure.
     async fn take_part(&mut self) -> Result<std::convert::Infallible, Failure> {
         let client = connect(&self.clock, &self.settings.servers, self.turn).await?;
         self.check_installation(client.clone()).await?;
@@ -96,10 +99,12 @@ impl Member {
         }
     }
 
-    /// Refuses to be among the replicas of another store.
+    /// Checks that the members under the prefix use the same store. The first replica writes the id
+    /// of its installation.
     async fn check_installation(&self, mut client: Client) -> Result<(), Failure> {
         let (key, own) = (self.keys.installation(), self.settings.installation.as_str());
-        // Two that find none are told apart by the transaction, and find one when they look again.
+        // If two replicas find no id, the transaction of only one of them succeeds. Both find the
+        // id in the second pass.
         for _ in 0..2 {
             let found = answer(&self.clock, GET, client.get(key.clone(), None)).await?;
             if let Some(found) = found.kvs().first() {
@@ -134,7 +139,8 @@ impl Member {
         Ok(granted.id())
     }
 
-    /// Keeps the lease alive. That it was sent says nothing: only an answer with time left counts.
+    /// Keeps the lease alive. A sent request does not count as a renewal; only an answer with
+    /// remaining time does.
     async fn renew(
         &self,
         mut client: Client,
@@ -144,7 +150,7 @@ impl Member {
         let asked = self.clock.monotonic();
         let begun = answer(&self.clock, KEEP_ALIVE, client.lease_keep_alive(lease)).await;
         let (mut requests, mut answers) = begun.map_err(|failure| match failure {
-            // What the library says of an answer without time left.
+            // The error of the library for an answer without remaining time.
             Failure::Other(what) if what.contains("lease not found") => Failure::LeaseEnded,
             other => other,
         })?;
@@ -164,7 +170,7 @@ impl Member {
         }
     }
 
-    /// Presents itself, watches the others, and takes and gives shards.
+    /// Registers this replica, watches the other members, and takes and releases shards.
     async fn share(
         &self,
         mut client: Client,
@@ -201,7 +207,7 @@ impl Member {
             .map(drop)
     }
 
-    /// Waits for changes; false if they have to be listed anew.
+    /// Waits for changes and applies them. Returns `false` if the keys must be listed again.
     async fn follow(&self, changes: &mut WatchStream, view: &mut View) -> Result<bool, Failure> {
         loop {
             let response = changes.message().await?.ok_or(Failure::Ended)?;
@@ -218,7 +224,8 @@ impl Member {
         }
     }
 
-    /// Gives away what others shall lead, and takes what this one shall lead and nobody holds.
+    /// Releases the shards that other replicas are to lead, and takes this replica's own shards
+    /// that are free.
     async fn reconcile(
         &self,
         client: &mut Client,
@@ -227,13 +234,14 @@ impl Member {
     ) -> Result<(), Failure> {
         let name = &self.settings.name;
         if !view.members.contains_key(name) {
-            // Somebody took the key away, or the lease has ended, which this then finds.
+            // Either the key was deleted, or the lease has ended. In the second case, this write
+            // fails and reports it.
             self.present(client, lease).await?;
             return Ok(());
         }
         let own = view.shall_lead(name, self.settings.shards);
         let held = view.held_by(lease);
-        // What is given away is no longer led when its key goes.
+        // The replica stops leading a shard before it deletes the key.
         self.trust.hold(held.intersection(&own).copied().collect());
         let give = held.difference(&own).map(|shard| (*shard, view.shards[shard].created));
         let give: Vec<_> = give.collect();
@@ -284,7 +292,7 @@ impl Member {
         let mut taken = stream::iter(requests).buffer_unordered(AT_ONCE);
         while let Some(taken) = taken.next().await {
             let (shard, taken) = taken?;
-            // Otherwise another one was faster, and the watch tells who.
+            // Otherwise another replica was faster, and the watch reports its name.
             if taken.succeeded() {
                 let created = taken.header().map_or(0, |header| header.revision());
                 let holder = Holder { name: name.to_owned(), lease, created };
@@ -294,7 +302,8 @@ impl Member {
         Ok(())
     }
 
-    /// Ends the lease, and all its keys at once, so that others need not wait for its end.
+    /// Revokes the lease, which deletes all its keys, so that other replicas need not wait for its
+    /// expiry.
     async fn give_up_lease(&self) {
         let Some(lease) = self.lease else { return };
         for turn in self.turn..self.turn + self.settings.servers.endpoints.len() {
@@ -305,9 +314,9 @@ impl Member {
             match revoked.await {
                 Ok(_) => return,
                 Err(Failure::LeaseEnded) => return,
-                Err(error) => tracing::debug!(%error, "could not end the lease"),
+                Err(error) => tracing::debug!(%error, "could not revoke the lease"),
             }
         }
-        tracing::warn!("could not end the lease: the others wait until it ends by itself");
+        tracing::warn!("could not revoke the lease: other replicas wait until it expires");
     }
 }

@@ -1,13 +1,15 @@
 //! The cluster in etcd 3.4 or later.
 //!
-//! Each replica has one lease. With it live its key under `members/` and a key for each shard it
-//! leads, made by a transaction that succeeds only if there is none. Everybody watches all keys and
-//! computes from the members which shards are whose: so a replica takes what is its own and free,
-//! and gives away what is another's, without asking.
+//! Each replica has one lease. Attached to it are the replica's key under `members/` and one key
+//! for each shard that it leads. A transaction creates the key of a shard only if it does not
+//! exist. Every replica watches all keys and computes the owner of each shard from the list of
+//! members. So a replica takes its own shards when they are free, and releases the shards of
+//! others, without any negotiation.
 //!
-//! All of it runs on a thread of its own, where a busy scheduler cannot keep the renewal waiting.
-//! When etcd is away, the terms are no longer trusted, and this replica tries one server after the
-//! other until it is back. A lease that has ended takes the terms with it, and is followed by a new one.
+//! All of this runs on a separate thread, so that a busy scheduler cannot delay the renewal of the
+//! lease. During an outage of etcd, the terms are no longer trusted, and the replica tries one
+//! server after the other until one answers. When the lease expires, its terms end, and the replica
+//! requests a new lease.
 
 mod checkup;
 mod failure;
@@ -35,7 +37,7 @@ pub use settings::{InvalidSettings, ServerSettings, Settings};
 use trust::Trust;
 use view::Keys;
 
-/// How long leaving waits for etcd.
+/// The timeout for leaving the cluster.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The cluster in etcd.
@@ -48,10 +50,10 @@ pub struct EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Joins in the background; there are no terms until it has.
+    /// Joins the cluster in the background. There are no terms until it has joined.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the operating system cannot start a thread.
     pub fn start(
         settings: Settings,
         clock: Clock,
@@ -109,7 +111,7 @@ impl Cluster for EtcdCluster {
         tokio::select! {
             () = self.left.cancelled() => {}
             () = self.clock.sleep(LEAVE_WITHIN) => {
-                tracing::warn!("etcd did not answer, leaving without a word");
+                tracing::warn!("etcd did not answer, leaving without ending the lease");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Where etcd is, and who this replica is to the others.
+//! The settings of the etcd servers, and of this replica as a member.
 
 use std::fmt;
 use std::fs;
@@ -7,40 +7,42 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-/// Who this replica is, and where the others are to be found.
+/// The settings of a replica's membership.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where etcd is.
+    /// The etcd servers.
     pub servers: ServerSettings,
-    /// This replica's name, unlike that of any other, also of one that ran before.
+    /// The name of this replica. It must differ from the names of all other replicas, including
+    /// earlier ones.
     pub name: String,
-    /// Whether it leads shards.
+    /// `true` if this replica leads shards.
     pub leads: bool,
-    /// Whether it runs jobs.
+    /// `true` if this replica executes jobs.
     pub executes: bool,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u16,
-    /// The identity of the store that all replicas share. Replicas of another store do not lead
-    /// under the same prefix.
+    /// The id of the store that all replicas share. Replicas of another store cannot lead under
+    /// the same prefix.
     pub installation: String,
-    /// How long a replica that is gone keeps its shards, at least 2 s. It trusts itself for a part
-    /// of that.
+    /// The time for which a lost replica keeps its shards; at least 2 s. The replica trusts its
+    /// terms for only a part of this time.
     pub lease_time: Duration,
 }
 
-/// Where etcd is, how to log in, and what the keys begin with.
+/// The etcd servers, the login and the prefix of the keys.
 #[derive(Clone)]
 pub struct ServerSettings {
-    /// Each `http://` or `https://` with host and port.
+    /// URLs of the form `http://HOST:PORT` or `https://HOST:PORT`.
     pub(super) endpoints: Vec<String>,
+    /// The user and the password.
     pub(super) login: Option<(String, String)>,
-    /// The authorities to trust (PEM), instead of those of the public web.
+    /// The trusted certificate authorities (PEM), instead of the public ones.
     pub(super) authorities: Option<String>,
-    /// Without a slash at its end.
+    /// The prefix of all keys, without a trailing slash.
     pub(super) prefix: String,
 }
 
-/// Without the password.
+/// Omits the login, so that no log contains the password.
 impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSettings")
@@ -50,29 +52,28 @@ impl fmt::Debug for ServerSettings {
     }
 }
 
-/// What is wrong with a setting, as the end of a sentence that begins with its name. Never shows a
-/// password.
+/// The problem of a setting, as the end of a sentence that begins with the setting's name. It never
+/// contains a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSettings(String);
 
 const FORMS: &str = "must be etcd://HOST:PORT,HOST:PORT/PREFIX, or etcds:// for TLS; \
                      USER:PASSWORD@ may stand before the first host, percent-encoded";
-/// What the keys begin with if the address does not say.
+/// The prefix of the keys if the URL has none.
 const PREFIX: &str = "punctual";
 
 impl ServerSettings {
-    /// The authorities (PEM) that are trusted instead of those of the public web.
+    /// Returns the certificate authorities (PEM) that are trusted instead of the public ones.
     pub fn authorities(&self) -> Option<&[u8]> {
         self.authorities.as_deref().map(str::as_bytes)
     }
 
-    /// Reads the address `url`. The password of `password_file` goes before that of the address.
-    /// With TLS the authorities in `ca_file` (PEM) are trusted, or those of the public web if there
-    /// is none.
+    /// Parses `url`. The password in `password_file` takes precedence over the one in the URL. With
+    /// TLS, the authorities in `ca_file` (PEM) are trusted, or the public ones if there is no file.
     ///
     /// # Errors
-    /// If one of them cannot be used, with what to do about it.
+    /// If one of the arguments cannot be used. The message names a remedy.
     pub fn parse(
         url: &str,
         password_file: Option<&Path>,
@@ -112,7 +113,7 @@ impl ServerSettings {
 }
 
 impl ServerSettings {
-    /// The servers that are reached over TLS: their hosts and ports.
+    /// Returns the hosts and ports of the servers that use TLS.
     pub fn tls_servers(&self) -> Vec<(String, u16)> {
         let server = |endpoint: &String| {
             let url = url::Url::parse(endpoint).ok().filter(|url| url.scheme() == "https")?;

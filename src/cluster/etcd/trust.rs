@@ -1,14 +1,15 @@
-//! The terms, and until when this replica trusts them.
+//! The terms of this replica, and the time until which it trusts them.
 //!
-//! Trust is counted on the monotonic clock from when the lease's renewal was asked for, and is less
-//! than the lease's time: whatever etcd or the network do, it ends before another replica can get
-//! the shards. The monotonic clock stands still while the machine is suspended, so trust also ends
-//! when the wall clock has run ahead of it.
+//! Trust is measured on the monotonic clock from the moment when the renewal of the lease was
+//! requested, and is shorter than the lease. So it ends before another replica can get the shards,
+//! whatever etcd or the network do. The monotonic clock stands still while the machine is
+//! suspended, so trust also ends when the wall clock has run ahead of it.
 //!
-//! A term outlives its trust until etcd says that the lease has ended: etcd may be away for everybody,
-//! and then nobody else can lead. Whoever leads on proves it by the epoch in the store, and takes no
-//! shard over, but from one that has died meanwhile, as the store says: such a shard is this
-//! replica's until etcd names somebody else.
+//! A term continues after its trust has ended, until etcd reports that the lease has ended: etcd
+//! may be unavailable to all replicas, and then no other replica can lead. A replica that continues
+//! proves its leadership by the epoch in the store. It takes over no shards, with one exception: if
+//! the store shows that the leader of a shard has died meanwhile, this replica may replace it until
+//! etcd names another leader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,10 +22,12 @@ use crate::domain::shard::ShardId;
 use crate::runtime::Clock;
 use crate::telemetry::metrics::{DEGRADED, Server};
 
-/// How often the end of trust is looked for.
+/// The interval at which the trust and the clocks are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How far the wall clock may run ahead between two looks.
+/// The maximum by which the wall clock may run ahead between two checks.
 const JUMP: Duration = Duration::from_secs(1);
+
+/// The source of this replica's terms.
 
 pub(super) struct Trust {
     clock: Clock,
@@ -34,18 +37,19 @@ pub(super) struct Trust {
 
 #[derive(Default)]
 struct State {
-    /// The shards whose keys are this replica's.
+    /// The shards whose keys belong to this replica.
     held: BTreeSet<ShardId>,
-    /// Those whose leaders this replica replaces.
+    /// The shards whose dead leaders this replica replaces.
     replaced: BTreeMap<ShardId, Replacement>,
+    /// The end of the trust, on the monotonic clock.
     until: Duration,
     last_number: u64,
     closed: bool,
 }
 
 impl State {
-    /// The term of a shard that is held, or whose leader is replaced, after the `last` one. What is held
-    /// by a trusted key is led by right, and replaces nobody.
+    /// Returns the term of a shard that is held or whose leader is replaced, given the `last` term.
+    /// A shard that is held with a trusted key needs no replacement.
     fn term(&mut self, shard: ShardId, last: Option<Term>, is_trusted: bool) -> Option<Term> {
         let is_by_right = is_trusted && self.held.contains(&shard);
         let replaced = self.replaced.get(&shard).filter(|_| !is_by_right);
@@ -76,21 +80,21 @@ impl Trust {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lease has been renewed: its terms are trusted until `until` on the monotonic clock.
+    /// Extends the trust after a renewal of the lease, until `until` on the monotonic clock.
     pub(super) fn renew(&self, until: Duration) {
         let mut state = self.lock();
         state.until = until;
         self.publish(&mut state);
     }
 
-    /// These are the shards whose keys are this replica's.
+    /// Sets the shards whose keys belong to this replica.
     pub(super) fn hold(&self, held: BTreeSet<ShardId>) {
         let mut state = self.lock();
         state.held = held;
         self.publish(&mut state);
     }
 
-    /// These are the leaders that this replica replaces.
+    /// Sets the dead leaders that this replica replaces.
     pub(super) fn replace(&self, replacements: Vec<Replacement>) {
         let mut state = self.lock();
         let replaced = replacements.into_iter().map(|one| (one.shard, one));
@@ -98,8 +102,8 @@ impl Trust {
         self.publish(&mut state);
     }
 
-    /// etcd names these replicas as the holders of shards: whoever is named leads, but for those that
-    /// have died.
+    /// Applies the holders of shards that etcd names. A replacement ends if etcd names a replica
+    /// other than the dead leader.
     pub(super) fn follow<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
         let mut state = self.lock();
         for (shard, holder) in holders {
@@ -110,19 +114,19 @@ impl Trust {
         self.publish(&mut state);
     }
 
-    /// Whether terms are trusted now.
+    /// Returns `true` if the terms are trusted now.
     pub(super) fn is_there(&self) -> bool {
         self.is_trusted(&self.lock())
     }
 
-    /// Nothing is trusted until the next renewal.
+    /// Ends the trust until the next renewal.
     pub(super) fn suspend(&self) {
         let mut state = self.lock();
         state.until = Duration::ZERO;
         self.publish(&mut state);
     }
 
-    /// The lease is gone, and all keys with it.
+    /// Drops all held shards after the lease, and with it all keys, has ended.
     pub(super) fn lose(&self) {
         let mut state = self.lock();
         state.held.clear();
@@ -130,14 +134,14 @@ impl Trust {
         self.publish(&mut state);
     }
 
-    /// Nothing is ever trusted again.
+    /// Ends all terms for good.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.publish(&mut state);
     }
 
-    /// Brings the terms in line. Who waits for changes is woken only if shards came or went.
+    /// Updates the terms from the state. Receivers are woken only if a term began or ended.
     fn publish(&self, state: &mut State) {
         let is_trusted = self.is_trusted(state);
         self.terms.send_if_modified(|terms| {
@@ -159,7 +163,7 @@ impl Trust {
         !state.closed && self.clock.monotonic() < state.until
     }
 
-    /// Ends the trust when the machine was suspended, and says when it ends or comes back.
+    /// Ends the trust when the machine was suspended, and reports when trust ends or returns.
     pub(super) async fn watch_over(&self) {
         let mut last = (self.clock.machine_us(), self.clock.monotonic());
         let mut was_trusted = false;
@@ -177,7 +181,7 @@ impl Trust {
         }
     }
 
-    /// Tells operators whether the terms are trusted, in the log if that has changed.
+    /// Reports in a metric if the terms are trusted, and logs a change. Returns the new state.
     fn tell(&self, was_trusted: bool) -> bool {
         let state = self.lock();
         let (is_trusted, shards) = (self.is_trusted(&state), state.held.len());
@@ -185,16 +189,17 @@ impl Trust {
         match (was_trusted, is_trusted) {
             (true, false) => tracing::warn!(
                 shards,
-                "etcd is away: this replica leads on what it leads, by the store (cluster.url)"
+                "etcd is away: this replica keeps leading its shards, by the store (cluster.url)"
             ),
-            (false, true) => tracing::info!(shards, "etcd says who leads"),
+            (false, true) => tracing::info!(shards, "etcd assigns the leaders of the shards"),
             _ => {}
         }
         is_trusted
     }
 }
 
-/// Instants of the machine's clock, in microseconds, and of the monotonic one.
+/// Returns `true` if the machine's clock has run ahead of the monotonic clock. Both arguments are a
+/// pair of the machine's clock, in microseconds, and the monotonic clock.
 fn has_jumped(last: (i64, Duration), now: (i64, Duration)) -> bool {
     let passed = u64::try_from(now.0.saturating_sub(last.0)).unwrap_or(0);
     Duration::from_micros(passed) > now.1.saturating_sub(last.1) + JUMP
@@ -264,7 +269,7 @@ mod tests {
         trust.replace(vec![replacement(2, 7), replacement(3, 9)]);
         assert_eq!(term(2), Some(two), "it goes on");
         assert_eq!(term(3).map(|term| (term.number, term.replaces)), Some((4, Some(Epoch(9)))));
-        // Its own shard, which somebody else has led since and died.
+        // This replica's own shard, which another replica has led since, and died.
         trust.replace(vec![replacement(1, 3), replacement(2, 7)]);
         assert_eq!(term(1).map(|term| (term.number, term.replaces)), Some((5, Some(Epoch(3)))));
         assert_eq!(term(3), None, "somebody else was faster");

@@ -1,4 +1,4 @@
-//! What this replica knows of the cluster: its members and who holds which shard's key.
+//! This replica's view of the cluster: the members, and the holders of the shards' keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,12 @@ impl Keys {
         Self { prefix: prefix.to_owned() }
     }
 
-    /// What all keys begin with.
+    /// Returns the prefix of all keys, with a trailing slash.
     pub(super) fn all(&self) -> String {
         format!("{}/", self.prefix)
     }
 
-    /// The identity of the store that the replicas share.
+    /// Returns the key with the id of the store that the replicas share.
     pub(super) fn installation(&self) -> String {
         format!("{}/installation", self.prefix)
     }
@@ -38,7 +38,7 @@ impl Keys {
         format!("{}/shards/{shard}", self.prefix)
     }
 
-    /// What rights are tried with.
+    /// Returns the key that the check of permissions writes.
     pub(super) fn trial(&self) -> String {
         format!("{}/checkup", self.prefix)
     }
@@ -57,13 +57,13 @@ enum Key {
     Shard(ShardId),
 }
 
-/// A member, as it presents itself.
+/// The value of a member's key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Presence {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) leads: bool,
-    /// Those of a version that did not say so do.
+    /// Old versions do not write this field; their replicas execute jobs.
     #[serde(default = "yes")]
     pub(super) executes: bool,
 }
@@ -72,7 +72,7 @@ fn yes() -> bool {
     true
 }
 
-/// Who holds a shard's key.
+/// The replica that holds the key of a shard.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) name: String,
@@ -80,13 +80,13 @@ pub(super) struct Holder {
     pub(super) created: i64,
 }
 
-/// What this replica knows of the cluster.
+/// This replica's view of the cluster.
 #[derive(Clone, Default)]
 pub(super) struct View {
     pub(super) members: BTreeMap<String, Presence>,
     pub(super) shards: BTreeMap<ShardId, Holder>,
-    /// The revision at which this replica last changed a shard's key: what it hears of earlier ones
-    /// is old.
+    /// The revision at which this replica last changed a shard's key. Events up to this revision
+    /// are outdated.
     changed: BTreeMap<ShardId, i64>,
 }
 
@@ -102,7 +102,7 @@ impl View {
     fn put(&mut self, keys: &Keys, entry: &KeyValue) {
         match keys.read(entry.key()) {
             Some(Key::Member(name)) => {
-                // What is not a presence was not put there by a replica.
+                // A value that cannot be parsed was not written by a replica.
                 if let Ok(presence) = serde_json::from_slice(entry.value()) {
                     self.members.insert(name, presence);
                 }
@@ -132,7 +132,7 @@ impl View {
         }
     }
 
-    /// This replica has taken a shard's key, or given it away, at a revision.
+    /// Records that this replica took or released a shard's key at a revision.
     pub(super) fn change(&mut self, shard: ShardId, holder: Option<Holder>, revision: i64) {
         self.changed.insert(shard, revision);
         match holder {
@@ -141,7 +141,7 @@ impl View {
         };
     }
 
-    /// All members, with the shards whose keys are theirs.
+    /// Returns all members with the shards whose keys they hold.
     pub(super) fn all_members(&self) -> Vec<Member> {
         let shards = |name: &str| {
             let held = self.shards.iter().filter(|(_, holder)| holder.name == name);
@@ -157,13 +157,13 @@ impl View {
         self.members.iter().map(member).collect()
     }
 
-    /// The shards whose keys are of a lease.
+    /// Returns the shards whose keys are attached to a lease.
     pub(super) fn held_by(&self, lease: i64) -> BTreeSet<ShardId> {
         let held = self.shards.iter().filter(|(_, holder)| holder.lease == lease);
         held.map(|(shard, _)| *shard).collect()
     }
 
-    /// The shards of `shards` that a member shall lead.
+    /// Returns the shards that a member is to lead, if there are `shards` shards in total.
     pub(super) fn shall_lead(&self, name: &str, shards: u16) -> BTreeSet<ShardId> {
         let members = self.members.iter().filter(|(_, presence)| presence.leads);
         let members: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();

@@ -1,7 +1,7 @@
-//! What an alert says, before a channel gives it a form.
+//! The content of an alert, before a channel renders it.
 //!
-//! Everything here is fit to be told: secrets are masked, the URL has lost its query, and the
-//! response is an excerpt. What users wrote is not escaped: each channel does that for where it goes.
+//! Everything here is safe to send: secrets are masked, the URL has no query, and the response is
+//! an excerpt. Text that users wrote is not escaped: each channel escapes it for its own format.
 
 use super::{AlertKind, Mask};
 use crate::domain::endpoint::Endpoint;
@@ -10,27 +10,27 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::schedule::{Definition, HttpMethod};
 use crate::domain::{AccountId, EventId, JobId, ScheduleId, Timestamp};
 
-/// The most of a response that an alert shows, in characters.
+/// The maximum length of a response in an alert, in characters.
 pub const EXCERPT: usize = 500;
 
 /// An alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// The event's id: the same on every try, by which receivers recognize duplicates.
+    /// The event's id. It is the same on every try, so that receivers recognize duplicates.
     pub id: EventId,
-    /// What it tells.
+    /// The kind of event.
     pub kind: AlertKind,
     /// When the event happened.
     pub created_at: Timestamp,
-    /// Whose it is.
+    /// The account that owns it.
     pub account: AccountId,
-    /// What it is about.
+    /// The subject of the alert.
     pub subject: Subject,
-    /// The page of it, if people can reach this installation.
+    /// The web page about it, if this installation has a public address.
     pub link: Option<String>,
 }
 
-/// What an alert is about.
+/// The subject of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A job: `job.failed`, `job.succeeded`, `schedule.recovered`.
@@ -46,10 +46,10 @@ pub enum Subject {
     },
 }
 
-/// The schedule that an alert is about, as it was when the job was made.
+/// The schedule of an alert, as it was when the job was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertedSchedule {
-    /// Its id.
+    /// The schedule's id.
     pub id: ScheduleId,
     /// Its name when the job ended.
     pub name: String,
@@ -59,99 +59,99 @@ pub struct AlertedSchedule {
     pub timezone: String,
     /// Its URL without query and fragment.
     pub endpoint: String,
-    /// The host that the URL names, with its port if that is not the scheme's own.
+    /// The host of the URL, with its port unless that is the scheme's default.
     pub host: String,
     /// The request's method.
     pub http_method: HttpMethod,
 }
 
-/// The job that an alert is about.
+/// The job of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertedJob {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
     /// SUCCESS or FAILED.
     pub status: JobStatus,
-    /// What made it.
+    /// The trigger of the job.
     pub trigger: Trigger,
     /// The tick, or the time of the user's call.
     pub scheduled_run_at: Timestamp,
-    /// Attempts made.
+    /// The number of attempts made.
     pub attempts: u8,
-    /// Attempts there could be.
+    /// The maximum number of attempts.
     pub max_attempts: u8,
     /// The last response's status code.
     pub status_code: Option<u16>,
     /// The first [`EXCERPT`] characters of the last response, secrets masked.
     pub response: Option<String>,
-    /// Whether the response had more.
+    /// `true` if the response was longer.
     pub response_truncated: bool,
     /// When the first attempt began.
     pub started_at: Option<Timestamp>,
     /// When the job ended.
     pub completed_at: Option<Timestamp>,
-    /// How long the last attempt took, in milliseconds.
+    /// The duration of the last attempt, in milliseconds.
     pub duration_ms: Option<u32>,
-    /// Why it failed.
+    /// The reason of the failure.
     pub error_code: Option<ErrorCode>,
-    /// The same for people, secrets masked.
+    /// The reason as text for people, secrets masked.
     pub error_message: Option<String>,
 }
 
 /// An alert about one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobAlert {
-    /// Of which schedule.
+    /// The job's schedule.
     pub schedule: AlertedSchedule,
     /// The job.
     pub job: AlertedJob,
-    /// Failures in a row: this one included, or before the recovery.
+    /// The number of failures in a row: including this one, or before the recovery.
     pub consecutive_failures: u32,
 }
 
 /// An alert about a host that many schedules fail against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncidentAlert {
-    /// The host, with its port if that is not the scheme's own.
+    /// The host, with its port unless that is the scheme's default.
     pub host: String,
-    /// Schedules that have failed against it, as far as this channel is told of them.
+    /// The number of schedules that have failed against it, of those that alert this channel.
     pub schedules: u32,
-    /// Of them, those that have not succeeded since.
+    /// The number of those that have not succeeded since.
     pub failing: u32,
-    /// Jobs that have failed.
+    /// The number of jobs that have failed.
     pub failures: u32,
-    /// Names of the first few schedules.
+    /// The names of the first few schedules.
     pub names: Vec<String>,
     /// When the first of them failed.
     pub since: Timestamp,
-    /// When it was over; absent while it is not.
+    /// When the incident was over; absent while it is open.
     pub until: Option<Timestamp>,
-    /// What the last failure was, secrets masked.
+    /// The last failure, secrets masked.
     pub error: Option<String>,
 }
 
-/// Many alerts in one.
+/// A summary of many alerts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestAlert {
-    /// Alerts that this one stands for, by kind; those of which there are any.
+    /// The number of merged alerts by kind; kinds without alerts are left out.
     pub counts: Vec<(AlertKind, u32)>,
-    /// Names of the first few schedules.
+    /// The names of the first few schedules.
     pub names: Vec<String>,
-    /// When the first of them happened.
+    /// When the first event happened.
     pub since: Timestamp,
-    /// When the last of them happened.
+    /// When the last event happened.
     pub until: Timestamp,
 }
 
 impl DigestAlert {
-    /// Alerts that this one stands for.
+    /// Returns the number of merged alerts.
     pub fn total(&self) -> u32 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
 }
 
 impl JobAlert {
-    /// The alert about a job that has ended, of the version that `definition` is.
+    /// Returns the alert about a job that has ended; `definition` is the version that the job ran.
     pub fn of(name: String, job: &Job, definition: &Definition, consecutive_failures: u32) -> Self {
         let mask = Mask::of(&definition.endpoint, definition.headers.as_deref());
         let (endpoint, host) = without_query(&definition.endpoint);
@@ -187,7 +187,7 @@ impl JobAlert {
     }
 }
 
-/// A URL without query and fragment, and the host it names.
+/// Returns a URL without query and fragment, and its host.
 fn without_query(endpoint: &str) -> (String, String) {
     let Ok(read) = Endpoint::parse(endpoint) else { return (String::new(), String::new()) };
     let mut url = read.url().clone();
@@ -195,7 +195,7 @@ fn without_query(endpoint: &str) -> (String, String) {
     (url.to_string(), read.authority().to_owned())
 }
 
-/// The beginning of a text, and whether there was more.
+/// Returns the beginning of a text, and `true` if there was more.
 fn excerpt(text: &str) -> (String, bool) {
     match text.char_indices().nth(EXCERPT) {
         Some((end, _)) => (text[..end].to_owned(), true),

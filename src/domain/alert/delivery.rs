@@ -5,29 +5,29 @@ use std::time::Duration;
 use crate::domain::Timestamp;
 use crate::domain::names::names;
 
-/// Tries of a delivery before it has failed.
+/// The maximum number of tries of a delivery.
 pub const TRIES: u8 = 5;
-/// The most that a `Retry-After` can postpone a try.
+/// The maximum time by which a `Retry-After` can postpone a try.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3_600);
-/// The part of a wait that jitter may add or take away.
+/// The fraction of a wait that jitter may add or remove.
 const JITTER: f64 = 0.2;
 
 names! {
-    /// Where a delivery stands.
+    /// The status of a delivery.
     DeliveryStatus {
-        /// It waits for a try, or one is under way.
+        /// It waits for a try, or a try is running.
         Pending = "PENDING",
-        /// Final: the channel has taken it.
+        /// Final: the channel has accepted it.
         Delivered = "DELIVERED",
         /// Final: no try has succeeded, or none was possible.
         Failed = "FAILED",
-        /// Final: another delivery tells of it, a digest or that of an incident.
+        /// Final: it is part of another delivery, a digest or an incident's.
         Merged = "MERGED",
     }
 }
 
 names! {
-    /// Why a try, or a delivery, has failed.
+    /// The reason why a try, or a delivery, has failed.
     DeliveryError {
         /// The channel did not answer in time.
         Timeout = "TIMEOUT",
@@ -47,11 +47,11 @@ names! {
         RateLimited = "RATE_LIMITED",
         /// The provider says that the destination is gone.
         ChannelGone = "CHANNEL_GONE",
-        /// The mail server has not taken the mail.
+        /// The mail server has not accepted the mail.
         Smtp = "SMTP",
         /// This installation has no mail server.
         MailNotConfigured = "MAIL_NOT_CONFIGURED",
-        /// Telegram: nobody has written to the bot yet, so it has no chat.
+        /// Telegram: no user has written to the bot yet, so it has no chat.
         NoChat = "NO_CHAT",
         /// The channel was deleted before the alert was delivered.
         ChannelDeleted = "CHANNEL_DELETED",
@@ -61,19 +61,20 @@ names! {
         NoChannel = "NO_CHANNEL",
         /// The channel's configuration cannot be decrypted or read.
         ConfigUnreadable = "CONFIG_UNREADABLE",
-        /// The job that it tells of is not kept any more.
+        /// The alert's job has been pruned.
         JobPruned = "JOB_PRUNED",
-        /// The notifier was lost during the try: nobody knows whether the channel has taken it.
+        /// The notifier was lost during the try: it is unknown if the channel has accepted the
+        /// alert.
         NotifierLost = "NOTIFIER_LOST",
         /// A fault of the service itself.
         Internal = "INTERNAL",
     }
 }
 
-/// When tries are made.
+/// The schedule of tries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrySchedule {
-    /// When each further try is due, counted from the first; four of them, growing.
+    /// The time of each further try, counted from the first one. There are four, in growing order.
     pub offsets: [Duration; TRIES as usize - 1],
 }
 
@@ -84,9 +85,11 @@ impl Default for TrySchedule {
 }
 
 impl TrySchedule {
-    /// When the try after number `made` of a round is due; absent if that was the last one.
-    /// `jitter` (0 to 1) moves the wait by up to 20 % either way. It is never less than the channel
-    /// asked for.
+    /// Returns the time of the try that follows try number `made` of a round; absent if that was
+    /// the last one.
+    ///
+    /// `jitter` (0 to 1) moves the wait by up to 20 % either way. The wait from `now` is
+    /// at least `retry_after`, capped at [`LONGEST_RETRY_AFTER`].
     pub fn next(
         &self,
         made: u8,
@@ -98,7 +101,7 @@ impl TrySchedule {
         let place = usize::from(made.max(1)) - 1;
         let offset = *self.offsets.get(place)?;
         let before = place.checked_sub(1).map_or(Duration::ZERO, |place| self.offsets[place]);
-        // Jitter is a part of this wait, so that tries keep their order.
+        // Jitter is a fraction of this wait only, so that tries keep their order.
         let spread = offset.saturating_sub(before).mul_f64(JITTER);
         let earliest = offset.saturating_sub(spread);
         let due = first.plus(earliest + spread.mul_f64(2.0 * jitter.clamp(0.0, 1.0)));

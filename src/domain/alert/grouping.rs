@@ -1,28 +1,29 @@
-//! Which alerts are told together: incidents and digests.
+//! Groups alerts into incidents and digests.
 //!
 //! # The danger
-//! A host that is down makes every schedule against it fail. 200 schedules would send 200 alerts to one
-//! channel, and 200 more when the host is back. The one alert that matters would be lost among them.
+//! A host that is down makes every schedule against it fail. 200 schedules would send 200 alerts to
+//! one channel, and 200 more when the host is back. The one alert that matters would be lost among
+//! them.
 //!
 //! # The rule
-//! One channel is told of one host by one alert, if enough schedules fail against it:
-//! - `Gathering`: a failure is held until no other one has come for [`GroupingRules::gather`], at most
-//!   [`GroupingRules::gather_most`].
-//! - If `incident_schedules` schedules or more are failing then, the incident is `Open`: one alert with
-//!   their number, and everything that was held, or fails later, is merged into it. Otherwise what was
-//!   held is sent one by one, and the host is being `Watching`: its failing schedules still count when
-//!   the next one fails.
-//! - An open incident is closed, with one alert, when all its schedules have recovered; or some have, and
-//!   nothing has failed for [`GroupingRules::calm`]; or so many have that too few fail to make one, and
-//!   none has recovered for that long.
-//! - An incident ends without an alert after [`GroupingRules::stale`] without a failure or
-//!   [`GroupingRules::longest`] in all: the next failure is told anew.
+//! If enough schedules fail against one host, a channel gets one alert about that host:
+//! - `Gathering`: failures are held until no other failure has arrived for
+//!   [`GroupingRules::gather`], at most for [`GroupingRules::gather_most`].
+//! - If at least `incident_schedules` schedules are failing at that point, the incident becomes
+//!   `Open`: one alert states their number, and all held and later alerts are merged into it.
+//!   Otherwise the held alerts are sent one by one, and the host is in stage `Watching`: its
+//!   failing schedules still count when the next one fails.
+//! - An open incident is closed, with one alert, in one of three cases: all its schedules have
+//!   recovered; some have, and nothing has failed for [`GroupingRules::calm`]; or so many have that
+//!   fewer than `incident_schedules` fail, and none has recovered for that long.
+//! - An incident ends without an alert after [`GroupingRules::stale`] without a failure, or after
+//!   [`GroupingRules::longest`] in all. The next failure then starts a new one.
 //!
-//! A channel gets `per_minute` alerts in a minute; all others of that minute are merged into one digest,
-//! which is sent at the minute's end.
+//! A channel gets at most `per_minute` alerts in a minute. All others of that minute are merged
+//! into one digest, which is sent at the minute's end.
 //!
-//! Everything here is pure: the store reads the state of channels and incidents, locks it, lets this
-//! module decide and writes what it says.
+//! Everything here is pure: the store reads the state of channels and incidents, locks it, lets
+//! this module decide and writes the result.
 
 use std::time::Duration;
 
@@ -32,22 +33,25 @@ use crate::domain::Timestamp;
 /// The minute of [`GroupingRules::per_minute`].
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What the operator decides about grouping.
+/// The operator's settings for grouping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupingRules {
-    /// Alerts that a channel gets in a minute before the rest becomes a digest; 0 is no limit.
+    /// The maximum number of alerts that a channel gets in a minute before the rest becomes a
+    /// digest; 0 is no limit.
     pub per_minute: u32,
-    /// Schedules that must fail against a host to make an incident; 0 makes none.
+    /// The number of schedules that must fail against a host to make an incident; 0 disables
+    /// incidents.
     pub incident_schedules: u32,
-    /// How long a failure waits for others against the same host.
+    /// The time for which a failure waits for others against the same host.
     pub gather: Duration,
-    /// How long it waits at most while others come.
+    /// The maximum time for which it waits while others arrive.
     pub gather_most: Duration,
-    /// How long nothing may fail before an incident is closed of which some schedules have not run again.
+    /// The time without failures after which an incident is closed although some of its schedules
+    /// have not run again.
     pub calm: Duration,
-    /// How long without a failure until an incident is forgotten.
+    /// The time without a failure after which an incident is forgotten.
     pub stale: Duration,
-    /// How long an incident lasts before the next failure is told anew.
+    /// The maximum duration of an incident. The next failure after it starts a new one.
     pub longest: Duration,
 }
 
@@ -65,38 +69,39 @@ impl Default for GroupingRules {
     }
 }
 
-/// What a channel has been sent in the present minute.
+/// The alerts that a channel has been sent in the current minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelFlow {
-    /// When the minute began.
+    /// The start of the minute.
     pub window_began: Timestamp,
-    /// Alerts sent in it.
+    /// The number of alerts sent in it.
     pub sent: u32,
-    /// Whether its digest has begun.
+    /// `true` if its digest has begun.
     pub has_digest: bool,
 }
 
-/// Where an alert goes.
+/// The destination of an alert: the channel or its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// To the channel, now.
+    /// Send it to the channel now.
     Send,
-    /// Into the digest of this minute, which begins with it.
+    /// Begin the digest of this minute with it.
     BeginDigest {
-        /// When the digest is sent.
+        /// The time at which the digest is sent.
         due: Timestamp,
     },
-    /// Into the digest of this minute.
+    /// Add it to the digest of this minute.
     JoinDigest,
 }
 
 impl ChannelFlow {
-    /// Takes one more alert at `now`.
+    /// Counts one more alert at `now` and returns its destination.
     pub fn take(&mut self, now: Timestamp, rules: &GroupingRules) -> Flow {
         if rules.per_minute == 0 {
             return Flow::Send;
         }
-        // A minute that lies ahead was begun by a replica whose clock is ahead; it is as good.
+        // If the window starts in the future, a replica with a fast clock began it. It is still
+        // used.
         if now >= self.window_began.plus(WINDOW) {
             *self = Self { window_began: now, sent: 0, has_digest: false };
         }
@@ -112,83 +117,83 @@ impl ChannelFlow {
     }
 }
 
-/// How far an incident is.
+/// The stage of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Alerts are held until it is clear how many there are.
+    /// Alerts are held until their number is clear.
     Gathering,
-    /// Too few schedules fail; each is told by itself.
+    /// Too few schedules fail; each gets its own alert.
     Watching,
-    /// It was told; everything else is merged into that alert.
+    /// The alert about the incident was raised; all later alerts are merged into it.
     Open,
 }
 
-/// A host that schedules fail against, as one channel is told of it.
+/// A host that schedules fail against, from the view of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncidentState {
-    /// How far it is.
+    /// The current stage.
     pub stage: Stage,
-    /// While it gathers: when it stops, whatever comes.
+    /// In stage `Gathering`: the latest time at which it ends.
     pub gather_until: Timestamp,
-    /// When it has to be looked at again.
+    /// The time of the next check.
     pub due_at: Timestamp,
-    /// When the first schedule failed.
+    /// The time of the first failure.
     pub since: Timestamp,
-    /// When it was told.
+    /// The time at which the incident was opened.
     pub opened_at: Option<Timestamp>,
-    /// When the last job failed.
+    /// The time of the last failure.
     pub last_failure_at: Timestamp,
-    /// When the last schedule recovered.
+    /// The time of the last recovery.
     pub last_recovery_at: Option<Timestamp>,
-    /// Schedules that have failed.
+    /// The number of schedules that have failed.
     pub schedules: u32,
-    /// Of them, those that have not recovered since.
+    /// The number of those that have not recovered since.
     pub failing: u32,
-    /// Schedules that began to fail while it gathers.
+    /// The number of schedules that began to fail in stage `Gathering`.
     pub gathered: u32,
-    /// Jobs that have failed.
+    /// The number of jobs that have failed.
     pub failures: u32,
 }
 
-/// What is known of the schedule whose event it is.
+/// The state of an event's schedule within the incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     /// It has not failed in this incident.
     New,
-    /// It fails.
+    /// It is failing.
     Failing,
     /// It has failed and recovered.
     Recovered,
 }
 
-/// What becomes of an alert about a host.
+/// The decision about an alert that concerns a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes its own way, through the channel's flow.
+    /// The alert is sent on its own, subject to the channel's flow.
     Alone,
-    /// It is held until the incident is judged.
+    /// The alert is held until the incident is judged.
     Held,
-    /// The incident's alert tells of it.
+    /// The alert is merged into the incident's alert.
     Merged,
 }
 
-/// What becomes of an incident that was looked at.
+/// The decision about an incident after a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It goes on.
+    /// The incident stays as it is.
     Goes,
-    /// It is told; what was held is merged into that alert.
+    /// The incident opens with an alert; held alerts are merged into it.
     Open,
-    /// It is not worth an alert of its own: what was held is sent one by one.
+    /// The incident is too small for its own alert: the held alerts are sent one by one.
     Release,
-    /// It is over, and that is told.
+    /// The incident is over, and an alert says so.
     Close,
-    /// It is over.
+    /// The incident is over, without an alert.
     Forget,
 }
 
 impl IncidentState {
-    /// A host against which nothing has failed yet.
+    /// Returns the state of a host against which nothing has failed yet.
     pub fn new(at: Timestamp) -> Self {
         Self {
             stage: Stage::Watching,
@@ -205,7 +210,7 @@ impl IncidentState {
         }
     }
 
-    /// A job of a schedule has failed at `at`; `now` is when that is looked at.
+    /// Records that a job of a schedule failed at `at`; `now` is the time of processing.
     pub fn failed(
         &mut self,
         member: Member,
@@ -235,7 +240,7 @@ impl IncidentState {
         Verdict::Held
     }
 
-    /// A job of a schedule that was failing has succeeded at `at`.
+    /// Records that a job of a failing schedule succeeded at `at`.
     pub fn recovered(&mut self, at: Timestamp, rules: &GroupingRules) -> Verdict {
         self.failing = self.failing.saturating_sub(1);
         self.last_recovery_at = self.last_recovery_at.max(Some(at));
@@ -252,7 +257,7 @@ impl IncidentState {
         }
     }
 
-    /// What becomes of it at `now`, after the events were taken in.
+    /// Decides about the incident at `now`, after the events were recorded.
     pub fn judge(&mut self, now: Timestamp, rules: &GroupingRules) -> Judgement {
         match self.stage {
             Stage::Gathering if now < self.due_at => Judgement::Goes,
@@ -278,7 +283,7 @@ impl IncidentState {
         }
     }
 
-    /// Whether a schedule has succeeded since the last failure.
+    /// Returns `true` if a schedule has succeeded since the last failure.
     fn is_recovering(&self) -> bool {
         self.last_recovery_at.is_some_and(|at| at >= self.last_failure_at)
     }
@@ -287,8 +292,9 @@ impl IncidentState {
         self.calm_at(rules).is_some_and(|at| now >= at)
     }
 
-    /// When it is calm, unless something happens before: nothing fails any more, or too few schedules to
-    /// be an incident. The rest are told one by one then, instead of hiding behind the incident.
+    /// Returns the time at which an open incident is calm if nothing happens before: no schedule
+    /// fails any more, or too few fail to be an incident. In the second case the remaining
+    /// schedules get their own alerts, instead of being hidden by the incident.
     fn calm_at(&self, rules: &GroupingRules) -> Option<Timestamp> {
         let recovered_at = self.last_recovery_at?;
         if self.failing < rules.incident_schedules {
@@ -319,7 +325,7 @@ impl IncidentState {
     }
 }
 
-/// Whether events of this kind are about the host that failed.
+/// Returns `true` if events of this kind concern the host that failed.
 pub fn concerns_host(kind: AlertKind) -> bool {
     matches!(kind, AlertKind::JobFailed | AlertKind::ScheduleRecovered)
 }

@@ -1,15 +1,15 @@
-//! Masking: a response or an error can repeat what the request carried.
+//! Masks secrets: a response or an error can repeat parts of the request.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What stands where a secret was.
+/// The replacement for a secret.
 const MASKED: &str = "•••";
-/// Headers whose values are no secrets, in lower case.
+/// Headers whose values are not secret, in lower case.
 const HARMLESS: [&str; 5] =
     ["accept", "accept-language", "cache-control", "content-type", "user-agent"];
-/// Shorter values are too common to be looked for.
+/// The minimum length of a secret in bytes. Shorter values are too common to search for.
 const SHORTEST: usize = 6;
 
 /// The secrets of a request: the values of its headers and of its query.
@@ -17,7 +17,7 @@ const SHORTEST: usize = 6;
 pub struct Mask(Vec<String>);
 
 impl Mask {
-    /// The secrets of a request to this URL with these headers, a JSON object of strings.
+    /// Collects the secrets of a request to `endpoint` with `headers`, a JSON object of strings.
     pub fn of(endpoint: &str, headers: Option<&str>) -> Self {
         let mut secrets = BTreeSet::new();
         let headers = headers.and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -25,7 +25,7 @@ impl Mask {
             let harmless = HARMLESS.contains(&name.to_ascii_lowercase().as_str());
             let Some(text) = value.as_str().filter(|_| !harmless) else { continue };
             secrets.insert(text.to_owned());
-            // "Bearer TOKEN": the token alone may be repeated.
+            // "Bearer TOKEN": a response may repeat the token alone.
             secrets.extend(text.split_whitespace().map(str::to_owned));
         }
         if let Ok(url) = url::Url::parse(endpoint) {
@@ -37,23 +37,23 @@ impl Mask {
         Self::default().with(secrets)
     }
 
-    /// Masks these secrets, too.
+    /// Adds these secrets to the mask.
     pub fn with(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST);
         self.0.extend(secrets.flat_map(|secret| spellings(&secret)));
-        // The longest first: one may be a part of another.
+        // The longest comes first, because a shorter one may be a part of it.
         self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         self
     }
 
-    /// The text with its secrets masked.
+    /// Returns the text with its secrets masked.
     pub fn apply(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASKED))
     }
 }
 
-/// A secret as an answer may repeat it: as it is, in JSON, in JSON that escapes slashes as PHP's
-/// does, in a URL and in HTML.
+/// Returns a secret in the forms in which a response may repeat it: as it is, in JSON, in JSON that
+/// escapes slashes as PHP does, in a URL and in HTML.
 fn spellings(secret: &str) -> BTreeSet<String> {
     let quoted = Value::from(secret).to_string();
     let json = quoted[1..quoted.len() - 1].to_owned();

@@ -1,8 +1,8 @@
-//! Alerts: what a schedule's people are told, when, and how often it is tried.
+//! Alerts: their content, when they are sent, and how often they are tried.
 //!
 //! A job that ends may raise an event (`policy`). The notifier turns an event into one delivery for
-//! each channel of the schedule, unless it belongs to an incident or a digest (`grouping`). A delivery
-//! is tried up to five times (`delivery`). `content` is what a delivery says.
+//! each channel of the schedule, unless the event belongs to an incident or a digest (`grouping`).
+//! A delivery is tried up to five times (`delivery`). `content` builds the content of a delivery.
 
 pub mod content;
 pub mod delivery;
@@ -15,13 +15,13 @@ pub use mask::Mask;
 use super::names::names;
 
 names! {
-    /// What an alert tells.
+    /// The kind of an alert.
     AlertKind {
         /// A job has failed, after its last attempt.
         JobFailed = "job.failed",
         /// A job has succeeded.
         JobSucceeded = "job.succeeded",
-        /// A job has succeeded after failures that were told.
+        /// A job has succeeded after failures that raised alerts.
         ScheduleRecovered = "schedule.recovered",
         /// Many schedules fail against one host.
         IncidentOpened = "incident.opened",

@@ -1,12 +1,12 @@
-//! Which ends of jobs raise events: the rule of a schedule's notification preference.
+//! Decides which job results raise events, by the schedule's notification preference.
 
 use super::AlertKind;
 use crate::domain::Timestamp;
 use crate::domain::plan::NotifyOn;
 
-/// The most that `failureThreshold` can be.
+/// The maximum of `failureThreshold`.
 pub const MOST_THRESHOLD: u32 = 1_000;
-/// The most that `repeatEveryMinutes` can be: a week.
+/// The maximum of `repeatEveryMinutes`: a week.
 pub const MOST_REPEAT_MINUTES: u32 = 10_080;
 
 /// A schedule's notification preference, without its channels.
@@ -14,11 +14,12 @@ pub const MOST_REPEAT_MINUTES: u32 = 10_080;
 pub struct AlertPolicy {
     /// The outcomes that raise events.
     pub notify_on: NotifyOn,
-    /// Failures in a row before the first is told; 1 tells each one.
+    /// The number of failures in a row before the first alert; 1 alerts on each failure.
     pub failure_threshold: u32,
-    /// Whether a recovery is told, if the failure was.
+    /// `true` if a recovery raises an alert, provided that the failure did.
     pub notify_on_recovery: bool,
-    /// While a schedule goes on failing, how often that is told; absent: each time.
+    /// The minimum time between alerts while a schedule keeps failing, in minutes; absent: each
+    /// failure raises an alert.
     pub repeat_every_minutes: Option<u32>,
 }
 
@@ -33,7 +34,7 @@ impl Default for AlertPolicy {
     }
 }
 
-/// How a job has ended, as far as alerts are concerned. Cancelled jobs raise nothing.
+/// The result of a job, as far as alerts are concerned. Cancelled jobs raise nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
     /// SUCCESS.
@@ -42,23 +43,23 @@ pub enum JobEnd {
     Failed,
 }
 
-/// What a schedule has been through when one of its jobs ends.
+/// The history of a schedule at the time when one of its jobs ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streak {
-    /// Failures in a row, those before this job.
+    /// The number of failures in a row before this job.
     pub failures: u32,
-    /// When a failure of this row was last told.
+    /// When a failure of this streak last raised an alert.
     pub told_at: Option<Timestamp>,
 }
 
-/// An event that a job's end raises.
+/// An event that the end of a job raises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
-    /// What it tells.
+    /// The kind of event.
     pub kind: AlertKind,
-    /// Failures in a row: this one included, or before the recovery.
+    /// The number of failures in a row: including this one, or before the recovery.
     pub failures: u32,
-    /// Whether channels are told. If not, the event is only there to close incidents.
+    /// `true` if channels are alerted. If `false`, the event only serves to close incidents.
     pub wanted: bool,
 }
 
@@ -70,9 +71,9 @@ impl AlertPolicy {
         }
     }
 
-    /// The events of a job that ends at `at`, and the streak after it.
+    /// Returns the events of a job that ends at `at`, and the streak after it.
     pub fn judge(self, streak: Streak, end: JobEnd, at: Timestamp) -> (Vec<Raised>, Streak) {
-        // A replica of an earlier release ends a streak without forgetting when it was told.
+        // A replica of an earlier release ends a streak without resetting `told_at`.
         let told_at = streak.told_at.filter(|_| streak.failures > 0);
         match end {
             JobEnd::Failed => {
@@ -89,7 +90,7 @@ impl AlertPolicy {
                     failures: streak.failures,
                     wanted: self.notify_on_recovery,
                 });
-                // One message for one job: a recovery that is told tells the success, too.
+                // One message for one job: a recovery alert implies the success.
                 let is_told = was_told && self.notify_on_recovery;
                 let succeeded = (self.wants(end) && !is_told).then_some(Raised {
                     kind: AlertKind::JobSucceeded,
@@ -120,7 +121,7 @@ mod tests {
 
     const MINUTE_MS: i64 = 60_000;
 
-    /// The kinds of the events of jobs that end a minute apart: `F` failed, `S` succeeded.
+    /// Returns the events of jobs that end a minute apart: `F` failed, `S` succeeded.
     fn told(policy: AlertPolicy, ends: &str) -> Vec<String> {
         let mut streak = Streak::default();
         let mut told = Vec::new();

@@ -1,9 +1,9 @@
-//! When a schedule ticks: an expression on the wall clock of a timezone.
+//! The ticks of a schedule: an expression on the wall clock of a timezone.
 //!
-//! An expression whose hour is `*` or `*/n` is matched against what the wall shows at each real
-//! minute: a repeated minute ticks twice, a skipped one never. For any other, each matching wall
-//! time stands for one instant by the rule of [`super::zone`], so a skipped one ticks at the end of
-//! the gap and a repeated one at its first pass; those that fall on one instant are one tick.
+//! An expression whose hour is `*` or `*/n` is matched against the wall time at each real minute: a
+//! repeated minute ticks twice, a skipped one never. For all other expressions, each matching wall
+//! time stands for one instant by the rule of [`super::zone`]. So a skipped time ticks at the end
+//! of the gap and a repeated time at its first pass; times that fall on one instant are one tick.
 
 use chrono_tz::Tz;
 
@@ -20,7 +20,7 @@ pub struct Cadence {
     zone: &'static Zone,
 }
 
-/// Which of the two texts of a cadence is wrong.
+/// The invalid part of a cadence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCadence {
     /// The expression.
@@ -32,7 +32,7 @@ pub enum InvalidCadence {
 }
 
 impl Cadence {
-    /// The ticks of `cron` in `timezone`.
+    /// Returns the ticks of `cron` in `timezone`.
     pub fn new(cron: Cron, timezone: Tz) -> Self {
         Self { cron, timezone, zone: Zone::of(timezone) }
     }
@@ -42,12 +42,12 @@ impl Cadence {
         Ok(Self::new(Cron::parse(expression)?, parse_timezone(timezone)?))
     }
 
-    /// The expression.
+    /// Returns the expression.
     pub fn cron(&self) -> &Cron {
         &self.cron
     }
 
-    /// The timezone.
+    /// Returns the timezone.
     pub fn timezone(&self) -> Tz {
         self.timezone
     }
@@ -56,7 +56,8 @@ impl Cadence {
         self.zone
     }
 
-    /// The first tick after `at`, never `at` itself; `None` if there is none up to the year 2100.
+    /// Returns the first tick after `at`, never `at` itself; `None` if there is none up to the year
+    /// 2100.
     pub fn next_after(&self, at: Timestamp) -> Option<Timestamp> {
         let at = at.as_millis().div_euclid(1000);
         let tick =
@@ -64,8 +65,8 @@ impl Cadence {
         tick.map(from_seconds)
     }
 
-    /// The last tick from `from` to `to`, both included. It is looked for backwards from `to`, so
-    /// that its cost does not depend on how many ticks lie between.
+    /// Returns the last tick from `from` to `to`, both included. The search goes backwards from
+    /// `to`, so that its cost does not depend on the number of ticks.
     pub fn latest_within(&self, from: Timestamp, to: Timestamp) -> Option<Timestamp> {
         let (from, to) = whole_seconds(from, to)?;
         let tick = if self.cron.fields().every_pass() {
@@ -76,8 +77,8 @@ impl Cadence {
         tick.filter(|&tick| tick >= from).map(from_seconds)
     }
 
-    /// The number of ticks from `from` to `to`, both included, or `cap` if there are more.
-    /// Its cost grows with the months between the two, not with the ticks.
+    /// Returns the number of ticks from `from` to `to`, both included, or `cap` if there are more.
+    /// Its cost grows with the number of months, not with the number of ticks.
     pub fn count_within(&self, from: Timestamp, to: Timestamp, cap: u64) -> u64 {
         let Some((from, to)) = whole_seconds(from, to) else { return 0 };
         let spans = &self.zone.spans()[self.zone.position(from)..];
@@ -91,7 +92,7 @@ impl Cadence {
         count
     }
 
-    /// The ticks from `from` to `to`, which are both in `span`.
+    /// Returns the number of ticks from `from` to `to`, which are both in `span`.
     fn count_in_span(&self, span: &Span, from: i64, to: i64) -> u64 {
         let (first, last) = (from + span.offset, to + span.offset);
         if self.cron.fields().every_pass() {
@@ -99,7 +100,7 @@ impl Cadence {
         }
         let after_gap = from == span.start && span.reach < first;
         if after_gap {
-            // What the gap swallowed and what falls on its end is one tick.
+            // The skipped times and the time at the end of the gap are one tick.
             let at_end_of_gap = self.cron.fields().count(span.reach, first).min(1);
             at_end_of_gap + self.cron.fields().count(first + 1, last)
         } else {
@@ -110,7 +111,8 @@ impl Cadence {
     fn next_once(&self, at: i64) -> Option<i64> {
         let spans = &self.zone.spans()[self.zone.position(at)..];
         let now = spans.first()?;
-        // The latest time the wall has shown so far; in a second pass that is not what it shows.
+        // The latest time that the wall has shown so far; during a second pass it is later than the
+        // current wall time.
         let seen = (at + now.offset).max(now.reach - 1);
         let wall = self.cron.evaluation().after(seen)?;
         let span = spans.iter().find(|span| wall < span.reach_after())?;
@@ -125,8 +127,8 @@ impl Cadence {
         Some(span.start.max(wall - span.offset))
     }
 
-    /// Goes from span to span. The expression is evaluated again only where the wall shows times
-    /// for which the answer is not known yet: nothing matches between `after` and `wall`.
+    /// Goes from span to span. Nothing matches between `after` and `wall`, so the expression is
+    /// evaluated again only if a span shows wall times outside of that range.
     fn next_pass(&self, at: i64) -> Option<i64> {
         let spans = &self.zone.spans()[self.zone.position(at)..];
         let mut after = at + spans.first()?.offset;
@@ -163,7 +165,8 @@ impl Cadence {
     }
 }
 
-/// The whole seconds from `from` to `to`; `None` if there are none. Ticks are whole seconds.
+/// Returns the first and the last whole second from `from` to `to`; `None` if there are none. Ticks
+/// are whole seconds.
 fn whole_seconds(from: Timestamp, to: Timestamp) -> Option<(i64, i64)> {
     let first = -(-from.as_millis()).div_euclid(1000);
     let last = to.as_millis().div_euclid(1000);

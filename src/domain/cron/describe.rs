@@ -1,15 +1,15 @@
-//! An expression in plain English.
+//! Describes an expression in plain English.
 
 use super::Cron;
 use super::english::{and, members, month, ordinal, weekday};
 use super::fields::{Fields, Unit};
 use super::set::Set;
 
-/// Up to this many times of the day are listed one by one.
+/// The maximum number of times of the day that are listed one by one.
 const LISTED_TIMES: u32 = 6;
 
-/// What the expression means, as a phrase without a full stop: `At 09:30, Monday through Friday`.
-/// It goes by what the fields allow, not by how they are written.
+/// Returns the meaning of the expression as a phrase without a full stop: `At 09:30, Monday through
+/// Friday`. It depends on the values that the fields allow, not on the way they are written.
 pub fn describe(cron: &Cron) -> String {
     let fields = cron.fields();
     [Some(times(fields)), days(fields), months(fields)]
@@ -56,7 +56,7 @@ fn minutes_of_some_hours(minutes: Set) -> String {
     frequency(minutes).unwrap_or_else(|| format!("At {} past the hour", minutes_past(minutes)))
 }
 
-/// "Every 5 minutes", if the minutes are evenly spaced all around the hour.
+/// Returns "Every 5 minutes", if the minutes are evenly spaced all around the hour.
 fn frequency(minutes: Set) -> Option<String> {
     match divides(minutes, 60)? {
         _ if minutes.first() != 0 => None,
@@ -65,7 +65,7 @@ fn frequency(minutes: Set) -> Option<String> {
     }
 }
 
-/// The even spacing of the set, if it goes on over the end of the round.
+/// Returns the even spacing of the set, if it continues over the end of the round.
 fn divides(set: Set, round: u32) -> Option<u32> {
     let halves = set.len() == 2 && set.last() - set.first() == round / 2;
     let step = if halves { round / 2 } else { set.spacing()? };
@@ -94,7 +94,7 @@ fn days(fields: &Fields) -> Option<String> {
     let by_day = (!fields.day.is_full()).then(|| days_of_month(fields.day.set));
     let by_weekday = (!fields.weekday.is_full()).then(|| weekdays(fields.weekday.set));
     match (by_day, by_weekday) {
-        // Where either suffices, a field that allows everything makes the other one void.
+        // If either field suffices, a field that allows everything makes the other one irrelevant.
         (Some(day), Some(weekday)) if fields.either_day() => Some(format!("{day} or {weekday}")),
         (Some(day), Some(weekday)) => Some(format!("{day}, but only {weekday}")),
         _ if fields.either_day() => None,
@@ -118,7 +118,7 @@ fn days_of_month(days: Set) -> String {
 }
 
 fn weekdays(weekdays: Set) -> String {
-    // A week runs from Monday, unless it is only that it begins with Sunday that makes a row.
+    // A week starts on Monday, unless the days are consecutive only if it starts on Sunday.
     let from_monday = weekdays.renamed(0, 7);
     let row = weekdays.spacing() == Some(1);
     let shown = if row { weekdays } else { from_monday };

@@ -1,10 +1,10 @@
-//! Small pieces of English for descriptions and warnings.
+//! English words for descriptions and warnings.
 
 use chrono::DateTime;
 
 use super::set::Set;
 
-/// January for 1.
+/// Returns January for 1.
 pub(super) fn month(number: u32) -> String {
     const NAMES: [&str; 12] = [
         "January",
@@ -23,7 +23,7 @@ pub(super) fn month(number: u32) -> String {
     name(&NAMES, number.saturating_sub(1))
 }
 
-/// Sunday for 0, and for 7.
+/// Returns Sunday for 0 and for 7.
 pub(super) fn weekday(number: u32) -> String {
     const NAMES: [&str; 7] =
         ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -35,7 +35,7 @@ fn name(names: &[&str], position: u32) -> String {
     name.copied().unwrap_or_default().to_owned()
 }
 
-/// 2nd, 11th, 23rd.
+/// Returns 2nd, 11th, 23rd.
 pub(super) fn ordinal(number: u32) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -47,7 +47,7 @@ pub(super) fn ordinal(number: u32) -> String {
     format!("{number}{ending}")
 }
 
-/// "a", "a and b", "a, b and c".
+/// Returns "a", "a and b", "a, b and c".
 pub(super) fn and(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -56,7 +56,7 @@ pub(super) fn and(words: &[String]) -> String {
     }
 }
 
-/// A set in words: "a through c" for three or more in a row, else a list.
+/// Returns a set in words: "a through c" for three or more consecutive numbers, else a list.
 pub(super) fn members(set: Set, word: impl Fn(u32) -> String) -> String {
     if set.spacing() == Some(1) {
         return format!("{} through {}", word(set.first()), word(set.last()));
@@ -64,12 +64,12 @@ pub(super) fn members(set: Set, word: impl Fn(u32) -> String) -> String {
     and(&set.iter().map(word).collect::<Vec<_>>())
 }
 
-/// 02:30 for a wall time in seconds since 1970.
+/// Returns 02:30 for a wall time in seconds since 1970.
 pub(super) fn time(wall: i64) -> String {
     DateTime::from_timestamp(wall, 0).unwrap_or_default().format("%H:%M").to_string()
 }
 
-/// 2026-03-29 for a wall time in seconds since 1970.
+/// Returns 2026-03-29 for a wall time in seconds since 1970.
 pub(super) fn date(wall: i64) -> String {
     DateTime::from_timestamp(wall, 0).unwrap_or_default().format("%Y-%m-%d").to_string()
 }

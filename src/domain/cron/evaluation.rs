@@ -1,9 +1,9 @@
-//! Next and previous matching wall times, by the crate `cron`.
+//! Finds the next and previous matching wall times with the crate `cron`.
 //!
-//! The crate reads another dialect (seconds first, weekdays from 1 = Sunday, both day fields
-//! joined with AND) and is unsafe with timezones, so it never sees a user's text and never a
-//! timezone: it gets explicit lists written from checked fields, and wall times posing as UTC.
-//! Where either day field suffices, two of its schedules are evaluated, one for each.
+//! The crate reads another dialect (seconds first, weekdays from 1 = Sunday, both day fields joined
+//! with AND) and is unsafe with timezones. So it never gets a user's text or a timezone: it gets
+//! explicit lists written from checked fields, and wall times that pose as UTC. If either day field
+//! suffices, two of its schedules are evaluated, one for each field.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -13,18 +13,18 @@ use cron::Schedule;
 
 use super::fields::{Field, Fields, Unit};
 
-/// 2101-01-01, the wall time after the last year the crate knows.
+/// 2101-01-01, the wall time after the last year that the crate knows.
 const END_OF_YEARS: i64 = 4_133_980_800;
 
 /// The schedules whose union is the expression.
 pub(super) struct Evaluation {
     schedule: Schedule,
-    /// The other day field, where both are restricted.
+    /// The schedule by day of month, if both day fields are restricted and the days exist.
     or: Option<Schedule>,
 }
 
 impl Evaluation {
-    /// Translates `fields`. The crate takes every translation; a test goes through them.
+    /// Translates `fields`. The crate accepts every translation; a test checks this.
     pub(super) fn new(fields: &Fields) -> Result<Self, cron::error::Error> {
         let any_day = Field { set: Unit::Day.all(), ..fields.day };
         let any_weekday = Field { set: Unit::Weekday.all(), ..fields.weekday };
@@ -33,12 +33,12 @@ impl Evaluation {
         if !fields.either_day() {
             return Ok(Self { schedule: translate(fields)?, or: None });
         }
-        // Days that no chosen month has would send the crate through all its years in vain.
+        // Days that no chosen month has would make the crate search all its years in vain.
         let or = if fields.has_a_date() { Some(translate(&by_day)?) } else { None };
         Ok(Self { schedule: translate(&by_weekday)?, or })
     }
 
-    /// The first match after `wall`. Walls are seconds of wall time since 1970.
+    /// Returns the first match after `wall`, in seconds of wall time since 1970.
     pub(super) fn after(&self, wall: i64) -> Option<i64> {
         let start = DateTime::from_timestamp(wall, 0)?;
         let next = |schedule: &Schedule| Some(schedule.after(&start).next()?.timestamp());
@@ -50,10 +50,10 @@ impl Evaluation {
         }
     }
 
-    /// The last match before `wall`.
+    /// Returns the last match before `wall`.
     pub(super) fn before(&self, wall: i64) -> Option<i64> {
-        // Asked from a year it does not know, the crate begins with that year's month and day in
-        // the last year it knows.
+        // For a start in a year that it does not know, the crate begins with that month and day in
+        // the last year that it knows.
         let start = DateTime::from_timestamp(wall.min(END_OF_YEARS), 0)?;
         let previous = |schedule: &Schedule| Some(schedule.after(&start).next_back()?.timestamp());
         // `None` sorts before every instant.

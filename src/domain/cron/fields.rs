@@ -1,4 +1,4 @@
-//! The five fields of an expression, and how many wall times they match.
+//! The five fields of an expression, and the number of wall times that they match.
 //!
 //! Counting is arithmetic on bits, month by month, so that counting the ticks of a long outage
 //! costs a microsecond however dense they are.
@@ -9,7 +9,7 @@ use super::set::Set;
 
 const MINUTES_PER_DAY: i64 = 24 * 60;
 
-/// What a field counts.
+/// The unit of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Minute,
@@ -20,7 +20,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The smallest number a field may hold.
+    /// Returns the smallest number that a field may contain.
     pub(super) fn min(self) -> u32 {
         match self {
             Self::Minute | Self::Hour | Self::Weekday => 0,
@@ -28,7 +28,8 @@ impl Unit {
         }
     }
 
-    /// The largest number a field may hold. For weekdays it is 7, which is Sunday as 0 is.
+    /// Returns the largest number that a field may contain. For weekdays it is 7, which is Sunday
+    /// like 0.
     pub(super) fn max(self) -> u32 {
         match self {
             Self::Minute => 59,
@@ -39,13 +40,13 @@ impl Unit {
         }
     }
 
-    /// Every number that is a value of its own: without the second Sunday.
+    /// Returns all distinct values: 7, the second Sunday, is left out.
     pub(super) fn all(self) -> Set {
         Set::range(self.min(), if self == Self::Weekday { 6 } else { self.max() })
     }
 }
 
-/// How a field was written, as far as that changes its meaning.
+/// The form in which a field was written, as far as it affects the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// `*`
@@ -58,7 +59,7 @@ pub(super) enum Form {
     List,
 }
 
-/// One field: what it allows and how it was written.
+/// One field: the allowed values and the form in which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) unit: Unit,
@@ -68,13 +69,13 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Whether it allows every value of its unit.
+    /// Returns `true` if it allows every value of its unit.
     pub(super) fn is_full(&self) -> bool {
         self.set == self.unit.all()
     }
 
-    /// Whether it counts as a restriction by the rule for the two day fields, which goes by
-    /// how the field is written.
+    /// Returns `true` if it counts as a restriction by the rule for the two day fields, which
+    /// depends on the form of the field.
     fn is_restricted(&self) -> bool {
         self.form == Form::List
     }
@@ -91,25 +92,26 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Whether a day matches if either of the two day fields does, not only if both do.
+    /// Returns `true` if a day matches when one of the two day fields does, `false` if both must
+    /// match.
     pub(super) fn either_day(&self) -> bool {
         self.day.is_restricted() && self.weekday.is_restricted()
     }
 
-    /// Whether wall times are taken as they come, each time they come: the hour is `*` or
-    /// `*/n`. Otherwise a wall time stands for one instant.
+    /// Returns `true` if each pass of a repeated wall time counts: the hour is `*` or `*/n`.
+    /// Otherwise a wall time stands for one instant.
     pub(super) fn every_pass(&self) -> bool {
         matches!(self.hour.form, Form::Star | Form::StarStep(_))
     }
 
-    /// Whether a date exists, in a leap year at least, that the day of month and the month
-    /// allow. Every weekday falls on every date sooner or later, so weekdays play no part.
+    /// Returns `true` if the day of month and the month allow a date that exists, at least in a
+    /// leap year. Every weekday falls on every date at some point, so weekdays do not matter.
     pub(super) fn has_a_date(&self) -> bool {
         self.month.set.iter().any(|month| !self.day.set.both(longest_month(month)).is_empty())
     }
 
-    /// How many wall times from `first` to `last`, both included, in seconds of wall time
-    /// since 1970, match.
+    /// Returns the number of matching wall times from `first` to `last`, both included, in seconds
+    /// of wall time since 1970.
     pub(super) fn count(&self, first: i64, last: i64) -> u64 {
         let (from, until) = (-(-first).div_euclid(60), last.div_euclid(60) + 1);
         if from >= until {
@@ -122,7 +124,7 @@ impl Fields {
         whole + self.count_in_day_before(until) - self.count_in_day_before(from)
     }
 
-    /// How many times of the day of `minute` (since 1970) that come before it match.
+    /// Returns the number of matching times that precede `minute` (since 1970) on its day.
     fn count_in_day_before(&self, minute: i64) -> u64 {
         let (day, minute) =
             (minute.div_euclid(MINUTES_PER_DAY), minute.rem_euclid(MINUTES_PER_DAY));
@@ -136,7 +138,7 @@ impl Fields {
         u64::from(earlier_hours + this_hour * self.minute.set.len_below(minute))
     }
 
-    /// How many days from `first` to before `end`, in days since 1970, match.
+    /// Returns the number of matching days from `first` to before `end`, in days since 1970.
     fn count_days(&self, first: i64, end: i64) -> u64 {
         let date = |day| i32::try_from(day).ok().and_then(NaiveDate::from_epoch_days);
         let (Some(first), Some(end)) = (date(first), date(end)) else { return 0 };
@@ -154,7 +156,7 @@ impl Fields {
         count
     }
 
-    /// The days of the month of `date` that match.
+    /// Returns the matching days in the month of `date`.
     fn days_of(&self, date: NaiveDate) -> Set {
         if !self.month.set.contains(date.month()) {
             return Set::default();
@@ -170,7 +172,7 @@ impl Fields {
     }
 }
 
-/// The days a month has in a leap year.
+/// Returns the days of a month in a leap year.
 pub(super) fn longest_month(month: u32) -> Set {
     let days = match month {
         2 => 29,

@@ -1,6 +1,6 @@
 //! The strict reader of five-field expressions.
 //!
-//! It takes exactly this, and nothing else:
+//! It accepts exactly this, and nothing else:
 //!
 //! ```text
 //! expression = [blanks] field blanks field blanks field blanks field blanks field [blanks]
@@ -17,7 +17,8 @@
 use super::fields::{Field, Fields, Form, Unit};
 use super::set::Set;
 
-/// The longest expression, in characters. One that is taken is ASCII, so bytes are characters.
+/// The maximum length of an expression, in characters. An accepted expression is ASCII, so bytes
+/// are characters.
 const MAX_LEN: usize = 255;
 
 const MONTHS: [&str; 12] =
@@ -79,7 +80,8 @@ fn item(text: &str, unit: Unit) -> Option<Set> {
     (first <= last).then(|| Set::stepped(first, last, step.unwrap_or(1)))
 }
 
-/// What ends a range: as any value, but a range that runs to SUN runs to the end of the week.
+/// Reads the end of a range. It is like any value, but a range to SUN ends with the last day of the
+/// week.
 fn range_end(text: &str, unit: Unit) -> Option<u32> {
     if unit == Unit::Weekday && text.eq_ignore_ascii_case("SUN") {
         return Some(7);
@@ -101,7 +103,7 @@ fn value(text: &str, unit: Unit) -> Option<u32> {
     (unit.min()..=unit.max()).contains(&value).then_some(value)
 }
 
-/// A run of digits; one too large for the type is as good as the largest.
+/// Reads a run of digits; a number that is too large for the type becomes the largest one.
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u32::MAX))

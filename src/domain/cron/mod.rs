@@ -1,20 +1,20 @@
 //! Cron expressions: when a schedule ticks.
 //!
-//! Place in the flow: the front doors parse and preview what a user writes; the scheduler asks a
-//! [`Cadence`] for the next tick of a schedule, and after an outage for the newest one missed and
-//! how many there were.
+//! Place in the flow: the front doors parse and preview a user's expression. The scheduler asks a
+//! [`Cadence`] for the next tick of a schedule, and after an outage for the newest missed tick and
+//! the number of missed ticks.
 //!
-//! A user's text goes through a strict reader of the five-field grammar (`grammar`) into sets
+//! A strict reader of the five-field grammar (`grammar`) converts a user's text into sets
 //! (`fields`). The crate `cron` finds matching wall times in lists written from those sets
-//! (`evaluation`). Wall times become instants by one rule over a timezone's spans (`zone`), in
-//! [`Cadence`]. Blanks between fields are spaces and tabs; line breaks are not.
+//! (`evaluation`). [`Cadence`] converts wall times to instants by one rule over a timezone's spans
+//! (`zone`). Blanks between fields are spaces and tabs; line breaks are not.
 //!
 //! Invariants: a parsed expression matches some date. Ticks are whole minutes on the wall, and a
 //! next tick is always later than the instant asked about. Only the sets count ticks and only the
-//! crate finds them; tests hold both to a walk over every minute.
+//! crate finds them; tests compare both with a walk over every minute.
 //!
-//! Behaviour on failure: a text that is not an expression or a timezone is refused, whatever it
-//! is, in microseconds. Nothing else can fail.
+//! Behaviour on failure: any text that is not an expression or a timezone is refused within
+//! microseconds. Nothing else can fail.
 
 mod cadence;
 mod describe;
@@ -50,12 +50,13 @@ struct Expression {
     evaluation: Evaluation,
 }
 
-/// A text that is not a five-field expression, or one that no date can ever match.
+/// The error for a text that is not a five-field expression, or for an expression that no date can
+/// ever match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid cron expression")]
 pub struct InvalidCron;
 
-/// A text that is not the name of a timezone.
+/// The error for a text that is not the name of a timezone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid timezone")]
 pub struct InvalidTimezone;
@@ -63,7 +64,7 @@ pub struct InvalidTimezone;
 impl Cron {
     /// Reads an expression of at most 255 characters: minute 0–59, hour 0–23, day of month 1–31,
     /// month 1–12 or JAN–DEC, day of week 0–7 (0 and 7 are Sunday) or SUN–SAT, each `*`, a list,
-    /// ranges, steps. Where both day fields are restricted a day matches if either does; a day
+    /// ranges, steps. If both day fields are restricted, a day matches if either field does. A day
     /// field that begins with `*` is not a restriction in this sense.
     pub fn parse(text: &str) -> Result<Self, InvalidCron> {
         let fields = grammar::parse(text).ok_or(InvalidCron)?;
@@ -81,7 +82,7 @@ impl Cron {
 }
 
 impl PartialEq for Cron {
-    /// Whether both mean the same and were written in the same form.
+    /// Returns `true` if both mean the same and were written in the same form.
     fn eq(&self, other: &Self) -> bool {
         self.fields() == other.fields()
     }
@@ -95,8 +96,8 @@ impl fmt::Debug for Cron {
     }
 }
 
-/// The timezone with this name in the compiled-in IANA data, links included, in the case it was
-/// published.
+/// Returns the timezone with this name in the compiled-in IANA data, links included. The name is
+/// case-sensitive.
 pub fn parse_timezone(text: &str) -> Result<Tz, InvalidTimezone> {
     text.parse().map_err(|_| InvalidTimezone)
 }

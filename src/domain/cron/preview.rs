@@ -1,4 +1,4 @@
-//! The next runs of a cadence, for people.
+//! Previews the next runs of a cadence.
 
 use chrono::{DateTime, FixedOffset};
 
@@ -6,18 +6,18 @@ use super::Cadence;
 use super::english::{date, time};
 use crate::domain::Timestamp;
 
-/// A run to come.
+/// A future run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The instant.
     pub utc: Timestamp,
-    /// What the wall shows then, with its offset, as ISO 8601: `2026-03-29T03:00:00+02:00`.
+    /// The wall time of the run with its offset, as ISO 8601: `2026-03-29T03:00:00+02:00`.
     pub local: String,
-    /// A sentence on what a change of the clock has to do with this run, if it has.
+    /// A sentence about the effect of a clock change on this run, if there is one.
     pub note: Option<String>,
 }
 
-/// The first `count` runs after `from`; fewer if the year 2100 ends before.
+/// Returns the first `count` runs after `from`; fewer if the year 2100 ends earlier.
 pub fn preview(cadence: &Cadence, from: Timestamp, count: usize) -> Vec<Run> {
     let ticks = std::iter::successors(cadence.next_after(from), |&tick| cadence.next_after(tick));
     ticks.take(count).map(|tick| run(cadence, tick)).collect()
@@ -57,8 +57,7 @@ fn note(cadence: &Cadence, tick: i64) -> Option<String> {
     if tick == span.start { moved(cadence, span.reach, wall) } else { None }
 }
 
-/// What to say of a run at the end of the gap from `first` to before `end`, as the wall would
-/// have shown them.
+/// Returns the note on a run at the end of the gap of wall times from `first` to before `end`.
 fn moved(cadence: &Cadence, first: i64, end: i64) -> Option<String> {
     let cron = cadence.cron();
     let skipped = cron.fields().count(first, end - 1);

@@ -1,4 +1,4 @@
-//! What may surprise the author of an expression.
+//! Warnings about effects of an expression that may surprise its author.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::zone::Span;
 use super::{Cadence, preview};
 use crate::domain::Timestamp;
 
-/// How far ahead changes of the clock and the next run are looked for.
+/// The period in which changes of the clock and the next run are searched for.
 const YEAR: Duration = Duration::from_secs(366 * 86_400);
 
-/// True sentences about what may surprise in the runs after `from`; none for most expressions.
+/// Returns sentences about possible surprises in the runs after `from`; most expressions have none.
 pub fn warnings(cadence: &Cadence, from: Timestamp) -> Vec<String> {
     let fields = cadence.cron().fields();
     let mut warnings = Vec::new();
@@ -70,7 +70,8 @@ fn far_away(cadence: &Cadence, from: Timestamp) -> Option<String> {
     }
 }
 
-/// For `*/n`: that it does not go on evenly where the next hour, day, month, year or week begins.
+/// Returns a warning for `*/n` if the interval becomes uneven where the next hour, day, month, year
+/// or week begins.
 fn uneven_step(fields: &Fields, field: &Field) -> Option<String> {
     let Form::StarStep(step) = field.form else { return None };
     let (unit, round) = match field.unit {
@@ -103,14 +104,15 @@ fn uneven_step(fields: &Fields, field: &Field) -> Option<String> {
     })
 }
 
-/// Whether the field allows two values one after the other, the first after the last included.
+/// Returns `true` if the field allows two consecutive values; the first value follows the last.
 fn in_a_row(field: &Field) -> bool {
     let (set, all) = (field.set, field.unit.all());
     let following = |value| if value == all.last() { all.first() } else { value + 1 };
     set.iter().any(|value| set.contains(following(value)))
 }
 
-/// The next skipped time and the next repeated time that touch the expression.
+/// Returns warnings about the next skipped time and the next repeated time that affect the
+/// expression.
 fn clock_changes(cadence: &Cadence, from: Timestamp) -> Vec<String> {
     let seconds = |at: Timestamp| at.as_millis().div_euclid(1000);
     let (start, end) = (seconds(from), seconds(from.plus(YEAR)));
@@ -159,7 +161,7 @@ fn repeated(cadence: &Cadence, span: &Span) -> Option<String> {
     })
 }
 
-/// The time, with its date where that is not the date of `other`.
+/// Returns the time, with its date unless that is also the date of `other`.
 fn moment(wall: i64, other: i64) -> String {
     if date(wall) == date(other) {
         return time(wall);

@@ -6,7 +6,7 @@ use crate::store::AttachedChannel;
 
 const AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Two verified channels and one that is not, of three types.
+/// Returns two verified channels and one unverified channel, each of another type.
 fn channels() -> Vec<Channel> {
     let kinds = [ChannelType::Email, ChannelType::Slack, ChannelType::Webhook];
     let channel = |(number, kind): (u128, ChannelType)| Channel {

@@ -1,4 +1,4 @@
-//! What became of one tick.
+//! Judges one tick of the canary: on time, late, missed or doubled.
 
 use std::time::Duration;
 
@@ -6,11 +6,13 @@ use crate::domain::job::{Job, JobStatus, Trigger};
 use crate::domain::{ScheduleId, Timestamp};
 use crate::telemetry::metrics::CanaryResult;
 
-/// What begins later than this after its instant is late.
+/// The largest delay between a tick and the start of its job that still counts as on time.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Judges the tick of a schedule by the jobs that there are of it.
+/// Returns the result of one tick of a schedule, judged by the jobs among `jobs` that the tick
+/// made.
 pub(super) fn judge(tick: Timestamp, schedule: ScheduleId, jobs: &[Job]) -> CanaryResult {
+    // Manual runs and retries do not belong to the tick.
     let of_tick = |job: &&Job| {
         job.schedule_id == schedule
             && job.scheduled_run_at == tick

@@ -1,16 +1,19 @@
-//! The canary: small schedules of the service itself, which say whether it does its job.
+//! The canary: small schedules that the service runs for itself, to measure if ticks run on time.
 //!
-//! There is one for each shard, in an account of their own, every minute. Their target is the `/echo` of
-//! the replica that runs the job: the egress guard lets this account call exactly that, and nobody else.
-//! No key opens the account and no user belongs to it.
+//! There is one schedule for each shard, up to a maximum, in an account of its own. Each fires
+//! every minute. The target is `/echo` of the replica that runs the job. The egress guard allows
+//! this account exactly that target, and allows it to no other account. No API key opens the
+//! account and no user belongs to it.
 //!
-//! One replica, the same for all, looks up what became of each tick when it should long have run, and
-//! counts it: on time, late or missed. If it goes, another one judges the last few ticks once more. If it
-//! cannot tell for a while, since the store is away, say, it judges what it has left out afterwards.
-//! Whichever replica is called counts a request that was sent before, with the help of the queue's
-//! counters.
+//! One replica of the cluster is the judge. Some time after each tick it reads the tick's jobs and
+//! counts the result: on time, late, missed or doubled. If the judge stops, its successor judges
+//! the ticks of the last two minutes once more. If the judge cannot reach the store or the cluster
+//! for a while, it judges the missing ticks of up to an hour afterwards.
 //!
-//! On failure: what the store cannot tell now is judged when it can.
+//! The replica that receives a canary request counts it in the queue's shared counters. A second
+//! request for the same attempt is counted as doubled.
+//!
+//! On failure: a run that fails leaves its ticks for the next run.
 
 mod judge;
 mod setup;
@@ -28,103 +31,106 @@ use crate::runtime::{Pause, Random, RunError, Worker};
 use crate::store::{JobQuery, SharedStore, Write};
 use crate::telemetry::metrics::{CANARY_TICKS, CanaryResult};
 
-/// What the names of the canary's hosts end with. Nobody can resolve them.
+/// The suffix of the canary's host names, which do not resolve in the DNS. The egress guard maps
+/// them to the operations listener.
 pub const HOSTS: &str = ".canary.invalid";
-/// What is asked for there, and in truth at the operations listener.
+/// The path and query of a canary request.
 pub const PATH: &str = "/echo?canary";
-/// The query by which `/echo` knows requests of the canary.
+/// The query string by which `/echo` recognizes canary requests.
 pub(super) const QUERY: &str = "canary";
 
-/// How often it is looked whether there is a tick to judge.
+/// The pause between two checks for ticks to judge.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long after its instant a tick is judged.
+/// The delay between a tick and its judgement.
 const JUDGED_AFTER: Duration = Duration::from_secs(45);
-/// How far back a replica judges that begins to: what its predecessor may have left out.
+/// The span that a new judge looks back: its predecessor may have left out ticks in it.
 const LOOKED_BACK: Duration = Duration::from_secs(120);
-/// How far back a replica judges that could not for a while: a longer outage is no news to anybody.
+/// The longest span that a judge catches up on after an outage. After a longer outage the older
+/// ticks tell operators nothing new.
 const LEFT_OUT: Duration = Duration::from_secs(3_600);
 const MINUTE_MS: i64 = 60_000;
-/// For how long it is known that a request has come.
+/// The window in which a second request for the same attempt is recognized.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// Requests that wait to be compared with others.
+/// The capacity of the channel from `/echo` to the canary, in requests.
 const WAITING: usize = 1_024;
-/// How long a loop pauses whose work is done.
+/// The pause of a worker that has no work left.
 const NOTHING_TO_DO: Duration = Duration::from_secs(3_600);
-/// More jobs than one tick makes.
+/// The page size of the query for one tick's jobs. A tick makes fewer jobs, so one page is enough.
 const JOBS: u32 = 1_000;
 
-/// The account of the canary.
+/// Returns the id of the canary's account.
 pub const fn account() -> AccountId {
     AccountId::from_bytes(*b"\0\0\0\0\0\0punc/canar")
 }
 
-/// A request of the canary: which job and attempt it says that it is of.
+/// The job id and the attempt number that a canary request carries in its headers.
 pub type Arrival = String;
 
-/// Where `/echo` notes the requests of the canary.
+/// The channel end through which `/echo` reports canary requests.
 pub type Arrivals = mpsc::Sender<Arrival>;
 
-/// A place for requests to be noted, and where they are taken from.
+/// Creates the channel from `/echo` to the canary.
 pub fn arrivals() -> (Arrivals, mpsc::Receiver<Arrival>) {
     mpsc::channel(WAITING)
 }
 
-/// What the canary works with.
+/// The dependencies of the canary.
 pub struct CanaryParts {
-    /// Where its schedules and jobs are.
+    /// The store that holds its account, schedules and jobs.
     pub store: SharedStore,
-    /// What counts requests for all replicas.
+    /// The queue, whose counters all replicas share.
     pub queue: SharedQueue,
-    /// Who else could judge.
+    /// The cluster, from whose members the judge is chosen.
     pub cluster: SharedCluster,
-    /// What the others call this replica.
+    /// The name of this replica in the cluster.
     pub replica: String,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u16,
-    /// For ids.
+    /// The source of random bits for ids.
     pub random: Random,
 }
 
-/// Keeps the schedules, and counts what becomes of their ticks.
+/// Creates the canary's schedules and counts the results of their ticks.
 pub struct Canary {
     parts: CanaryParts,
     arrived: mpsc::Receiver<Arrival>,
-    /// Whether the schedules are there.
+    /// `true` once the account and its schedules exist.
     is_set_up: bool,
-    /// The last tick that has been judged, or that another replica has judged.
+    /// The last tick that has been judged, by this replica or by another.
     judged: Option<Timestamp>,
-    /// Whether this replica was the one to judge when that was last known.
+    /// `true` if this replica was the judge at the last check.
     was_judge: bool,
 }
 
 impl Canary {
-    /// A canary over these parts; requests come by `arrived`.
+    /// Creates a canary that receives requests through `arrived`.
     pub fn new(parts: CanaryParts, arrived: mpsc::Receiver<Arrival>) -> Self {
         Self { parts, arrived, is_set_up: false, judged: None, was_judge: false }
     }
 
-    /// Whether this replica is the one that judges: the first of those that lead shards. Absent while
-    /// the cluster does not tell.
+    /// Returns `true` if this replica is the judge: the first by name of the replicas that take
+    /// part in leading shards. Returns `None` if the cluster does not answer.
     async fn is_judge(&self) -> Option<bool> {
         let members = self.parts.cluster.members().await.ok()?;
         let leaders = members.iter().filter(|member| member.leads).map(|member| &member.name);
         Some(leaders.min() == Some(&self.parts.replica))
     }
 
-    /// Counts requests that have come before.
+    /// Counts the received requests, and reports those that arrived before as doubled.
     async fn count_doubled(&mut self, now: Timestamp) -> Result<(), RunError> {
         while let Ok(arrival) = self.arrived.try_recv() {
             let window = Window { span: REMEMBERED, limit: 1 };
             let verdict = self.parts.queue.count(&arrival, &[window], now).await?;
             if !verdict.allowed {
-                tracing::warn!(request = arrival, "a request of the canary came twice");
+                tracing::warn!(request = arrival, "canary request arrived more than once");
                 CANARY_TICKS.with(CanaryResult::Doubled).add(1);
             }
         }
         Ok(())
     }
 
-    /// Judges all ticks that are due to be judged. Whoever is not the judge only keeps up.
+    /// Judges all ticks that are due for it. A replica that is not the judge only moves `judged`
+    /// forward, so that it starts near the present if it becomes the judge.
     async fn judge(&mut self, now: Timestamp) -> Result<(), RunError> {
         let due = minute(now.minus(JUDGED_AFTER));
         let mut tick = *self.judged.get_or_insert(minute(now));
@@ -163,7 +169,7 @@ impl Canary {
         for schedule in setup::schedules(self.parts.shards) {
             let result = judge::judge(tick, schedule, &page.jobs);
             if result != CanaryResult::OnTime {
-                tracing::warn!(%schedule, %tick, ?result, "a tick of the canary was not kept");
+                tracing::warn!(%schedule, %tick, ?result, "canary tick did not run as expected");
             }
             CANARY_TICKS.with(result).add(1);
         }
@@ -184,7 +190,7 @@ impl Worker for Canary {
     }
 }
 
-/// Lets the canary's schedules rest, if there are any, once: it was switched off.
+/// Suspends the canary's account, if it exists. Runs once, when the canary is switched off.
 pub struct Rest {
     store: SharedStore,
     random: Random,
@@ -192,7 +198,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Lets rest what is in `store`.
+    /// Creates a worker that suspends the canary's account in `store`.
     pub fn new(store: SharedStore, random: Random) -> Self {
         Self { store, random, is_done: false }
     }
@@ -212,13 +218,13 @@ impl Worker for Rest {
     }
 }
 
-/// A change that the service makes.
+/// Returns the account, author and audit id of a change that the service itself makes.
 fn write(random: &Random, now: Timestamp) -> Write {
     let entry = AuditId::new(now, random.bits());
     Write { account: account(), now, author: Author::SERVICE, entry, once: None }
 }
 
-/// The minute that an instant is in.
+/// Returns the start of the minute that contains `at`.
 fn minute(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.as_millis().div_euclid(MINUTE_MS) * MINUTE_MS)
 }

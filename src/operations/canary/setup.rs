@@ -1,5 +1,5 @@
-//! The canary's account and schedules. Their ids follow from the shards, so that replicas that make
-//! them at once make the same.
+//! Creates the canary's account and schedules. The ids of the schedules are derived from the
+//! shards, so replicas that create them at the same time create the same ones.
 
 use super::{CanaryParts, HOSTS, PATH, account, write};
 use crate::domain::plan::UNLIMITED;
@@ -11,14 +11,15 @@ use crate::queue::{Changes, Member};
 use crate::runtime::RunError;
 use crate::store::{NewSchedule, NewVersion};
 
-/// What the account is called.
+/// The name of the account.
 const NAME: &str = "punctual-canary";
-/// The most schedules: they shall be a small part of what the service does.
+/// The maximum number of schedules. The canary must stay a small part of the service's load.
 const MOST: u16 = 64;
-/// The upper part of the schedules' ids; the lower 64 bits are the shard, from which it follows.
+/// The upper part of the schedules' ids. The lower 64 bits hold the shard's number, so that
+/// `ShardId::of` assigns each schedule to its shard.
 const IDS: u128 = 0x43ca << 64;
 
-/// The ids of the schedules.
+/// Returns the ids of the canary's schedules.
 pub(super) fn schedules(shards: u16) -> impl Iterator<Item = ScheduleId> {
     (0..shards.min(MOST)).map(id)
 }
@@ -27,15 +28,15 @@ fn id(shard: u16) -> ScheduleId {
     ScheduleId::new(Timestamp::from_millis(0), IDS | u128::from(shard))
 }
 
-/// Makes what is missing, and lets it run if it rests.
+/// Creates the account and the schedules that are missing, and resumes a suspended account.
 pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), RunError> {
     let CanaryParts { store, random, shards, .. } = parts;
     match store.account(account()).await? {
         None if store.create_account(&write(random, now), NAME, UNLIMITED).await? => {}
         None => {
             return Err(format!(
-                "the canary has no account, because one of users is named {NAME}: \
-                 delete it, or switch canary.enabled off"
+                "cannot create the canary's account: another account is named {NAME}; \
+                 delete that account or set canary.enabled to false"
             )
             .into());
         }
@@ -56,7 +57,7 @@ pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), Ru
     }
     store.create_schedules(&write(random, now), &missing, None).await?;
     for made in missing {
-        // A hint that is lost costs a few seconds.
+        // A lost hint only delays the first tick by a few seconds.
         let member = Member { schedule: made.id, account: account() };
         let _ = parts.queue.hint(made.shard, &Changes::of([member])).await;
     }
@@ -64,7 +65,7 @@ pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), Ru
 }
 
 fn schedule(shard: ShardId, version: VersionId, now: Timestamp) -> NewSchedule {
-    // A host for each, so that no cap keeps one waiting for another.
+    // Each schedule has its own host, so that the limit per host never makes one wait for another.
     let host = format!("{shard}{HOSTS}");
     let next_minute = super::minute(now).as_millis() + super::MINUTE_MS;
     let definition = Definition {

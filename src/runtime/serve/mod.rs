@@ -1,12 +1,13 @@
-//! Serves HTTP/1.1 to clients who may be slow, many or hostile.
+//! Serves HTTP/1.1 to clients that may be slow, numerous or hostile.
 //!
-//! What one client can do to the others is bounded here: how long it may take to send headers or
-//! to take an answer, how large headers are, how many connections there are. How long a body and
-//! an answer may take is the router's business.
+//! This module limits the damage that one client can do to the others: the time to send headers or
+//! to take a response, the size of headers, and the number of connections. The router limits the
+//! time for a request body and for a response.
 //!
-//! On the first stage of a stop the listener goes on for `drain`, so that a load balancer can
-//! notice; then it closes, idle connections are closed and the others finish the request they
-//! have. Trouble with accepting, such as too many open files, is waited out.
+//! On the first stage of a stop the listener continues to accept for `drain`, so that a load
+//! balancer can notice the stop. Then it closes. Idle connections are closed, and the others finish
+//! their current request. If accepting fails, for example because of too many open files, the
+//! listener waits and retries.
 
 mod stall;
 
@@ -31,19 +32,20 @@ use super::{Clock, TaskKind, Tasks};
 use crate::telemetry::metrics::{ACCEPT_ERRORS, CONNECTIONS_OPEN};
 use stall::NoStall;
 
-/// What a listener takes from its clients.
+/// The limits of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeLimits {
-    /// How many connections there may be at once; further clients wait to be accepted.
+    /// The maximum number of open connections; further clients wait to be accepted.
     pub connections: usize,
-    /// How long a client may take to send the headers of its next request, the wait between two
-    /// requests included.
+    /// The maximum time to receive the headers of the next request, including the idle time between
+    /// two requests.
     pub header_read: Duration,
-    /// How long a client may take none of an answer.
+    /// The maximum time in which a client takes no byte of a response.
     pub write_stall: Duration,
-    /// The size of a request's headers, its first line included.
+    /// The maximum size of a request's headers in bytes, including the request line.
     pub header_bytes: usize,
-    /// How long to go on accepting after the first stage of a stop has begun.
+    /// The time for which the listener continues to accept after the first stage of a stop has
+    /// begun.
     pub drain: Duration,
 }
 
@@ -59,7 +61,7 @@ impl Default for ServeLimits {
     }
 }
 
-/// How long accepting pauses after an error that is not one client's.
+/// The pause of accepting after an error that is not specific to one client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves `router` on `listener` until the process stops.
@@ -76,7 +78,7 @@ pub fn serve(
     let connections = Connections {
         tasks: tasks.clone(),
         clock: clock.clone(),
-        // Does once what would be done for every request.
+        // This prepares the router once instead of for every request.
         router: router.with_state(()),
         limits,
         closing: closing.clone(),
@@ -119,13 +121,13 @@ async fn accept(listener: &TcpListener, connections: &Connections, clock: &Clock
     }
 }
 
-/// Whether an error of accepting only says that the client has gone.
+/// Returns `true` if an error of accepting only means that the client has disconnected.
 fn is_one_clients(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// What all connections of a listener have in common.
+/// The state that all connections of a listener share.
 struct Connections {
     tasks: Tasks,
     clock: Clock,
@@ -136,8 +138,8 @@ struct Connections {
 
 impl Connections {
     fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
-        // Answers are written whole: waiting to fill a packet would only delay them. A failure
-        // means that the peer has gone, which reading finds out too.
+        // Responses are written whole: waiting to fill a packet would only delay them. A failure
+        // means that the peer has disconnected, which the next read reports, too.
         let _ = stream.set_nodelay(true);
         let stream = NoStall::new(stream, self.clock.clone(), self.limits.write_stall);
         let (router, limits, closing) = (self.router.clone(), self.limits, self.closing.clone());
@@ -148,7 +150,7 @@ impl Connections {
     }
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 async fn converse(
     stream: NoStall<TcpStream>,
     peer: SocketAddr,
@@ -175,7 +177,7 @@ async fn converse(
         }
     };
     if let Err(error) = ended {
-        // The client's doing, or its network's.
+        // The cause is the client or its network.
         tracing::debug!(%peer, %error, "connection ended early");
     }
 }

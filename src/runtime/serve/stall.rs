@@ -1,4 +1,4 @@
-//! A stream whose peer must go on taking what is written to it.
+//! A stream that fails when its peer stops reading.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -12,13 +12,13 @@ use super::Clock;
 
 /// Fails with `TimedOut` when a write makes no progress for `patience`.
 ///
-/// Without it, a peer that asks for much and reads nothing, or vanishes while an answer is on its
-/// way, would keep its connection for as long as it likes.
+/// Without this limit, a peer that requests much and reads nothing, or disappears during a
+/// response, would keep its connection open for as long as it likes.
 pub(super) struct NoStall<S> {
     stream: S,
     clock: Clock,
     patience: Duration,
-    /// Runs while a write waits; made only then, since most never do.
+    /// Runs while a write waits. It is created only then, because most writes never wait.
     deadline: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -27,7 +27,7 @@ impl<S> NoStall<S> {
         Self { stream, clock, patience, deadline: None }
     }
 
-    /// Passes a write's result on, unless it has been waiting for too long.
+    /// Passes on a write's result, or fails if the write has waited for too long.
     fn judge<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Lines for machines: one JSON object each.
+//! Formats log lines for machines: one JSON object each.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::steers;
 
-/// Formats events as JSON that is as inert on a terminal as the lines for people.
+/// Formats events as JSON that cannot control a terminal either.
 pub(super) struct JsonLines(Format<Json, ChronoUtc>);
 
 impl JsonLines {
@@ -34,7 +34,8 @@ where
     ) -> fmt::Result {
         let mut line = String::new();
         self.0.format_event(context, Writer::new(&mut line), event)?;
-        // JSON has to escape the oldest control characters only. All others are in texts here.
+        // The JSON formatter escapes only the control characters below U+0020. The remaining ones
+        // can occur only inside strings, where `\u` escapes are valid.
         for letter in line.trim_end().chars() {
             if steers(letter) {
                 write!(writer, "\\u{:04x}", u32::from(letter))?;

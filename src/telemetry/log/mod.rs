@@ -1,8 +1,8 @@
 //! The log: one line per event on standard error, as readable text or as JSON.
 //!
-//! A thread of its own writes the lines, from a buffer of bounded size, so that a reader that
-//! stops reading costs lines and never time (`sink`). Values cannot break a line, forge another or
-//! steer a terminal: control characters in them are written as escapes.
+//! A separate thread writes the lines from a buffer of bounded size. A reader that stops reading
+//! therefore costs lines but never time (`sink`). Values cannot break a line, forge another one or
+//! control a terminal: their control characters are escaped.
 
 mod json;
 mod sink;
@@ -18,45 +18,45 @@ use json::JsonLines;
 pub use sink::Sink;
 use text::TextLines;
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For machines: one JSON object per line.
+    /// One JSON object per line, for machines.
     Json,
 }
 
-/// What is logged and how.
+/// The settings of the log.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Levels by module, in the syntax of `tracing_subscriber::EnvFilter`, such as
-    /// `info,punctual::scheduler=debug`. Checked by [`check_filter`].
+    /// Log levels by module, in the syntax of `tracing_subscriber::EnvFilter`, such as
+    /// `info,punctual::scheduler=debug`. Validated by [`check_filter`].
     pub filter: String,
-    /// How lines look.
+    /// The format of the lines.
     pub format: LogFormat,
-    /// Whether text may be coloured where it goes to a terminal.
+    /// Allows colours in text lines that go to a terminal.
     pub color: bool,
 }
 
-/// Says what is wrong with a filter.
+/// Checks the syntax of a filter.
 ///
 /// # Errors
-/// If [`init`] would not understand it.
+/// Returns the reason if the filter is not valid.
 pub fn check_filter(filter: &str) -> Result<(), String> {
-    // A word alone would be taken for a module: a typo in a level would silence everything.
+    // `EnvFilter` reads a single word as a module name, so a typo in a level would silence the log.
     let mut words = filter.split(',').map(str::trim).filter(|word| !word.is_empty());
     if let Some(word) = words.find(|word| {
         !word.contains(['=', '[']) && word.parse::<tracing::level_filters::LevelFilter>().is_err()
     }) {
-        return Err(format!("\"{word}\" is no level; say off, error, warn, info, debug or trace"));
+        return Err(format!("\"{word}\" is not one of off, error, warn, info, debug, trace"));
     }
     EnvFilter::builder().parse(filter).map(drop).map_err(|error| error.to_string())
 }
 
-/// Begins logging to standard error. A second call leaves the first in force.
+/// Starts logging to standard error. A second call leaves the first configuration in force.
 ///
-/// The sink that comes back writes what is left when it is dropped; keep it to the end.
+/// The returned sink writes the remaining lines when it is dropped. Keep it until the process ends.
 pub fn init(settings: &Settings) -> Sink {
     let stderr = std::io::stderr();
     let on_terminal = stderr.is_terminal();
@@ -77,15 +77,16 @@ pub fn init(settings: &Settings) -> Sink {
     sink
 }
 
-/// Whether a letter of a value could end the line, steer a terminal or turn the order of letters.
+/// Returns `true` for a character that could end the line, control a terminal or change the text
+/// direction.
 fn steers(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The default hook writes several lines, past the log.
+/// Logs a panic in one line. The default hook writes several lines directly to standard error.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    let reason = panic.payload_as_str().unwrap_or("not a text");
+    let reason = panic.payload_as_str().unwrap_or("the payload is not text");
     tracing::error!(place, reason, "panicked");
 }
 
@@ -121,7 +122,7 @@ mod tests {
 
     type Lines = Layer<Registry, DefaultFields, Format, LineSender>;
 
-    /// What is written if lines are formatted like this.
+    /// Returns the output that `log` produces with this format of lines.
     pub(super) fn written<L>(format: impl FnOnce(Lines) -> L, log: impl FnOnce()) -> String
     where
         L: tracing_subscriber::Layer<Registry> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Where lines go: a bounded buffer, and a thread that writes it out.
+//! The destination of log lines: a bounded buffer, and a thread that writes it out.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,19 +10,20 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::telemetry::metrics::LOG_LINES_DROPPED;
 
-/// What may wait to be written. About 20,000 lines: some seconds of a busy service.
+/// The capacity of the buffer in bytes. It holds about 20,000 lines, which is a few seconds of a
+/// busy service.
 const BUFFER_BYTES: usize = 4 << 20;
-/// How long the end of the process waits for the last lines.
+/// The maximum time that the end of the process waits for the last lines.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Takes lines without ever waiting, and writes them on a thread of its own.
+/// Accepts lines without ever waiting, and writes them on its own thread.
 pub struct Sink {
     lines: Option<LineSender>,
     written: Receiver<()>,
 }
 
 impl Sink {
-    /// A sink that writes to `output`, however slow that is.
+    /// Starts a sink that writes to `output`, however slow that is.
     pub fn start(output: impl Write + Send + 'static) -> Self {
         let (sender, lines) = mpsc::channel();
         let (done, written) = mpsc::channel();
@@ -30,25 +31,27 @@ impl Sink {
         let counter = waiting.clone();
         let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
             write_lines(&lines, &counter, output);
-            // Nobody listens any more if the wait for the last lines is over.
+            // The receiver is gone if the wait for the last lines has timed out.
             let _ = done.send(());
         });
-        // Without the thread the channel is closed, and every line counts as dropped.
+        // If the thread cannot be started, the channel is closed and every line counts as dropped.
         drop(thread);
         Self { lines: Some(LineSender { sender, waiting }), written }
     }
 
-    /// What the formatting layer writes to.
+    /// Returns the writer for the formatting layer.
     pub(super) fn writer(&self) -> LineSender {
         self.lines.clone().expect("there until the sink is dropped")
     }
 }
 
 impl Drop for Sink {
-    /// Waits for the lines so far, but not for a reader that does not read.
+    /// Waits until the lines so far are written, but at most 500 ms, because the reader may not
+    /// read.
     fn drop(&mut self) {
         if let Some(lines) = self.lines.take() {
-            // The subscriber keeps its sender for ever: an empty line marks the end.
+            // The subscriber keeps its sender for ever, so the channel never closes. An empty line
+            // marks the end.
             let _ = lines.sender.send(Vec::new());
         }
         let _ = self.written.recv_timeout(LAST_LINES);
@@ -60,13 +63,13 @@ fn write_lines(lines: &Receiver<Vec<u8>>, waiting: &AtomicUsize, mut output: imp
         if line.is_empty() {
             return;
         }
-        // There is nobody to tell that the log cannot be written.
+        // A write error of the log cannot be reported anywhere.
         let _ = output.write_all(&line);
         waiting.fetch_sub(line.len(), Ordering::Relaxed);
     }
 }
 
-/// Puts lines into the buffer of a sink.
+/// Appends lines to the buffer of a sink.
 #[derive(Clone)]
 pub struct LineSender {
     sender: Sender<Vec<u8>>,
@@ -84,7 +87,7 @@ impl LineSender {
 }
 
 impl Write for LineSender {
-    /// The formatting layer hands over one whole line per call.
+    /// Appends a line. The formatting layer passes one whole line per call.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         if !line.is_empty() {
             self.send(line);
@@ -111,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// An output that keeps what it gets, and blocks while `gate` is locked.
+    /// An output that stores what is written to it, and blocks while `gate` is locked.
     #[derive(Clone, Default)]
     struct Gated {
         gate: Arc<Mutex<()>>,

@@ -1,4 +1,4 @@
-//! Lines for people: time, level, message, fields.
+//! Formats log lines for people: time, level, message, fields.
 
 use std::fmt::{self, Write};
 
@@ -16,9 +16,9 @@ const PLAIN: &str = "\x1b[0m";
 
 /// Formats events as text.
 pub(super) struct TextLines {
-    /// Whether to use colours.
+    /// Uses colours.
     pub color: bool,
-    /// Whether the time of day, where the reader is, is enough of a time.
+    /// Shortens timestamps to the local time of day.
     pub brief: bool,
 }
 
@@ -79,7 +79,7 @@ impl Fields {
     fn push(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => push_inert(&mut self.message, value, ""),
-            // What the bridge from the `log` crate adds about the place in the source.
+            // The bridge from the `log` crate adds the source location in these fields.
             name if name.starts_with("log.") => {}
             name => {
                 let (dim, plain) = if self.color { (DIM, PLAIN) } else { ("", "") };
@@ -101,7 +101,7 @@ impl Visit for Fields {
     }
 }
 
-/// Puts quotes around a value that could be read as more than one.
+/// Appends a value, in quotes if it could be read as more than one value.
 fn push_value(line: &mut String, value: &str) {
     if value.is_empty() || value.contains([' ', '"', '=']) {
         line.push('"');
@@ -112,7 +112,7 @@ fn push_value(line: &mut String, value: &str) {
     }
 }
 
-/// Writes what could end the line, steer a terminal or turn the order of letters as an escape.
+/// Appends a value and escapes the characters that [`steers`] or `also` names.
 fn push_inert(line: &mut String, value: &str, also: &str) {
     for letter in value.chars() {
         if steers(letter) || also.contains(letter) {

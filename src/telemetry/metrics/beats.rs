@@ -1,8 +1,8 @@
-//! For how long background loops have been overdue.
+//! Measures how long background loops have been overdue.
 //!
-//! A loop says before each pass that it begins, and after it when the next one is due. From that,
-//! whoever shows the metrics computes for how long it has not done what it should have: a loop that
-//! hangs in a pass, or whose task is not run, says nothing any more.
+//! Each loop reports the start of a pass, and after the pass the due time of the next one. When the
+//! metrics are shown, the delay is computed from the last report. A loop that hangs in a pass, or
+//! whose task is not scheduled, reports nothing, so its delay grows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::{LOOP_IDLE_SECONDS, Label, Loop};
 
-/// The loops of the process, each of them with the instant at which it is due.
+/// The loops of the process, each with the instant at which it is due.
 static LOOPS: Mutex<Vec<(Loop, Weak<AtomicU64>)>> = Mutex::new(Vec::new());
 
-/// The life sign of one loop; it ends when this is dropped.
+/// The heartbeat of one loop. The loop is no longer measured once this is dropped.
 pub struct Beat(Arc<AtomicU64>);
 
 impl Beat {
-    /// A loop that begins its first pass `now`, on the monotonic clock.
+    /// Registers a loop that starts its first pass at `now`, on the monotonic clock.
     pub fn start(kind: Loop, now: Duration) -> Self {
         let due = Arc::new(AtomicU64::new(millis(now)));
         let mut loops = LOOPS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -26,7 +26,7 @@ impl Beat {
         Self(due)
     }
 
-    /// A pass is due then, on the monotonic clock, or begins.
+    /// Reports that a pass starts or is due at `at`, on the monotonic clock.
     pub fn due(&self, at: Duration) {
         self.0.store(millis(at), Ordering::Relaxed);
     }
@@ -36,7 +36,7 @@ fn millis(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Sets the gauge by what is due at `now`: of loops of one kind, by the one that is overdue most.
+/// Sets the gauge to the delay at `now`. Of several loops of one kind, the longest delay counts.
 pub(super) fn refresh(now: Duration) {
     let now = millis(now);
     let mut late = [0; <Loop as Label>::COUNT];

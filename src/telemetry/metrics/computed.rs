@@ -1,4 +1,4 @@
-//! Gauges that are computed when they are shown, from what was told before.
+//! Gauges that are computed when they are shown, from values that were stored before.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,9 +8,9 @@ use super::LabelSet;
 use super::handles::{Definition, Gauge, Metric};
 use crate::domain::Timestamp;
 
-/// What a gauge is computed from.
+/// The stored values from which a gauge is computed.
 pub(super) trait Values: Sync {
-    /// The value of the series at `index`, if it is shown at `now`.
+    /// Returns the value of the series at `index` as of `now`.
     fn value(&self, index: usize, now: Timestamp) -> f64;
 }
 
@@ -44,16 +44,16 @@ impl<L: LabelSet, V: Values> Metric for Computed<L, V> {
     }
 }
 
-/// Seconds that are left until something ends, below zero afterwards; NaN where no end is known. They
-/// fall even if nothing tells anything any more.
+/// The seconds left until an end, negative after it, and NaN where no end is known. The value keeps
+/// falling even if no code updates it any more.
 pub type Countdown<L = ()> = Computed<L, Ends>;
 
-/// The most series of a countdown.
+/// The maximum number of series of a countdown.
 const MOST: usize = 8;
-/// The end of what has none, or is not known to.
+/// The stored value for an end that is unknown or does not exist.
 const NEVER: i64 = i64::MAX;
 
-/// In milliseconds since 1970.
+/// The ends of a countdown, in milliseconds since 1970.
 pub struct Ends([AtomicI64; MOST]);
 
 impl<L: LabelSet> Countdown<L> {
@@ -63,7 +63,7 @@ impl<L: LabelSet> Countdown<L> {
         Self { gauge: Gauge::new(definition), values }
     }
 
-    /// What these labels name ends then, or never.
+    /// Sets the end of the series with these labels. `None` means that there is no end.
     pub fn end(&self, labels: L, at: Option<Timestamp>) {
         let at = at.map_or(NEVER, Timestamp::as_millis);
         self.values.0[labels.index()].store(at, Ordering::Relaxed);
@@ -80,10 +80,10 @@ impl Values for Ends {
     }
 }
 
-/// The highest of all values that it was raised to, or 0.
+/// The maximum of all values that were passed to `raise_to`, at least 0.
 pub type Peak = Computed<(), Highest>;
 
-/// A number that never falls.
+/// The stored value of a [`Peak`], which never falls.
 pub struct Highest(AtomicI64);
 
 impl Peak {
@@ -91,7 +91,7 @@ impl Peak {
         Self { gauge: Gauge::new(definition), values: Highest(AtomicI64::new(0)) }
     }
 
-    /// Raises it to `value`, unless it is higher.
+    /// Raises the value to `value`, unless it is already higher.
     pub fn raise_to(&self, value: i64) {
         self.values.0.fetch_max(value, Ordering::Relaxed);
     }

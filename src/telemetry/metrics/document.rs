@@ -1,11 +1,11 @@
-//! The table of all metrics as a page of the documentation.
+//! Renders the table of all metrics as a page of the documentation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{TABLE, handles};
 
-/// More values of a label than these are not listed.
+/// The maximum number of label values that are listed. Beyond it, only their number is shown.
 const LISTED: usize = 13;
 
 const HEAD: &str = "# Metrics
@@ -21,7 +21,7 @@ This page is written by `punctual metrics`.
 |---|---|---|---|
 ";
 
-/// The page `docs/metrics.md`.
+/// Returns the page `docs/metrics.md`.
 pub fn document() -> String {
     let mut page = HEAD.to_owned();
     for metric in TABLE {
@@ -33,7 +33,8 @@ pub fn document() -> String {
     page
 }
 
-/// The labels of a metric with their values, each once and in the order of the series.
+/// Returns the labels of a metric with their values, without duplicates, in the order of the
+/// series.
 fn labels(metric: &dyn handles::Metric) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();

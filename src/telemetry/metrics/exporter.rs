@@ -1,4 +1,4 @@
-//! Shows the metrics as Prometheus reads them.
+//! Exports the metrics in the text format of Prometheus.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use super::{BUILD_INFO, DISK_FREE_BYTES, TABLE, Version, beats, process};
 use crate::domain::Timestamp;
 
-/// The recorder of the process. Metrics are constants, so there can be only one.
+/// The exporter of the process. There can be only one because the metrics are global constants.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Renders what was recorded. Clones share one source.
+/// Renders the recorded metrics. Clones share one recorder.
 #[derive(Clone)]
 pub struct Exporter(PrometheusHandle);
 
-/// Begins recording. Called again, it returns the same exporter.
+/// Starts recording. Further calls return the same exporter.
 pub fn install() -> Exporter {
     EXPORTER.get_or_init(build).clone()
 }
@@ -38,15 +38,15 @@ fn build() -> Exporter {
 }
 
 impl Exporter {
-    /// All metrics, and those of the process, in the text format of Prometheus.
+    /// Renders all metrics, including the process metrics, in the text format of Prometheus.
     pub fn render(&self) -> String {
         let mut text = self.0.render();
         process::append(&mut text);
         text
     }
 
-    /// Computes what depends on the time, to be called before it is rendered: what is left at `now`,
-    /// and which loops are overdue on the monotonic clock.
+    /// Updates the metrics that depend on the time: the time left at `now`, and the loops that are
+    /// overdue on the monotonic clock. Call it before rendering.
     pub fn refresh(&self, now: Timestamp, monotonic: Duration) {
         for metric in TABLE {
             metric.refresh(now);
@@ -54,8 +54,8 @@ impl Exporter {
         beats::refresh(monotonic);
     }
 
-    /// Folds what histograms took in since the last time; to be called every few seconds, since
-    /// they keep each value until then.
+    /// Aggregates the values that histograms recorded since the last call. Call it every few
+    /// seconds, because histograms keep each value until then.
     pub fn upkeep(&self) {
         self.0.run_upkeep();
     }
@@ -67,7 +67,7 @@ mod tests {
     use crate::domain::schedule::SkipReason;
     use crate::telemetry::metrics::{SKIPS, START_LAG_SECONDS};
 
-    /// The value of the one line that starts with `series` and a blank.
+    /// Returns the value of the only line that starts with `series` and a space.
     fn value(text: &str, series: &str) -> f64 {
         let mut lines =
             text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

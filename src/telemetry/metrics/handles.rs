@@ -1,4 +1,4 @@
-//! The three types of metrics, as constants that cost an atomic operation to use.
+//! The three types of metrics. They are constants, and recording costs one atomic operation.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -9,29 +9,29 @@ use metrics::{Key, Metadata, Recorder};
 use super::LabelSet;
 use crate::domain::Timestamp;
 
-/// What is known of a metric before anything was recorded.
+/// The static description of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
-    /// The whole name, unit last.
+    /// The full name, which ends with the unit.
     pub name: &'static str,
-    /// One sentence for its reader.
+    /// The help text: one sentence.
     pub help: &'static str,
 }
 
-/// What the exporter needs of every metric.
+/// The interface between the exporter and a metric.
 pub(super) trait Metric: Sync {
     fn definition(&self) -> Definition;
-    /// Its type, as Prometheus calls it.
+    /// Returns its type, in the terms of Prometheus.
     fn kind(&self) -> &'static str;
-    /// The labels of each of its series.
+    /// Returns the labels of each of its series.
     fn labels(&self) -> Vec<Vec<metrics::Label>>;
-    /// Upper bounds of a histogram's buckets.
+    /// Returns the upper bounds of the buckets, if this is a histogram.
     fn buckets(&self) -> Option<&'static [f64]> {
         None
     }
-    /// Makes all its series in `recorder`.
+    /// Registers all its series with `recorder`.
     fn register(&self, recorder: &dyn Recorder);
-    /// Computes what depends on the time at which it is shown.
+    /// Updates values that depend on the time at which they are shown.
     fn refresh(&self, _now: Timestamp) {}
 }
 
@@ -42,7 +42,7 @@ fn all_labels<L: LabelSet>() -> Vec<Vec<metrics::Label>> {
     (0..L::COUNT).map(L::labels).collect()
 }
 
-/// One handle per series, in the order of `LabelSet::index`.
+/// The handles of the series, in the order of `LabelSet::index`.
 struct Series<H>(OnceLock<Box<[H]>>);
 
 impl<H> Series<H> {
@@ -61,7 +61,7 @@ impl<H> Series<H> {
     }
 }
 
-/// A number that only grows.
+/// A metric whose value only increases.
 pub struct Counter<L: LabelSet = ()> {
     definition: Definition,
     series: Series<metrics::Counter>,
@@ -73,14 +73,14 @@ impl<L: LabelSet> Counter<L> {
         Self { definition, series: Series::new(), labels: PhantomData }
     }
 
-    /// The series with these labels.
+    /// Returns the series with these labels.
     pub fn with(&self, labels: L) -> CounterSeries<'_> {
         CounterSeries(self.series.get(labels.index()))
     }
 }
 
 impl Counter {
-    /// Counts `count` more.
+    /// Increases the value by `count`.
     pub fn add(&self, count: u64) {
         self.with(()).add(count);
     }
@@ -91,7 +91,7 @@ impl Counter {
 pub struct CounterSeries<'a>(Option<&'a metrics::Counter>);
 
 impl CounterSeries<'_> {
-    /// Counts `count` more.
+    /// Increases the value by `count`.
     pub fn add(self, count: u64) {
         if let Some(handle) = self.0 {
             handle.increment(count);
@@ -119,7 +119,7 @@ impl<L: LabelSet> Metric for Counter<L> {
     }
 }
 
-/// A number that rises and falls.
+/// A metric whose value can increase and decrease.
 pub struct Gauge<L: LabelSet = ()> {
     definition: Definition,
     series: Series<metrics::Gauge>,
@@ -131,7 +131,7 @@ impl<L: LabelSet> Gauge<L> {
         Self { definition, series: Series::new(), labels: PhantomData }
     }
 
-    /// The series with these labels.
+    /// Returns the series with these labels.
     pub fn with(&self, labels: L) -> GaugeSeries<'_> {
         GaugeSeries(self.series.get(labels.index()))
     }
@@ -143,23 +143,23 @@ impl<L: LabelSet> Gauge<L> {
 }
 
 impl Gauge {
-    /// Sets it to `value`.
+    /// Sets the value to `value`.
     pub fn set(&self, value: usize) {
         self.with(()).set(value);
     }
 
-    /// Sets it to a number that need not be a count.
+    /// Sets the value to a number that may be negative, fractional or NaN.
     pub fn set_to(&self, value: f64) {
         self.with(()).set_to(value);
     }
 
-    /// Raises it by one until the guard is dropped.
+    /// Increases the value by one until the guard is dropped.
     pub fn hold(&'static self) -> Held {
         self.with(()).hold()
     }
 }
 
-/// Keeps a gauge one higher while it lives.
+/// A guard that keeps a gauge increased by one while it lives.
 #[must_use = "the gauge falls again when this is dropped"]
 pub struct Held(Option<&'static metrics::Gauge>);
 
@@ -176,15 +176,15 @@ impl Drop for Held {
 pub struct GaugeSeries<'a>(Option<&'a metrics::Gauge>);
 
 impl GaugeSeries<'_> {
-    /// Sets it to `value`.
+    /// Sets the value to `value`.
     pub fn set(self, value: usize) {
         if let Some(handle) = self.0 {
-            // A count beyond 2^32 would be a fault anyhow; up to there the value is exact.
+            // The conversion is exact up to 2^32, and a larger count would be a bug anyway.
             handle.set(f64::from(u32::try_from(value).unwrap_or(u32::MAX)));
         }
     }
 
-    /// Sets it to a number that need not be a count.
+    /// Sets the value to a number that may be negative, fractional or NaN.
     pub fn set_to(self, value: f64) {
         if let Some(handle) = self.0 {
             handle.set(value);
@@ -193,7 +193,7 @@ impl GaugeSeries<'_> {
 }
 
 impl GaugeSeries<'static> {
-    /// Raises it by one until the guard is dropped.
+    /// Increases the value by one until the guard is dropped.
     pub fn hold(self) -> Held {
         if let Some(handle) = self.0 {
             handle.increment(1.0);
@@ -222,7 +222,7 @@ impl<L: LabelSet> Metric for Gauge<L> {
     }
 }
 
-/// How values are spread.
+/// A metric of the distribution of values.
 pub struct Histogram<L: LabelSet = ()> {
     definition: Definition,
     buckets: &'static [f64],
@@ -235,24 +235,24 @@ impl<L: LabelSet> Histogram<L> {
         Self { definition, buckets, series: Series::new(), labels: PhantomData }
     }
 
-    /// The series with these labels.
+    /// Returns the series with these labels.
     pub fn with(&self, labels: L) -> HistogramSeries<'_> {
         HistogramSeries(self.series.get(labels.index()))
     }
 }
 
 impl Histogram {
-    /// Takes in one value, in the unit its name ends with.
+    /// Records one value, in the unit at the end of the name.
     pub fn record(&self, value: f64) {
         self.with(()).record(value);
     }
 
-    /// Takes in a span, for a histogram of seconds.
+    /// Records a duration, for a histogram of seconds.
     pub fn record_span(&self, span: Duration) {
         self.with(()).record_span(span);
     }
 
-    /// Takes in the size of a batch.
+    /// Records the size of a batch.
     pub fn record_count(&self, count: usize) {
         self.record(f64::from(u32::try_from(count).unwrap_or(u32::MAX)));
     }
@@ -263,14 +263,14 @@ impl Histogram {
 pub struct HistogramSeries<'a>(Option<&'a metrics::Histogram>);
 
 impl HistogramSeries<'_> {
-    /// Takes in one value, in the unit its name ends with.
+    /// Records one value, in the unit at the end of the name.
     pub fn record(self, value: f64) {
         if let Some(handle) = self.0 {
             handle.record(value);
         }
     }
 
-    /// Takes in a span, for a histogram of seconds.
+    /// Records a duration, for a histogram of seconds.
     pub fn record_span(self, span: Duration) {
         self.record(span.as_secs_f64());
     }

@@ -1,12 +1,12 @@
-//! Labels of requests to the API: the routes there are, each with its methods.
+//! Labels for API requests: the routes, each with its methods.
 
 use super::operations::is_same;
 use super::{Label, LabelSet};
 
-/// What a request that no route took is counted as.
+/// The label value for a request that matches no route.
 const NONE: &str = "none";
 
-/// Every method and route of the API; a test there compares it with what is served.
+/// Every method and route of the API. A test in the API compares the list with the served routes.
 pub const ENDPOINTS: &[(&str, &str)] = &[
     ("GET", "/docs"),
     ("GET", "/docs/{file}"),
@@ -45,12 +45,12 @@ pub const ENDPOINTS: &[(&str, &str)] = &[
     ("POST", "/v1/schedules/{id}/trigger"),
 ];
 
-/// A method and route of the API, or none.
+/// A method and route of the API, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint(usize);
 
 impl Endpoint {
-    /// The endpoint of this method and this template, without what everything is mounted under.
+    /// Returns the endpoint of this method and route template. The template excludes the base path.
     pub fn of(method: &http::Method, route: &str) -> Self {
         let method = if *method == http::Method::HEAD { "GET" } else { method.as_str() };
         let is_it = |(its_method, its_route): &(&str, &str)| {
@@ -60,7 +60,8 @@ impl Endpoint {
     }
 }
 
-/// Which route each endpoint has, and none at the end. Endpoints of one route stand together.
+/// The index of the route of each endpoint, with "no route" as the last entry. Endpoints of the
+/// same route must be adjacent in [`ENDPOINTS`].
 const PLACES: [usize; ENDPOINTS.len() + 1] = {
     let mut places = [0; ENDPOINTS.len() + 1];
     let mut next = 1;
@@ -73,7 +74,7 @@ const PLACES: [usize; ENDPOINTS.len() + 1] = {
     places
 };
 
-/// The route of an endpoint, whatever the method.
+/// The label is the route of an endpoint, without its method.
 impl Label for Endpoint {
     const NAME: &'static str = "route";
     const COUNT: usize = PLACES[ENDPOINTS.len()] + 1;
@@ -88,11 +89,11 @@ impl Label for Endpoint {
     }
 }
 
-/// An answered request: its endpoint and the class of its status.
+/// An answered request: its endpoint and its status.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered(pub Endpoint, pub http::StatusCode);
 
-/// Classes of statuses, as they are written.
+/// The classes of statuses, as label values.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 impl LabelSet for Answered {

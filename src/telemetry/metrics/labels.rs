@@ -1,32 +1,32 @@
-//! Labels: closed enumerations, so that the number of series is known beforehand.
+//! Labels: closed enumerations, so that the number of series is known in advance.
 
 use crate::domain::outcome::{ErrorCode, Outcome};
 use crate::domain::plan::ChannelType;
 use crate::domain::schedule::SkipReason;
 
-/// One label with all its values.
+/// A label with all its values.
 pub trait Label: Copy + Send + Sync + 'static {
     /// Its name.
     const NAME: &'static str;
-    /// How many values there are.
+    /// The number of values.
     const COUNT: usize;
 
-    /// The place of this value, below `COUNT`.
+    /// Returns the index of this value, below `COUNT`.
     fn place(self) -> usize;
 
-    /// The text of the value at `place`.
+    /// Returns the text of the value at index `place`.
     fn text(place: usize) -> &'static str;
 }
 
 /// The labels of one metric: none, one or two.
 pub trait LabelSet: Copy + Send + Sync + 'static {
-    /// How many series that makes.
+    /// The number of series.
     const COUNT: usize;
 
-    /// Which of the series this is.
+    /// Returns the index of this series, below `COUNT`.
     fn index(self) -> usize;
 
-    /// The labels of the series at `index`.
+    /// Returns the labels of the series at `index`.
     fn labels(index: usize) -> Vec<metrics::Label>;
 }
 
@@ -79,7 +79,7 @@ macro_rules! label {
         }
 
         impl $type {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$item,)*];
         }
 
@@ -138,31 +138,31 @@ impl Label for ChannelType {
 }
 
 label! {
-    /// What became of an alert when it was planned.
+    /// The result of planning an alert.
     AlertResult, "result" {
-        /// It is to be delivered.
+        /// It will be delivered.
         Planned = "planned",
-        /// Another alert tells of it: a digest or that of an incident.
+        /// It is part of another alert: a digest or an incident.
         Merged = "merged",
-        /// No channel can take it.
+        /// No channel can receive it.
         Undeliverable = "undeliverable",
     }
 }
 
 label! {
-    /// How a try of a delivery ended.
+    /// The result of a try of a delivery.
     TryResult, "result" {
-        /// The channel has taken the alert.
+        /// The channel accepted the alert.
         Delivered = "delivered",
-        /// It has not, and is tried again.
+        /// The try failed, and another one follows.
         Retried = "retried",
-        /// It has not, and is not tried again.
+        /// The try failed, and no other one follows.
         Failed = "failed",
     }
 }
 
 label! {
-    /// A server that ticks go on without.
+    /// A server without which ticks keep firing.
     Server, "server" {
         /// Redis.
         Queue = "queue",
@@ -172,25 +172,25 @@ label! {
 }
 
 label! {
-    /// What became of a span.
+    /// The result of exporting a span.
     SpanResult, "result" {
-        /// The collector has taken it.
+        /// The collector accepted it.
         Exported = "exported",
-        /// The collector has not taken it.
+        /// The export to the collector failed.
         Failed = "failed",
-        /// Too many waited.
+        /// It was dropped because the queue was full.
         Dropped = "dropped",
     }
 }
 
 label! {
-    /// What an attempt's exchange meant.
+    /// The outcome of an attempt.
     AttemptOutcome, "outcome" {
-        /// The job has succeeded.
+        /// The job succeeded.
         Success = "success",
-        /// Worth another attempt.
+        /// The attempt failed, and another attempt may succeed.
         Retryable = "retryable",
-        /// No attempt can help.
+        /// The attempt failed, and another attempt cannot succeed.
         Final = "final",
     }
 }
@@ -206,53 +206,53 @@ impl From<&Outcome> for AttemptOutcome {
 }
 
 label! {
-    /// How a job ended.
+    /// The final status of a job.
     FinalStatus, "status" {
-        /// An attempt brought what was expected.
+        /// An attempt succeeded.
         Success = "SUCCESS",
-        /// None did.
+        /// No attempt succeeded.
         Failed = "FAILED",
     }
 }
 
 label! {
-    /// Of what kind a failure of the store was.
+    /// The kind of a store failure.
     StoreFault, "kind" {
-        /// It could not be reached.
+        /// The store could not be reached.
         Unavailable = "unavailable",
-        /// It had no room.
+        /// The store had no space left.
         Full = "full",
-        /// It refused this replica: user, password, right, database or TLS.
+        /// The store refused this replica: user, password, permission, database or TLS.
         Refused = "refused",
-        /// It could not read its data.
+        /// The store could not read its data.
         Corrupt = "corrupt",
-        /// Its version or set-up does not fit.
+        /// The version or setup of the store does not match.
         Incompatible = "incompatible",
-        /// It refused a row.
+        /// The store rejected a row.
         Rejected = "rejected",
-        /// Its adapter has a fault.
+        /// The adapter of the store has a bug.
         Internal = "internal",
     }
 }
 
 label! {
-    /// For whom a pool of connections to PostgreSQL is.
+    /// The purpose of a pool of PostgreSQL connections.
     Pool, "pool" {
-        /// Users.
+        /// API requests.
         Api = "api",
-        /// Firing, and what finds what the queue lost.
+        /// Firing, sweeping and alerts.
         Scheduler = "scheduler",
-        /// Claims and their outcomes.
+        /// Claiming jobs and committing outcomes.
         Executor = "executor",
     }
 }
 
 label! {
-    /// How far a call of a pool is.
+    /// The state of a call that uses a pool.
     CallState, "state" {
         /// It waits for a connection.
         Waiting = "waiting",
-        /// It has one.
+        /// It has a connection.
         Connected = "connected",
     }
 }
@@ -262,7 +262,7 @@ label! {
     Loop, "loop" {
         /// Fires ticks.
         Leader = "leader",
-        /// Finds what the queue lost.
+        /// Finds jobs that the queue lost.
         Sweeper = "sweeper",
         /// Takes tickets and claims jobs.
         Executor = "executor",
@@ -272,15 +272,15 @@ label! {
         Renewer = "renewer",
         /// Relays events and claims deliveries.
         Notifier = "notifier",
-        /// Prunes and keeps things tidy.
+        /// Prunes history and does other maintenance.
         Upkeep = "upkeep",
-        /// Any other.
+        /// Any other loop.
         Other = "other",
     }
 }
 
 label! {
-    /// What the response to an attempt said.
+    /// The class of the response to an attempt.
     ResponseClass, "class" {
         /// 100 to 299.
         Success = "2xx",
@@ -290,13 +290,13 @@ label! {
         ClientError = "4xx",
         /// 500 and more.
         ServerError = "5xx",
-        /// There was none.
+        /// There was no response.
         None = "none",
     }
 }
 
 impl ResponseClass {
-    /// The class of a status; absent if there was no response.
+    /// Returns the class of a status. `None` means that there was no response.
     pub fn of(status: Option<u16>) -> Self {
         match status {
             None => Self::None,
@@ -309,23 +309,23 @@ impl ResponseClass {
 }
 
 label! {
-    /// What keeps attempts from starting although an executor has free slots, or because it has none.
+    /// A limit on concurrent attempts of an executor.
     Cap, "cap" {
-        /// All slots of the executor.
+        /// The total number of slots of the executor.
         Slots = "slots",
-        /// Those of one account.
+        /// The slots of one account.
         Account = "account",
-        /// Those to one host.
+        /// The slots to one host.
         Host = "host",
     }
 }
 
 label! {
-    /// What became of a tick of the canary.
+    /// The result of a tick of the canary.
     CanaryResult, "result" {
         /// It ran when it was due.
         OnTime = "on_time",
-        /// It ran, too late.
+        /// It ran too late.
         Late = "late",
         /// It did not run.
         Missed = "missed",
@@ -335,17 +335,17 @@ label! {
 }
 
 label! {
-    /// What a file of certificates is for.
+    /// The purpose of a certificate file.
     CertificateUse, "certificate" {
-        /// Trusted by requests to targets.
+        /// Trusted for requests to targets.
         Outbound = "outbound",
-        /// Trusted when mail is sent.
+        /// Trusted for the mail server.
         Mail = "mail",
-        /// Trusted as the queue's.
+        /// Trusted for the queue.
         Queue = "queue",
-        /// Trusted as the cluster's.
+        /// Trusted for the cluster.
         Cluster = "cluster",
-        /// Trusted as the store's, or shown to it.
+        /// Trusted for the store, or presented to it.
         Store = "store",
     }
 }
@@ -353,7 +353,7 @@ label! {
 label! {
     /// The version of this binary.
     Version, "version" {
-        /// The one that runs.
+        /// The version that is running.
         Current = env!("CARGO_PKG_VERSION"),
     }
 }

@@ -1,9 +1,9 @@
-//! Every metric there is, in one table: constant, type, name, unit and help.
+//! All metrics of the service in one table: constant, type, name, unit and help.
 //!
 //! A metric is used through its constant, such as `TICKS_FIRED.add(3)` or
 //! `SKIPS.with(SkipReason::Overlap).add(1)`. Labels are closed enumerations, so the number of
-//! series is fixed: no id, host, address or error text can become one. All series exist from
-//! [`install`] on, with the value 0. Without `install`, as in most tests, recording does nothing.
+//! series is fixed: no id, host, address or error text can create a series. After [`install`] all
+//! series exist with the value 0. Without `install`, as in most tests, recording does nothing.
 
 mod beats;
 mod computed;
@@ -31,15 +31,16 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::plan::ChannelType;
 use crate::domain::schedule::SkipReason;
 
-/// Spans from one millisecond to the longest a request may take.
+/// Buckets of durations in seconds, from one millisecond to the maximum timeout of a request.
 const SECONDS: &[f64] = &[
     0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,
 ];
-/// Spans of calls to servers; the longest is what a call may take.
+/// Buckets of the durations of calls to servers, in seconds. The last bound is the timeout of a
+/// call.
 const CALLS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Sizes of batches.
+/// Buckets of batch sizes.
 const COUNTS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0];
 

@@ -1,4 +1,4 @@
-//! Labels of calls: the operations of the store, the queue and the cluster.
+//! Labels for calls: the operations of the store, the queue and the cluster.
 
 use super::Label;
 
@@ -9,11 +9,11 @@ macro_rules! operations {
         pub struct $type(usize);
 
         impl $type {
-            /// All of them.
+            /// The names of all operations.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)*];
 
-            /// The operation of this name. To be used in constants: the compiler refuses a name that
-            /// is not in the list.
+            /// Returns the operation of this name. In a constant, a name that is not in the list is
+            /// a compile error.
             pub const fn named(name: &str) -> Self {
                 let mut place = 0;
                 while place < Self::NAMES.len() {
@@ -41,7 +41,7 @@ macro_rules! operations {
     };
 }
 
-/// Whether two texts are the same, for constants.
+/// Returns `true` if two texts are equal. Unlike `==`, it works in constants.
 pub(super) const fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;

@@ -1,7 +1,7 @@
-//! What the operating system knows of the process, under the names Prometheus client libraries
-//! agree on (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
+//! Process metrics from the operating system, under the names that Prometheus client libraries use
+//! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
 //!
-//! Read from `/proc`; where there is none, these metrics are absent.
+//! They are read from `/proc`. On systems without it, these metrics are absent.
 
 use std::fmt::Write;
 use std::fs;
@@ -24,7 +24,7 @@ pub(super) fn append(text: &mut String) {
         family(text, name, "gauge", "Memory in use.", resident * 1024.0);
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
-        // One of them is the directory being read.
+        // One of the entries is the descriptor of the directory that is being read.
         let open = u32::try_from(files.count().saturating_sub(1)).unwrap_or(u32::MAX);
         family(text, "process_open_fds", "gauge", "Open file descriptors.", f64::from(open));
     }
@@ -39,7 +39,7 @@ fn family(text: &mut String, name: &str, kind: &str, help: &str, value: f64) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
 }
 
-/// What is used of `/proc/self/stat`.
+/// The fields of `/proc/self/stat` that are used.
 struct Stat {
     cpu_seconds: f64,
     threads: f64,
@@ -47,7 +47,8 @@ struct Stat {
 
 impl Stat {
     fn parse(line: &str) -> Option<Self> {
-        // The name of the program, in brackets, may contain blanks: count from its end.
+        // The program name, in parentheses, may contain spaces and parentheses. The fields are
+        // therefore counted from the last closing parenthesis.
         let (_, rest) = line.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split(' ').collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();

@@ -1,4 +1,4 @@
-//! What sends spans to the collector.
+//! Exports spans to the collector.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use super::span::text;
 use super::{TRACER, Tracer};
 use crate::telemetry::metrics::{SpanResult, TRACE_SPANS};
 
-/// Spans that wait to be sent. More are dropped.
+/// The maximum number of spans that wait to be sent. Further spans are dropped.
 const WAITING: usize = 8_192;
-/// The most spans sent at once.
+/// The maximum number of spans in one batch.
 const BATCH: usize = 512;
-/// How long the collector may take for a batch.
+/// The timeout of a batch.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where traces go, and which.
+/// The settings of the trace exporter.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The collector's address, such as `http://collector:4317`.
     pub url: String,
-    /// The authorities (PEM) to trust instead of the public ones.
+    /// The certificate authorities (PEM) to trust instead of the public ones.
     pub ca_certificates: Option<String>,
-    /// What the collector asks for with each call, such as `authorization`.
+    /// The headers that the collector requires with each call, such as `authorization`.
     pub headers: HeaderMap,
-    /// One of so many jobs and requests is traced; at least 1.
+    /// The sampling rate: one of this many jobs and requests is traced. At least 1.
     pub one_in: u64,
 }
 
-/// Without the headers, which are secrets.
+/// Formats the settings without the headers, which are secrets.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { url, one_in, .. } = self;
@@ -43,24 +43,24 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// Settings of which no exporter can be made.
+/// The settings do not allow an exporter to be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot export traces to traces.otlp_url: {0}")]
 pub struct WrongSettings(String);
 
-/// What sends spans, to be run in a task of its own.
+/// Sends spans. It runs in its own task.
 pub struct Exporting {
     exporter: SpanExporter,
     spans: mpsc::Receiver<SpanData>,
-    /// Whether the collector has failed to take the batch before.
+    /// `true` if the export of the previous batch failed.
     is_failing: bool,
 }
 
-/// Begins to make spans, which [`Exporting::run`] sends as those of the replica of this name. A
-/// second call leaves the first in force. Has to be called within the runtime.
+/// Turns tracing on. [`Exporting::run`] then sends the spans, under the name of this replica. A
+/// second call leaves the first tracer in force. Must be called within the runtime.
 ///
 /// # Errors
-/// If the settings are not those of a collector.
+/// Returns an error if no exporter can be built from the settings.
 pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSettings> {
     let mut tls = ClientTlsConfig::new();
     tls = match &settings.ca_certificates {
@@ -87,7 +87,8 @@ pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSetti
 }
 
 impl Exporting {
-    /// Sends spans until the stop, and then those that wait. While a batch is sent, the next gathers.
+    /// Sends spans until the stop, and then the spans that are still waiting. While one batch is
+    /// sent, the next one accumulates.
     pub async fn run(mut self, stopping: CancellationToken) {
         loop {
             let mut batch = Vec::with_capacity(BATCH);
@@ -111,7 +112,7 @@ impl Exporting {
             Err(error) => {
                 TRACE_SPANS.with(SpanResult::Failed).add(count);
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(%error, "traces are not exported: look at traces.otlp_url; jobs go on");
+                    tracing::warn!(%error, "traces are not exported: check traces.otlp_url; jobs are not affected");
                 }
             }
         }

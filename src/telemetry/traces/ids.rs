@@ -1,4 +1,4 @@
-//! The ids of a job's trace and of its spans, which follow from the id of the job.
+//! The ids of a job's trace and of its spans, derived from the id of the job.
 
 use opentelemetry::{SpanId, TraceId};
 use sha2::{Digest, Sha256};
@@ -8,20 +8,20 @@ use crate::domain::JobId;
 /// A span of a job's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// That the job was made.
+    /// The creation of the job, which is the root of the trace.
     Root,
     /// The job as a whole.
     Job,
-    /// One attempt, 1 for the first.
+    /// One attempt, counted from 1.
     Attempt(u8),
 }
 
-/// The id of the job's trace: both have 128 bits.
+/// Returns the id of the job's trace. Both ids have 128 bits and are equal.
 pub(super) fn trace_of(job: JobId) -> TraceId {
     TraceId::from_bytes(job.to_bytes())
 }
 
-/// The id of a span of the job's trace.
+/// Returns the id of a span of the job's trace.
 pub(super) fn span_of(job: JobId, part: Part) -> SpanId {
     let part = match part {
         Part::Root => [0, 0],
@@ -34,8 +34,8 @@ pub(super) fn span_of(job: JobId, part: Part) -> SpanId {
     SpanId::from_bytes(*id)
 }
 
-/// Whether the trace is the one of `one_in` that is kept. The lower bits of its id are as good as
-/// random, those of a job's too.
+/// Returns `true` if the trace is sampled, as one of `one_in` traces is. The lower 64 bits of a
+/// trace id are effectively random, also in an id of a job.
 pub(super) fn is_kept(trace: TraceId, one_in: u64) -> bool {
     let id = trace.to_bytes();
     let low = id.last_chunk().expect("an id has 16 bytes");

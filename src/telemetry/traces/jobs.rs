@@ -13,30 +13,30 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::{ErrorCode, Exchange};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 
-/// What a span is about.
+/// The job that a span describes.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// The job.
     pub job: JobId,
-    /// Its schedule, where that is known.
+    /// The schedule of the job, if it is known.
     pub schedule: Option<ScheduleId>,
-    /// Whose it is, where that is known.
+    /// The account of the job, if it is known.
     pub account: Option<AccountId>,
 }
 
-/// That a job was made: the root of its trace.
+/// The creation of a job, which is the root of its trace.
 #[derive(Clone, Copy, Debug)]
 pub struct MadeSpan {
     /// The job.
     pub subject: Subject,
-    /// What made it.
+    /// The trigger of the job.
     pub trigger: Trigger,
-    /// When that was recorded.
+    /// The instant at which the creation was recorded.
     pub recorded_at: Timestamp,
 }
 
 impl MadeSpan {
-    /// Hands the span in, if the job is traced.
+    /// Emits the span, if the job is traced.
     pub fn end(self) {
         let Self { subject, trigger, recorded_at } = self;
         let Some(tracer) = Tracer::of_job(subject.job) else { return };
@@ -61,18 +61,18 @@ impl MadeSpan {
 pub struct JobSpan {
     /// The job.
     pub subject: Subject,
-    /// How many attempts it had.
+    /// The number of attempts that the job had.
     pub attempts: u8,
     /// Its final status.
     pub status: JobStatus,
-    /// Why it failed.
+    /// The error code, if the job failed.
     pub error: Option<ErrorCode>,
-    /// When it ended.
+    /// The instant at which the job ended.
     pub ended_at: Timestamp,
 }
 
 impl JobSpan {
-    /// Hands the span in, if the job is traced.
+    /// Emits the span, if the job is traced.
     pub fn end(self) {
         let Self { subject, attempts, status, error, ended_at } = self;
         let Some(tracer) = Tracer::of_job(subject.job) else { return };
@@ -91,24 +91,24 @@ impl JobSpan {
 pub struct AttemptSpan<'a> {
     /// The job.
     pub subject: Subject,
-    /// Which attempt: 1 for the first.
+    /// The number of the attempt, counted from 1.
     pub attempt: u8,
     /// The method of its request.
     pub method: &'static str,
-    /// Where it went. Only host and port are told: people put secrets into paths.
+    /// The URL of the target. Only host and port are exported, because paths may contain secrets.
     pub endpoint: &'a str,
-    /// When it began.
+    /// The instant at which the attempt began.
     pub began_at: Timestamp,
-    /// When it ended.
+    /// The instant at which the attempt ended.
     pub ended_at: Timestamp,
-    /// What came back, if it was not aborted.
+    /// The exchange with the target, unless the attempt was aborted.
     pub exchange: Option<&'a Exchange>,
-    /// Why it failed.
+    /// The error code, if the attempt failed.
     pub error: Option<ErrorCode>,
 }
 
 impl AttemptSpan<'_> {
-    /// Hands the span in, if the job is traced.
+    /// Emits the span, if the job is traced.
     pub fn end(self) {
         let Some(tracer) = Tracer::of_job(self.subject.job) else { return };
         let Subject { job, .. } = self.subject;
@@ -133,7 +133,7 @@ impl AttemptSpan<'_> {
     }
 }
 
-/// The status of the answer, and where the time went.
+/// Returns attributes with the status of the response and the timings.
 fn answered(exchange: &Exchange) -> impl Iterator<Item = KeyValue> {
     let status = exchange.result.as_ref().ok().map(|response| i64::from(response.status));
     let timings = exchange.timings;
@@ -147,8 +147,8 @@ fn answered(exchange: &Exchange) -> impl Iterator<Item = KeyValue> {
     numbers.into_iter().filter_map(|(name, number)| Some(KeyValue::new(name, number?)))
 }
 
-/// What a target is told of an attempt, in the header `traceparent` of W3C Trace Context; absent if
-/// the job is not traced.
+/// Returns the value of the `traceparent` header (W3C Trace Context) that the target of an attempt
+/// receives, or `None` if the job is not traced.
 pub fn traceparent(job: JobId, attempt: u8) -> Option<HeaderValue> {
     Tracer::of_job(job)?;
     let span = span_of(job, Part::Attempt(attempt));

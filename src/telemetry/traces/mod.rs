@@ -1,21 +1,23 @@
-//! Traces: spans of jobs and API requests, sent to an OpenTelemetry collector by OTLP over gRPC.
+//! Traces: spans of jobs and API requests, exported to an OpenTelemetry collector by OTLP over
+//! gRPC.
 //!
-//! Off unless [`start`] was called; then every function here does nothing.
+//! Tracing is off until [`start`] is called. Until then every function here does nothing.
 //!
-//! A job is a trace. The id of the trace is the id of the job, and the ids of its spans follow from
-//! the id of the job, so that every replica that has to do with a job continues its trace without
-//! being told of it, and a span that is made twice is the same span. Spans of a job:
+//! Each job is a trace. The id of the trace is the id of the job, and the ids of its spans are
+//! derived from the id of the job. Every replica that handles the job can therefore continue its
+//! trace without any exchange, and a span that is emitted twice has the same id. The spans of a
+//! job:
 //!
-//! - the root, `tick`, `trigger` or `retry`: from the instant that the job is for to its record;
-//! - `job`, a child of the root: from that instant to the job's final status;
-//! - `attempt`, children of `job`: each from its begin to its outcome. The target is told of it by
-//!   `traceparent`, so what it does becomes a child of the attempt.
+//! - The root, named `tick`, `trigger` or `retry`, lasts from the instant of the job to its record.
+//! - `job`, a child of the root, lasts from that instant to the final status of the job.
+//! - `attempt`, a child of `job`, lasts from the start of an attempt to its outcome. The target
+//!   receives its id in `traceparent`, so spans of the target become children of the attempt.
 //!
-//! An API request is a span of the caller's trace, if it sent `traceparent`, or of one of its own.
-//! The roots of jobs that it makes link to it.
+//! An API request is a span of the caller's trace if the caller sent `traceparent`, and of a new
+//! trace otherwise. The root spans of jobs that the request creates link to it.
 //!
-//! On failure: a collector that is slow or away costs spans, never time. Spans wait in a queue of
-//! bounded length; what does not fit is dropped and counted.
+//! On failure: a slow or unreachable collector costs spans but never time. Spans wait in a bounded
+//! queue. Spans that do not fit are dropped and counted.
 
 mod exporter;
 mod ids;
@@ -35,7 +37,7 @@ pub use requests::{RequestEnd, RequestSpan, within};
 use crate::domain::JobId;
 use crate::telemetry::metrics::{SpanResult, TRACE_SPANS};
 
-/// What makes spans, once [`start`] was called.
+/// The tracer, set by [`start`].
 static TRACER: OnceLock<Tracer> = OnceLock::new();
 
 #[derive(Debug)]
@@ -45,12 +47,12 @@ struct Tracer {
 }
 
 impl Tracer {
-    /// The tracer, if traces are on.
+    /// Returns the tracer, if tracing is on.
     fn get() -> Option<&'static Self> {
         TRACER.get()
     }
 
-    /// The tracer, if the job's trace is one of those that are kept. All replicas agree on that.
+    /// Returns the tracer, if the trace of this job is sampled. All replicas decide alike.
     fn of_job(job: JobId) -> Option<&'static Self> {
         Self::get().filter(|tracer| ids::is_kept(ids::trace_of(job), tracer.one_in))
     }
@@ -62,7 +64,7 @@ impl Tracer {
     }
 }
 
-/// The id of a job's trace, for the log; absent if it is not traced.
+/// Returns the id of a job's trace for the log, or `None` if the job is not traced.
 pub fn trace_id(job: JobId) -> Option<impl std::fmt::Display> {
     Tracer::of_job(job).map(|_| ids::trace_of(job))
 }

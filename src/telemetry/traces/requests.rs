@@ -14,11 +14,11 @@ use super::span::{empty, kept, text};
 use crate::domain::{AccountId, Timestamp};
 
 tokio::task_local! {
-    /// The span of the request that this task answers.
+    /// The span of the request that this task handles.
     static CURRENT: SpanContext;
 }
 
-/// A request that is being answered.
+/// The span of a request that is being handled.
 #[derive(Debug)]
 pub struct RequestSpan {
     context: SpanContext,
@@ -26,26 +26,27 @@ pub struct RequestSpan {
     began_at: Timestamp,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub struct RequestEnd<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// The template of its path.
+    /// The route template of its path.
     pub route: &'a str,
-    /// The status of its answer.
+    /// The status of its response.
     pub status: StatusCode,
-    /// Whose it was.
+    /// The account that made the request.
     pub account: AccountId,
-    /// As it is in the log and in the answer.
+    /// The request id, as in the log and in the response.
     pub request_id: &'a str,
-    /// When it was answered.
+    /// The instant at which the response was ready.
     pub ended_at: Timestamp,
 }
 
 impl RequestSpan {
-    /// The span of a request that came with these headers; absent if it is not traced. The caller
-    /// decides whether its own trace is kept, `random` whether one that begins here is.
+    /// Begins the span of a request with these headers. Returns `None` if the request is not
+    /// traced. If the caller sent a trace, its sampling flag decides. Otherwise a new trace begins,
+    /// whose id comes from `random` and decides.
     pub fn begin(
         headers: &HeaderMap,
         began_at: Timestamp,
@@ -69,12 +70,12 @@ impl RequestSpan {
         Some(Self { context: kept(trace, own), parent, began_at })
     }
 
-    /// The id of its trace, for the log.
+    /// Returns the id of its trace, for the log.
     pub fn trace_id(&self) -> impl std::fmt::Display {
         self.context.trace_id()
     }
 
-    /// Hands the span in.
+    /// Emits the span.
     pub fn end(self, end: &RequestEnd<'_>) {
         let Self { context, parent, began_at } = self;
         let Some(tracer) = Tracer::get() else { return };
@@ -98,7 +99,7 @@ impl RequestSpan {
     }
 }
 
-/// Answers a request. What it does knows its span.
+/// Runs `answer` with `span` as the current span of its task.
 pub async fn within<T>(span: Option<&RequestSpan>, answer: impl Future<Output = T>) -> T {
     match span {
         Some(span) => CURRENT.scope(span.context.clone(), answer).await,
@@ -106,7 +107,7 @@ pub async fn within<T>(span: Option<&RequestSpan>, answer: impl Future<Output = 
     }
 }
 
-/// The span of the request that this task answers.
+/// Returns the span of the request that this task handles.
 pub(super) fn current() -> Option<SpanContext> {
     CURRENT.try_with(SpanContext::clone).ok()
 }

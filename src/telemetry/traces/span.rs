@@ -1,4 +1,4 @@
-//! What all spans have.
+//! The parts that all spans have in common.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use crate::domain::Timestamp;
 
-/// A span without a name and a parent.
+/// Creates a span without a name and a parent.
 pub(super) fn empty(context: SpanContext, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
     SpanData {
         span_context: context,
@@ -17,7 +17,7 @@ pub(super) fn empty(context: SpanContext, began_at: Timestamp, ended_at: Timesta
         span_kind: SpanKind::Internal,
         name: "".into(),
         start_time: system_time(began_at),
-        // The clocks of two replicas may differ.
+        // The clocks of two replicas may differ, so the end could be before the begin.
         end_time: system_time(ended_at.max(began_at)),
         attributes: Vec::with_capacity(8),
         dropped_attributes_count: 0,
@@ -28,7 +28,7 @@ pub(super) fn empty(context: SpanContext, began_at: Timestamp, ended_at: Timesta
     }
 }
 
-/// A context that is kept.
+/// Creates a context that is sampled.
 pub(super) fn kept(trace: TraceId, span: SpanId) -> SpanContext {
     SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE)
 }
@@ -42,7 +42,7 @@ fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + since
 }
 
-/// An attribute whose value is the text form of `value`.
+/// Creates an attribute whose value is the text form of `value`.
 pub(super) fn text(name: &'static str, value: &impl ToString) -> KeyValue {
     KeyValue::new(name, value.to_string())
 }

@@ -1,4 +1,4 @@
-//! What users change is in the audit logs of their accounts.
+//! Changes by users are recorded in the audit logs of their accounts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::harness::smtp::MailServer;
 const EVERYTHING: AuditQuery =
     AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 100 };
 
-/// What Ann's account has been told of her: action, actor, object, origin.
+/// Returns the entries about Ann in the log of her account: action, actor, object, origin.
 async fn entries(w: &World, ann: &Visit) -> Vec<[String; 4]> {
     let account = w.users.memberships(ann).await.expect("listed")[0].account;
     let page = w.context.store.audit_log(account, &EVERYTHING).await.expect("listed");
@@ -55,8 +55,8 @@ async fn every_change_of_a_user_writes_exactly_one_entry() {
     assert_eq!(entries(&w, &ann).await, expected);
 }
 
-/// The logs of these accounts and of the installation have one entry more than `count`, which is
-/// the newest of the first one.
+/// Asserts that the logs of these accounts and of the installation have `count` + 1 entries, and
+/// that `told` is the newest entry of the first one.
 async fn one_more(w: &World, accounts: &[AccountId], count: &mut usize, told: [String; 3]) {
     let mut logs = Vec::new();
     for account in accounts.iter().chain([&INSTALLATION]) {
@@ -72,7 +72,7 @@ async fn one_more(w: &World, accounts: &[AccountId], count: &mut usize, told: [S
     w.context.clock.advance(Duration::from_secs(1));
 }
 
-/// Who signs up, is invited, joins, gets another role and leaves.
+/// Sign-up, invitation, joining, a change of the role, and removal.
 #[tokio::test]
 async fn every_change_of_who_belongs_to_an_account_writes_exactly_one_entry() {
     let server = MailServer::start().await;
@@ -103,7 +103,7 @@ async fn every_change_of_who_belongs_to_an_account_writes_exactly_one_entry() {
     one_more(&w, &logs, &mut count, told("invitation.created", ann, &invitation)).await;
     w.users.accept_invitation(&bobs, &token(1, "bob").await).await.expect("accepted");
     one_more(&w, &logs, &mut count, told("invitation.accepted", bob, &invitation)).await;
-    // The second time changes nothing.
+    // The second call changes nothing.
     for _ in 0..2 {
         w.users.set_role(&anns, own, bob, Role::Viewer).await.expect("set");
     }

@@ -1,4 +1,4 @@
-//! Signing up, in and out.
+//! Sign-up, sign-in and sign-out.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn each_sign_in_is_a_new_session_and_ends_the_one_before() {
     assert!(!w.is_signed_in(&other.token).await && !w.is_signed_in(&third.token).await);
 }
 
-/// S16: none keeps in mind who is signed in.
+/// S16: no replica caches sessions.
 #[tokio::test]
 async fn a_session_that_has_ended_has_ended_on_every_replica() {
     let w = World::new().await;
@@ -160,7 +160,7 @@ async fn it_takes_as_long_to_find_nobody() {
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
     w.user("ann").await;
     let mut fastest = [Duration::MAX; 2];
-    // A busy machine is slow with any of them, but not with the same one each time.
+    // A busy machine slows down single attempts, but not always those of the same user.
     for _ in 0..30 {
         for (name, fastest) in ["ann", "nobody"].iter().zip(&mut fastest) {
             let started = std::time::Instant::now();

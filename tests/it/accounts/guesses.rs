@@ -1,4 +1,4 @@
-//! S18: guessing is slow, and tells nothing.
+//! S18: guesses are limited and reveal nothing.
 
 use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
@@ -20,7 +20,7 @@ fn address(last: u8) -> IpAddr {
     IpAddr::from([198, 51, 100, last])
 }
 
-/// How many of so many wrong tries, from an address each, are answered as wrong.
+/// Makes wrong attempts, each from another address. Returns the number that was answered as wrong.
 async fn wrong(users: &punctual::accounts::Users, name: &str, tries: u8) -> usize {
     let mut answered = 0;
     for last in 0..tries {
@@ -47,7 +47,7 @@ async fn a_user_can_be_guessed_at_seldom_whether_there_or_not() {
     w.sign_in("ann", PASSWORD).await.expect("after a while");
 }
 
-/// Else anybody could keep a user out by asking for as much.
+/// If correct passwords counted, parallel sign-ins could lock a user out.
 #[tokio::test]
 async fn right_passwords_count_nothing() {
     let w = World::new().await;
@@ -58,10 +58,10 @@ async fn right_passwords_count_nothing() {
     assert_eq!(wrong(&w.users, "ann", 20).await, 10);
 }
 
-/// Else who keeps the service busy would keep users out.
+/// If rejected attempts counted, a client that overloads the service could lock users out.
 #[test]
 fn tries_that_could_not_be_judged_count_nothing() {
-    // Passwords are hashed on the one thread for work that blocks.
+    // Passwords are hashed on the only thread for blocking work.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
         let w = World::new().await;
@@ -112,7 +112,7 @@ async fn an_address_can_guess_seldom_whoever_it_tries() {
     w.user("ann").await;
     let mut answered = 0;
     for number in 0..50 {
-        // Some of these cannot even be addresses of users.
+        // Some of these names are not valid in an email address.
         let name = if number % 5 == 0 { "no body".to_owned() } else { format!("user{number}") };
         let tried = sign_in(&w.users, &name, "incorrect horse", HOME).await;
         answered += usize::from(matches!(tried, Err(UserError::WrongCredentials)));
@@ -165,7 +165,7 @@ async fn what_is_typed_is_in_the_name_of_no_counter() {
     let ann = w.session("ann").await;
     let account = w.users.memberships(&ann).await.expect("listed")[0].account;
     for name in ["a*b", "a}:{b", "a'--", "nobody"] {
-        // Whether it can be an address or not.
+        // The name may or may not be valid in an email address.
         let _ = w.sign_in(name, "a}:{b a}:{b").await;
         let email = format!("{name}@example.com");
         let _ = w.users.request_reset(&email, HOME).await;

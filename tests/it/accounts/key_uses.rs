@@ -1,4 +1,4 @@
-//! When keys were used last.
+//! The times at which keys were last used.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Links by mail, as a real server receives them.
+//! Links in mails, as a real mail server receives them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn world(server: &MailServer) -> World {
     World::with(|context, _| context.mailer = Some(mailer(port))).await
 }
 
-/// Waits for what nobody waits for.
+/// Waits for the background tasks, which no call waits for.
 async fn settle(w: &World) {
     assert!(w.context.tasks.finish(Duration::from_secs(20)).await, "everything has ended");
 }
@@ -31,7 +31,7 @@ async fn a_forgotten_password_is_set_anew_once() {
     assert_eq!(mail.header("To"), "ann@example.com");
     assert_eq!(mail.recipients, ["ann@example.com"]);
     assert_eq!(mail.header("From"), "punctual@example.com");
-    assert_eq!(mail.header("Subject"), "Set your Punctual password anew");
+    assert_eq!(mail.header("Subject"), "Reset your Punctual password");
     assert!(mail.header("Content-Type").starts_with("text/plain"), "{mail:?}");
     assert!(mail.text.contains("\nhttps://punctual.example/app/reset#"), "{}", mail.text);
     let (token, new) = (mail.token(), password("another horse"));

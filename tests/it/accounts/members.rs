@@ -1,4 +1,4 @@
-//! What roles allow.
+//! The permissions of roles.
 
 use punctual::accounts::{UserError, Visit};
 use punctual::domain::audit::Author;
@@ -8,7 +8,7 @@ use punctual::store::{MemberChange, Write};
 
 use super::world::World;
 
-/// Ann, who owns an account, and Bob, who has that role in it.
+/// Creates Ann, who owns an account, and Bob, who has `role` in it.
 async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Visit, Visit) {
     w.user("ann").await;
     let bob = w.user("bob").await;

@@ -1,4 +1,4 @@
-//! What people do who sign in, over a real store, and a real mail server where mails are sent.
+//! Actions of users who sign in, with a real store, and a real mail server for mails.
 
 mod changes;
 mod entry;

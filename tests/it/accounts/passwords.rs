@@ -1,4 +1,4 @@
-//! Changing passwords, and what hashing them costs others.
+//! Changes of passwords, and the cost of hashing for other calls.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -29,19 +29,19 @@ async fn a_new_password_ends_the_other_sessions() {
     w.sign_in("ann", "another horse").await.expect("signed in");
 }
 
-/// S15: hashing is apart from what answers calls, which has one thread here. If a call had to wait for
-/// the hashes that are ready to be made, it would wait for most of them.
+/// S15: hashing does not run on the only thread that serves calls. If calls waited for queued
+/// hashes, they would wait for most of them.
 #[tokio::test]
 async fn who_signs_in_delays_no_calls() {
     const AT_ONCE: u8 = 50;
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
-    // As many calls as there is time for: none of them is to be limited.
+    // The test makes as many calls as possible, so none may be rate limited.
     let limits = RateLimits { per_minute: u32::MAX, per_hour: u32::MAX };
     let service = Service::with(Setup { limits, ..Setup::default() }).await;
     let (clock, mut waits) = (Clock::system(), Vec::new());
     let began = clock.monotonic();
     let sign_ins = (0..AT_ONCE).map(async |number| {
-        // As much work as for a user that there is.
+        // An unknown user costs as much work as a known one.
         let address = IpAddr::from([198, 51, 100, number]);
         sign_in(&w.users, &format!("user{number}"), PASSWORD, address).await
     });

@@ -1,4 +1,4 @@
-//! Whatever lets somebody in is in no store and in no log: keys, sessions, links, passwords.
+//! Credentials appear in no store and no log: keys, sessions, links, passwords.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::harness::database::Database;
 use crate::harness::keys::sealer;
 use crate::harness::smtp::MailServer;
 
-/// Hands out tokens of every kind, and uses some of them: those that are still good come first.
+/// Issues tokens of every kind and uses some of them. Returns the valid ones first.
 async fn hand_out(store: SharedStore) -> Vec<String> {
     let server = MailServer::start().await;
     let port = server.port;
@@ -72,8 +72,8 @@ fn contains(dump: &[u8], bytes: &[u8]) -> bool {
     dump.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// Neither the tokens nor the bytes that they stand for are in a dump, in whatever form; but for
-/// those that are still good their digests are.
+/// Asserts that a dump contains neither the tokens nor their bytes in any form. It must contain the
+/// digests of the valid ones.
 fn search(dump: &[u8], tokens: &[String]) {
     for (place, token) in tokens.iter().enumerate() {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok();
@@ -100,7 +100,7 @@ async fn none_is_in_a_file() {
     let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("open"));
     store.migrate().await.expect("migrate");
     let tokens = hand_out(store.clone()).await;
-    // While it is open, so that the log of writes is there too.
+    // The store is open, so its write-ahead log is searched, too.
     search(&files(folder.path()), &tokens);
     store.close().await;
 }
@@ -125,7 +125,7 @@ async fn none_is_in_a_database() {
     search(&dump, &tokens);
 }
 
-/// Of mails as well: they are sent over TLS, and over what is none, with a password for the server.
+/// This includes mails, sent with and without TLS, and with a password for the server.
 #[tokio::test]
 async fn none_is_in_a_log() {
     let captured = Captured::default();
@@ -155,7 +155,7 @@ async fn none_is_in_a_log() {
         let mail = Mail { to, subject: text.to_owned(), text: text.to_owned() };
         match (sent.send(&mail).await, user) {
             (Ok(()), None) => {}
-            // That server knows nobody.
+            // This server has no users.
             (Err(error), Some(_)) => assert!(!format!("{error:?}").contains(password)),
             (outcome, _) => panic!("{outcome:?}"),
         }
@@ -173,7 +173,7 @@ async fn none_is_in_a_log() {
     }
 }
 
-/// What is logged.
+/// The captured log.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Users over a store of their own, with a clock that the test moves.
+//! Users on a separate store, with a clock that the test advances.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct World {
     _home: Box<dyn std::any::Any + Send + Sync>,
 }
 
-/// How users get in unless a test says otherwise.
+/// The default settings for sign-up and sessions.
 pub fn settings() -> UserSettings {
     UserSettings {
         sign_up: SignUpMode::Open,
@@ -41,7 +41,7 @@ pub fn settings() -> UserSettings {
     }
 }
 
-/// Mails handed to a server on this machine, in the open.
+/// Returns a mailer for a server on this machine, without TLS.
 pub fn mailer(port: u16) -> Mailer {
     Mailer::new(Settings {
         host: "127.0.0.1".into(),
@@ -64,7 +64,7 @@ impl World {
         Self::with(|_, _| ()).await
     }
 
-    /// One that is set up otherwise.
+    /// Creates a world with another context or other settings.
     pub async fn with(change: impl FnOnce(&mut UserContext, &mut UserSettings)) -> Self {
         let (store, home) = sqlite::open().await;
         let queue: SharedQueue = Arc::new(MemoryQueue::new());
@@ -83,14 +83,14 @@ impl World {
         Self { users, context, settings, _home: home }
     }
 
-    /// Another replica over the same store and queue.
+    /// Creates another replica on the same store and queue.
     pub fn replica(&self, change: impl FnOnce(&mut UserContext, &mut UserSettings)) -> Users {
         let (mut context, mut settings) = (self.context.clone(), self.settings.clone());
         change(&mut context, &mut settings);
         Users::new(context, settings)
     }
 
-    /// Makes a user with an account of its own, and lets the counters begin anew.
+    /// Creates a user with an account, and then resets the counters by advancing the clock.
     pub async fn user(&self, name: &str) -> UserId {
         let email = format!("{name}@example.com");
         let password = password(PASSWORD);
@@ -106,7 +106,7 @@ impl World {
         id
     }
 
-    /// Lets a user not sign in any more.
+    /// Disables a user.
     pub async fn disable(&self, user: UserId) {
         let now = self.context.clock.now();
         let entry = AuditId::new(now, self.context.random.bits());
@@ -118,7 +118,7 @@ impl World {
         sign_in(&self.users, name, password, HOME).await
     }
 
-    /// A session of a user who signs in.
+    /// Signs a user in and returns the session.
     pub async fn session(&self, name: &str) -> Visit {
         let signed_in = self.sign_in(name, PASSWORD).await.expect("signed in");
         self.users.visit(&signed_in.token, HOME).await.expect("a session")

@@ -1,4 +1,4 @@
-//! Channels that are broken: they slow nothing down and lose nothing.
+//! Broken channels: they delay nothing and lose nothing.
 
 use std::time::{Duration, Instant};
 
@@ -84,7 +84,7 @@ async fn a_channel_that_is_gone_is_unverified_and_says_so() {
     let preference = told.api().get(&path).await;
     assert_eq!(preference.data()["channels"], json!([]));
     assert!(preference.data()["warning"].is_string(), "{preference:?}");
-    // From now on there is nobody to tell, and that is recorded.
+    // From now on the schedule has no channel, and that is recorded.
     told.run(&schedule).await;
     let all = settled(told.api(), &format!("scheduleId={schedule}"), 2).await;
     assert_eq!(all[0]["errorCode"], "NO_CHANNEL");

@@ -1,4 +1,4 @@
-//! What `docs/notifications.md` shows is what the service does.
+//! The service behaves as `docs/notifications.md` shows.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ use crate::harness::servers::shared;
 
 const DOCUMENT: &str = include_str!("../../../docs/notifications.md");
 
-/// The code that follows a mark, a comment of the document.
+/// Returns the code after a mark, which is a comment in the document.
 #[track_caller]
 fn code(mark: &str) -> &'static str {
     let after = DOCUMENT.split_once(&format!("<!-- {mark} -->\n```")).expect(mark).1;
@@ -28,7 +28,7 @@ fn code(mark: &str) -> &'static str {
     after.split_once("```\n").expect("an end").0
 }
 
-/// What is the same in two answers of a kind: names and types. Null can stand for anything.
+/// Returns the common part of two responses of a kind: names and types. Null matches any type.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -94,7 +94,7 @@ fn every_name_is_explained() {
     }
 }
 
-/// The alerts of jobs that end a minute apart, as the document writes them.
+/// Returns the alerts of jobs that end one minute apart, in the notation of the document.
 fn alerts(preference: &Value, ends: &str) -> String {
     let text = preference["notifyOn"].as_str().expect("an outcome");
     let whole =
@@ -136,7 +136,7 @@ fn the_examples_of_preferences_come_out() {
     assert_eq!(checked, 7);
 }
 
-/// A request that is to be verified, and what comes out.
+/// A request to verify, and the expected result.
 struct Case {
     secret: String,
     headers: HeaderMap,
@@ -163,7 +163,7 @@ impl Case {
     }
 }
 
-/// Alerts before and after a rotation, and what an attacker makes of them.
+/// Returns alerts from before and after a rotation, and attacks that are based on them.
 async fn cases() -> Vec<Case> {
     let told = Told::start().await;
     let (channel, old) = told.webhook("/hook").await;
@@ -191,7 +191,7 @@ async fn cases() -> Vec<Case> {
     ]
 }
 
-/// Runs an example with something that calls it, which prints its verdicts as JSON.
+/// Runs an example of the document with a driver that prints its results as JSON.
 fn verdicts(
     mut program: Command,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Floods and incidents.
+//! Flood control and incidents.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,8 @@ async fn two_hundred_schedules_of_a_host_make_one_alert_and_one_recovery() {
 
 #[tokio::test]
 async fn what_a_channel_cannot_take_in_a_minute_becomes_one_digest() {
-    // A minute of the test is real; so the limit is small, and the digest is looked at, not awaited.
+    // The minute is real here. So the limit is small, and the test does not wait for the digest to
+    // be sent.
     let told =
         Told::with(&[("notify.channel_per_minute", "3"), ("notify.incident_schedules", "0")]).await;
     let (channel, _) = told.webhook("/hook").await;

@@ -1,4 +1,4 @@
-//! Text that means something where it is shown, and places that must not be called (S38 to S40).
+//! Malicious text in alerts, and addresses that must not be called (S38 to S40).
 
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
@@ -9,21 +9,21 @@ use crate::harness::dns::{Answer, Dns};
 use crate::harness::provider::{Behaviour, Provider, Received};
 use crate::harness::smtp::MailServer;
 
-/// What a schedule can be called, and a channel.
+/// A malicious name of a schedule or a channel.
 const NAME: &str = "a\r\nBcc: eve@evil.example\r\n\r\n<b>x</b><script>alert(1)</script> <!channel> \
     <@U1> @everyone <http://evil.example|click> [click](http://evil.example) *b* `c`";
-/// What a target can answer.
+/// A malicious response of a target.
 const ANSWER: &str = "</pre></code>```\r\nBcc: eve@evil.example\r\n<script>alert(2)</script> \
     <!here> @here <a href=\"http://evil.example\">click</a> \u{202e}txt\u{1b}[31m";
 
-/// A service whose schedule has a hostile name and a hostile target, and a channel of this type.
+/// A service whose schedule has a malicious name and a malicious target, and one channel.
 struct Attack {
     told: Told,
     _target: Provider,
 }
 
 impl Attack {
-    /// Tells the channel once, after a test notification.
+    /// Creates a channel of type `kind` and sends it a test notification and one alert.
     async fn on(
         settings: &[(&'static str, &str)],
         kind: &str,
@@ -44,7 +44,7 @@ impl Attack {
         Self { told, _target: target }
     }
 
-    /// The bodies of the test notification and of the alert.
+    /// Returns the bodies of the test notification and of the alert.
     fn bodies(&self) -> Vec<Value> {
         let all = self.told.provider.all();
         assert_eq!(all.len(), 2);
@@ -52,7 +52,7 @@ impl Attack {
     }
 }
 
-/// All texts of a JSON value.
+/// Returns all texts in a JSON value.
 fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
@@ -68,7 +68,7 @@ async fn slack_mentions_nobody_and_shows_no_foreign_link() {
     let attack = Attack::on(&[], "slack", url).await;
     for body in attack.bodies() {
         for text in texts(&body) {
-            // `<` begins mentions and links.
+            // `<` starts mentions and links.
             assert!(!text.contains(['<', '>', '\u{202e}', '\u{1b}', '\r']), "{text:?}");
             assert!(!text.contains("@everyone") && !text.contains("@here"), "{text:?}");
         }
@@ -101,7 +101,7 @@ async fn discord_mentions_nobody_and_shows_no_foreign_link() {
 
 #[tokio::test]
 async fn telegram_shows_only_the_markup_of_the_service() {
-    // The service has to know the bot's server before it starts.
+    // The service must know the server of the bot before it starts.
     let server = Provider::start().await;
     server.act(|_, _| Behaviour::Answer(200, r#"{"ok":true,"result":{}}"#));
     let settings = [("notify.telegram_url", server.url(""))];
@@ -192,11 +192,11 @@ async fn addresses_inside_are_refused_at_once_and_at_each_try() {
         let reply = try_create(told.api(), "webhook", json!({ "url": url })).await;
         refused(&reply, "config.url");
     }
-    // A host that the operator allows for chats is no way in.
+    // A host in the operator's list of chat hosts is still checked.
     let config = json!({ "webhookUrl": "http://10.0.0.1/services/T0/B0/x" });
     let reply = try_create(told.api(), "slack", config).await;
     refused(&reply, "config.webhookUrl");
-    // A name is judged when it is looked up.
+    // A host name is checked at its lookup.
     let made = channel(told.api(), "webhook", json!({ "url": "http://inside.test/" })).await;
     let error = try_verify(&told, &made).await;
     assert_eq!(error["details"], json!({ "reason": "BLOCKED_ADDRESS" }));
@@ -227,7 +227,7 @@ async fn an_unverified_channel_is_neither_attached_nor_told() {
     assert_eq!(reply.status, 400, "{reply:?}");
     verify(told.api(), id(&made)).await;
     prefer(told.api(), &schedule, &[id(&made)], json!({})).await;
-    // Another URL has to be verified before anything is told there.
+    // A new URL must be verified before it receives alerts.
     let config = json!({ "config": { "url": told.provider.url("/other") } });
     let path = format!("/v1/notification-channels/{}", id(&made));
     let reply = told.api().call("PATCH", &path, Some(&config)).await.expect("an answer");

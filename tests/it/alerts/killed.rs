@@ -1,4 +1,4 @@
-//! The notifier is killed in the middle of a delivery.
+//! Kills of the notifier during a delivery.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::harness::process::Installation;
 use crate::harness::provider::{Provider, Received};
 use crate::harness::recorder::Recorder;
 
-/// Dies at this point of its first delivery and starts again; the delivery and what was received.
+/// Kills the server at this point of its first delivery and restarts it. Returns the delivery and
+/// the received alerts.
 async fn killed(point: &str) -> (Value, Vec<Received>) {
     let (target, provider) = (Recorder::start().await, Provider::start().await);
     let faults = TempDir::new().expect("a folder");
@@ -43,7 +44,8 @@ async fn killed_before_it_sends_it_sends_after_its_next_start() {
     assert_eq!(alerts[0].json()["id"], delivery["eventId"]);
 }
 
-/// Whether the receiver has it is unknown, so it is sent again; the event's id tells.
+/// The notifier does not know whether the alert arrived, so it sends it again with the same event
+/// id.
 #[tokio::test]
 async fn killed_before_it_records_it_sends_again_what_can_be_recognised() {
     let (delivery, alerts) = killed("AfterAlert").await;

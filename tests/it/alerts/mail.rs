@@ -1,4 +1,4 @@
-//! Mail, by a real server: over TLS, with a password, away and back, and refusing.
+//! Mail through a real server: with TLS, with a password, after an outage, and with rejected mails.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,8 @@ use crate::harness::wait::until;
 const LOGIN: &str = "alerts:correct horse";
 const FROM: (&str, &str) = ("mail.from", "alerts@punctual.example");
 
-/// A service that hands its mails to `server`, signing in with `login` (`USER:PASSWORD@`).
+/// Starts a service that sends its mails through `server` and signs in with `login`
+/// (`USER:PASSWORD@`).
 async fn told_by(server: &MailServer, login: &str) -> Told {
     let url = server.url(login);
     let authority = server.authority.as_ref().map(|path| path.to_str().expect("text"));
@@ -23,7 +24,7 @@ async fn try_verify(told: &Told, channel: &Value) -> Reply {
     told.api().post(&path, &Value::Null).await
 }
 
-/// The reason of a verification that failed, with its message.
+/// Returns the details and the message of a failed verification.
 #[track_caller]
 fn refusal(reply: &Reply) -> (&Value, &str) {
     let error = &reply.body["error"];
@@ -71,7 +72,7 @@ async fn a_server_that_cannot_be_trusted_gets_no_mail() {
     for tls in [Tls::Start, Tls::Implicit] {
         let server = MailServer::with(MailOptions { tls, ..MailOptions::default() }).await;
         let url = server.url("");
-        // Its authority is not among the public ones.
+        // The authority of the server is not among the public ones.
         let told = Told::with(&[("mail.url", &url), FROM]).await;
         let made = channel(told.api(), "email", json!({ "to": "ops@example.com" })).await;
         let reply = try_verify(&told, &made).await;

@@ -1,4 +1,4 @@
-//! Alerts from the job that fails to the channel that is told, in this process.
+//! Alerts from the failing job to the channel, in the test process.
 
 mod broken;
 mod documented;
@@ -18,11 +18,11 @@ use crate::harness::client::ApiClient;
 use crate::harness::provider::Provider;
 use crate::harness::wait::until;
 
-/// Look-alikes of providers may be called, tries follow each other by seconds.
+/// Test servers may act as chat providers, and tries follow each other within seconds.
 const SETTINGS: &[(&str, &str)] =
     &[("chat.hosts", "127.0.0.1"), ("notify.retry_seconds", "1,2,3,4")];
 
-/// A service, and a receiver of its alerts.
+/// A service and the receiver of its alerts.
 struct Told {
     service: Service,
     provider: Provider,
@@ -43,14 +43,14 @@ impl Told {
         &self.service.api
     }
 
-    /// A verified webhook to the receiver, at a path of its own; its id and secret.
+    /// Creates a verified webhook with its own path at the receiver. Returns its id and its secret.
     async fn webhook(&self, path: &str) -> (String, String) {
         let made = channel(self.api(), "webhook", json!({ "url": self.provider.url(path) })).await;
         verify(self.api(), id(&made)).await;
         (id(&made).to_owned(), made["secret"].as_str().expect("a secret").to_owned())
     }
 
-    /// A schedule that calls the path of the target, and tells these channels of failures.
+    /// Creates a schedule that calls a path of the target and alerts these channels about failures.
     async fn schedule(&self, path: &str, channels: &[&str], preference: Value) -> String {
         let endpoint = self.service.target.url(path);
         self.schedule_at(&endpoint, channels, preference).await
@@ -63,7 +63,7 @@ impl Told {
         schedule
     }
 
-    /// Runs a schedule once, to its end.
+    /// Runs a schedule once and waits for the end of the job. Returns the job.
     async fn run(&self, schedule: &str) -> String {
         let job = self.api().trigger(schedule).await;
         self.api().finished(&job).await;
@@ -71,7 +71,7 @@ impl Told {
     }
 }
 
-/// Creates a channel; its record.
+/// Creates a channel and returns its record.
 async fn channel(api: &ApiClient, kind: &str, config: Value) -> Value {
     let body = json!({ "type": kind, "label": format!("the {kind}"), "config": config });
     let reply = api.post("/v1/notification-channels", &body).await;
@@ -89,7 +89,7 @@ async fn verify(api: &ApiClient, channel: &str) {
     assert_eq!(reply.data()["verified"], true, "{reply:?}");
 }
 
-/// Sets the preference of a schedule: failures, unless told otherwise.
+/// Sets the preference of a schedule. By default it alerts about failures.
 async fn prefer(api: &ApiClient, schedule: &str, channels: &[&str], fields: Value) {
     let mut body = json!({ "notifyOn": "failure", "channelIds": channels });
     body.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
@@ -98,13 +98,13 @@ async fn prefer(api: &ApiClient, schedule: &str, channels: &[&str], fields: Valu
     assert_eq!(reply.status, 200, "{reply:?}");
 }
 
-/// The deliveries that a query finds, newest first.
+/// Returns the deliveries that a query finds, newest first.
 async fn deliveries(api: &ApiClient, query: &str) -> Vec<Value> {
     let path = format!("/v1/notification-deliveries?pageSize=100&{query}");
     api.get(&path).await.data()["deliveries"].as_array().expect("deliveries").clone()
 }
 
-/// The deliveries of a schedule, as soon as so many are final.
+/// Waits until a query finds at least `count` deliveries and all are final. Returns them.
 async fn settled(api: &ApiClient, query: &str, count: usize) -> Vec<Value> {
     until(&format!("{count} deliveries of {query} are final"), async || {
         let all = deliveries(api, query).await;

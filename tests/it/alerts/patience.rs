@@ -1,4 +1,4 @@
-//! Receivers that take their time, or have much to say.
+//! Receivers that respond slowly or with large bodies.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{Told, channel, deliveries, id, settled};
 use crate::harness::provider::Behaviour;
 use crate::harness::wait::until;
 
-/// How long a receiver may take, and what a busy machine may add.
+/// The expected time limit of a receiver, and the delay that a busy machine may add.
 const BOUND: std::ops::Range<Duration> = Duration::from_secs(9)..Duration::from_secs(16);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What people are told, and when.
+//! The alerts for each outcome and preference.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ async fn each_outcome_is_told_as_the_preference_says() {
     assert_eq!(alerts[0].kind(), "job.succeeded");
     assert_eq!(alerts[0].json()["data"]["schedule"]["id"], works.as_str());
     assert!(deliveries(told.api(), &format!("scheduleId={fails}")).await.is_empty());
-    // With none, nothing is raised any more.
+    // With `none`, no further events are raised.
     prefer(told.api(), &works, &[], json!({ "notifyOn": "none" })).await;
     told.run(&works).await;
     prefer(told.api(), &fails, &[&channel], json!({})).await;

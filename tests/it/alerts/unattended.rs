@@ -1,4 +1,4 @@
-//! Alerts that nobody delivers, since no replica has the role for it.
+//! Alerts without a replica that has the role to deliver them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Verifies a webhook's signature without a library, as `docs/notifications.md` shows it.
+//! Verifies the signature of a webhook without a library, as in `docs/notifications.md`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// Whether `body` was signed with `secret`. Absent if a header or the secret cannot be read.
+/// Returns `true` if `body` was signed with `secret`, or `None` if a header or `secret` is invalid.
 pub fn verify(secret: &str, headers: &HeaderMap, body: &[u8]) -> Option<bool> {
     let header = |name| headers.get(name)?.to_str().ok();
     let (event_id, sent_at) = (header("webhook-id")?, header("webhook-timestamp")?);

@@ -1,4 +1,4 @@
-//! The audit log: every changing route writes exactly one entry, and nothing else does.
+//! The audit log: every changing route writes exactly one entry. Nothing else writes entries.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use super::deliveries::failed_delivery;
 use super::harness::{Answer, Service, accepting, at, id, schedule_with, unknown_schedule};
 
-/// The routes that take a POST and change nothing.
+/// `POST` routes that change nothing.
 const QUESTIONS: [&str; 1] = ["POST /v1/schedules/preview"];
 
-/// The routes that the account does not call: their own tests say what they write.
+/// Routes that accounts do not call. Their own tests check their entries.
 const OF_OTHERS: [&str; 1] = ["POST /unsubscribe/{account}/{channel}/{token}"];
 
-/// A call that changes something: its route, the path, the body, and what the log says of it.
+/// A changing call: its route, path and body, and the expected entry.
 struct Changing {
     route: &'static str,
     path: String,
     body: Value,
     action: &'static str,
-    /// Absent if the object is made by the call.
+    /// `None` if the call creates the object.
     object: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Changing {
     }
 }
 
-/// One call for each changing route that there is, in an order in which all succeed.
+/// Returns one call for each changing route, in an order in which all of them succeed.
 fn every_change(schedule: &str, finished: &str, waiting: &str) -> Vec<Changing> {
     let (sch, nothing) = (Some(schedule), json!({}));
     let new = schedule_with(json!({}));
@@ -61,7 +61,8 @@ fn every_change(schedule: &str, finished: &str, waiting: &str) -> Vec<Changing> 
     ]
 }
 
-/// The same for notifications. The channel is verified, the delivery to it has failed.
+/// Returns the calls for the notification routes. The channel must be verified, and the delivery to
+/// it must have failed.
 fn every_change_of_notifications(schedule: &str, channel: &str, delivery: &str) -> Vec<Changing> {
     let (channel, nothing) = (Some(channel), json!({}));
     let config = json!({ "webhookUrl": "http://127.0.0.1:1/services/a" });
@@ -151,7 +152,7 @@ async fn every_changing_route_writes_exactly_one_entry() {
     }
 }
 
-/// An older binary that goes on beside a newer one.
+/// An older binary lists entries with names that only a newer release knows.
 #[tokio::test]
 async fn names_that_only_a_newer_release_knows_are_listed() {
     let service = Service::start().await;
@@ -243,7 +244,7 @@ async fn entries_are_filtered_and_paged() {
     let stranger = service.stranger().await;
     let theirs = service.call("GET", "/v1/audit-log").key(&stranger).send().await;
     assert_eq!(theirs.ok()["entries"].as_array().map(Vec::len), Some(2), "{}", theirs.text);
-    // S19: whatever they ask for by name, it is not in their log.
+    // S19: no query can find entries of the other account.
     for query in [
         format!("actor={key}"),
         format!("actor={key}&action=schedule.triggered"),

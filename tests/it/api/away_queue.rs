@@ -1,4 +1,4 @@
-//! A queue that cannot be reached, and what goes on without it.
+//! A queue that cannot be reached, for tests of the service without it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,25 +18,25 @@ use tokio::sync::Notify;
 
 use super::harness::{Service, Setup, id};
 
-/// No operation of it succeeds, unless it only is far away: then it counts.
+/// A queue whose operations all fail. As a queue that is `far`, it still counts calls.
 #[derive(Default)]
 pub struct AwayQueue {
     notify: Arc<Notify>,
     counters: Option<MemoryQueue>,
-    /// How often it was asked to count.
+    /// The number of calls that asked it to count.
     pub asked: AtomicU32,
-    /// Whom it was to count calls of.
+    /// The subjects of the counted calls.
     pub subjects: Mutex<BTreeSet<String>>,
 }
 
 impl AwayQueue {
-    /// One that can be reached, and counts.
+    /// Returns a queue that counts calls like a reachable remote one.
     pub fn far() -> Self {
         Self { counters: Some(MemoryQueue::default()), ..Self::default() }
     }
 
-    /// S26: what its keys are named by are ids, numbers, digests and addresses of clients, of which
-    /// none can be read as anything else, nor tells a secret.
+    /// S26: keys in the queue consist of ids, numbers, digests and client addresses. They cannot be
+    /// misread and contain no secrets.
     pub fn assert_names_only_ids(&self, kinds: &[&str]) {
         let subjects = self.subjects.lock().expect("not poisoned");
         for subject in &*subjects {

@@ -1,4 +1,4 @@
-//! Jobs that do not begin: no more of a schedule than is allowed.
+//! The limit on the waiting jobs of a schedule.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::harness::{Service, Setup, id};
 use super::jobs::begin;
 use super::plans::{context, fire, jobs, leader, skips};
 
-/// How many may wait unless something else is said.
+/// The default maximum number of waiting jobs.
 const MOST: u64 = 100;
 
 async fn every_minute(service: &Service) -> String {
     id(&service.create(json!({ "cronExpression": "* * * * *" })).await)
 }
 
-/// Fires so many minutes one by one.
+/// Advances by `minutes` and fires after each minute.
 async fn pass(service: &Service, leader: &mut Leader, minutes: u64) {
     for _ in 0..minutes {
         service.advance(60);
@@ -26,7 +26,7 @@ async fn pass(service: &Service, leader: &mut Leader, minutes: u64) {
     }
 }
 
-/// The jobs that wait, the oldest first.
+/// Returns the waiting jobs, oldest first.
 async fn waiting(service: &Service) -> Vec<String> {
     let answer = service.get("/v1/jobs?status=PENDING&pageSize=100").await;
     let jobs = answer.ok()["jobs"].as_array().expect("jobs").clone();

@@ -1,4 +1,4 @@
-//! Bodies over real connections: too large, slow to end, and clients that go away.
+//! Request bodies over real connections: too large, slow, and from clients that disconnect.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn an_oversized_body_is_answered_and_then_read_away() {
             "POST /v1/schedules HTTP/1.1\r\nHost: x\r\nx-api-key: KEY\r\n{framing}\r\n\r\n"
         );
         let mut stream = listening.connect(&head).await;
-        // A client that sends everything before it reads anything.
+        // This client sends its whole body before it reads anything.
         let chunk = vec![b' '; 1 << 20];
         for _ in 0..20 {
             if framing.contains("chunked") {
@@ -129,7 +129,7 @@ async fn a_silent_body_is_cut_off_in_the_end() {
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
 }
 
-/// F35: what a client began is whole or absent when it goes away, and nothing gets stuck.
+/// F35: after a client disconnects, its change is complete or absent, and nothing hangs.
 #[tokio::test]
 async fn clients_that_go_away_break_nothing() {
     let listening = listen().await;
@@ -151,7 +151,7 @@ async fn clients_that_go_away_break_nothing() {
         let list = service.get("/v1/schedules?limit=1").await;
         list.body["pagination"]["total"].as_u64().expect("a number")
     };
-    // Those that were read in full are carried out; wait until no more come.
+    // The service executes the requests that arrived completely. Wait until no more appear.
     let settled = async {
         let mut before = count().await;
         loop {

@@ -1,4 +1,4 @@
-//! Creating many schedules at once: all or none.
+//! Bulk creation of schedules: all or none.
 
 use std::fmt::Write;
 

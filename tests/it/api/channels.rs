@@ -1,4 +1,4 @@
-//! Notification channels: creating, changing, verifying, deleting.
+//! Notification channels: create, change, verify, delete.
 
 use punctual::domain::ChannelId;
 use punctual::domain::audit::Author;
@@ -345,7 +345,7 @@ async fn two_secrets_sign_until_the_overlap_ends() {
     assert_eq!(signatures().await, 2);
     service.advance(3_600);
     assert_eq!(signatures().await, 1);
-    // No body, or any overlap that is out of range, is fine.
+    // A missing body and an overlap out of range are accepted.
     let path = format!("{CHANNELS}/{channel}/rotate-secret");
     service.call("POST", &path).send().await.ok();
     for overlap in [json!(-1), json!(1e12), Value::Null] {
@@ -422,7 +422,8 @@ async fn plans_limit_the_number_and_the_types_of_channels() {
     create(&service, &slack()).await;
 }
 
-/// A call whose process died between its effect and its answer.
+/// A repeated call gets the same response, even if the process died before it stored it. Only a
+/// lost secret is answered with 409.
 #[tokio::test]
 async fn answers_are_given_again_but_for_a_secret_that_was_lost() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! The API takes keys and no cookies (S17): no other site can make a browser call it.
+//! The API accepts keys and no cookies (S17), so no other site can call it through a browser.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::harness::{Service, schedule_with};
 
-/// The cookie of somebody who is signed in, as owner of an account.
+/// Returns the session cookie of a signed-in owner of an account.
 async fn session(service: &Service) -> String {
     let context = UserContext {
         store: service.store.clone(),

@@ -1,4 +1,4 @@
-//! Creating one schedule: defaults, clamping, every rule of every field.
+//! Creation of one schedule: defaults, clamped values, and every rule of every field.
 
 use serde_json::{Value, json};
 

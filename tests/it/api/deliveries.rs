@@ -1,4 +1,4 @@
-//! Deliveries of alerts: reading, listing, sending again.
+//! Deliveries of alerts: read, list, redeliver.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::harness::target::Target;
 
 const LIST: &str = "/v1/notification-deliveries";
 const NOTIFIER: ExecutorId = ExecutorId(9);
-/// Each alert is sent by itself.
+/// Rules that send each alert by itself.
 const RULES: GroupingRules = GroupingRules {
     per_minute: 0,
     incident_schedules: 0,
@@ -27,7 +27,7 @@ const RULES: GroupingRules = GroupingRules {
     longest: Duration::from_secs(86_400),
 };
 
-/// A schedule that tells `channel` of failures.
+/// Creates a schedule that alerts `channel` about failures.
 async fn telling(service: &Service, channel: &str) -> String {
     let schedule = id(&service.create(json!({})).await);
     let preference = json!({ "notifyOn": "failure", "channelIds": [channel] });
@@ -36,7 +36,7 @@ async fn telling(service: &Service, channel: &str) -> String {
     schedule
 }
 
-/// Has a job of the schedule fail, and its alert planned; the job.
+/// Fails a job of the schedule and plans its alert. Returns the job.
 async fn fail(service: &Service, schedule: &str) -> String {
     let path = format!("/v1/schedules/{schedule}/trigger");
     let job = service.call("POST", &path).send().await.ok().as_str().expect("an id").to_owned();
@@ -92,7 +92,8 @@ fn refused(retry_after_s: Option<u64>) -> TryOutcome {
     }
 }
 
-/// A delivery to a verified channel that has failed for good; its id, and the channel's.
+/// Creates a delivery that has failed for good, to a verified channel. Returns its id and the id of
+/// the channel.
 pub async fn failed_delivery(service: &Service, target: &Target) -> (String, String) {
     let channel = service.verified(target).await;
     let schedule = telling(service, &channel).await;

@@ -1,4 +1,4 @@
-//! Every error there is, in the one envelope.
+//! Every error has the same envelope.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ async fn unknown_paths_and_methods() {
     for path in ["/", "/v2/schedules", "/favicon.ico", "/docs/", "/docs/../x", "/docs/x"] {
         service.bare("GET", path).send().await.not_found("Not found");
     }
-    // These are the operations listener's.
+    // These paths exist only on the operations listener.
     for path in ["/metrics", "/healthz", "/readyz", "/echo", "/v1/metrics", "/v1/healthz"] {
         service.call("GET", path).send().await.not_found("Not found");
     }
@@ -36,7 +36,7 @@ async fn unknown_paths_and_methods() {
     }
 }
 
-/// S27: also of errors, and of what has no body.
+/// S27: the headers against content sniffing are also on errors and on responses without a body.
 #[tokio::test]
 async fn no_answer_is_taken_for_something_else() {
     let service = Service::start().await;

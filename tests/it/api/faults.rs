@@ -1,18 +1,18 @@
-//! When the store fails, and when the service has a fault of its own.
+//! Responses when the store fails and when the service itself panics.
 
 use serde_json::{Value, json};
 
 use super::harness::{Answer, Service, Setup, at, id, schedule_with};
 use crate::conformance::faults::Faults;
 
-/// Makes a call again until the service can say what came of it.
+/// Repeats a call until its result is certain.
 async fn insist(service: &Service, method: &str, path: &str, key: &str, body: &Value) -> Answer {
     for _ in 0..100 {
         let call = service.call(method, path).header("idempotency-key", key).json(body);
         let answer = call.send().await;
         match (answer.status, answer.body["error"]["code"].as_str()) {
             (503, code) => assert_eq!(code, Some("SERVICE_UNAVAILABLE"), "{}", answer.text),
-            // The key could not be given back.
+            // The reservation of the key could not be released.
             (409, Some("IDEMPOTENCY_IN_PROGRESS")) => service.advance(61),
             _ => return answer,
         }
@@ -85,7 +85,7 @@ async fn a_fault_of_the_store_is_answered_with_500_and_the_requests_id() {
 
 #[tokio::test]
 async fn a_command_that_panics_is_answered_in_the_envelope() {
-    // There is no shard where there are none: the command cannot go on.
+    // A command panics if the installation has no shards.
     let service = Service::with(Setup { shards: 0, ..Setup::default() }).await;
     let answer = service.post("/v1/schedules", &schedule_with(json!({}))).await;
     answer.refused(500, "INTERNAL_ERROR", "Internal server error");

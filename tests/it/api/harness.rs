@@ -1,4 +1,4 @@
-//! The API in this process: its own store, a clock that stands still, requests without sockets.
+//! The API in the test process: its own store, a stopped clock, requests without sockets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -36,25 +36,25 @@ use crate::conformance::store::flaky::FlakyStore;
 use crate::harness::keys::sealer;
 use crate::harness::target::Target;
 
-/// When every test begins: 2030-01-01T00:00:30Z.
+/// The start time of every test: 2030-01-01T00:00:30Z.
 pub const START: Timestamp = Timestamp::from_millis(1_893_456_030_000);
 pub const SHARDS: u16 = 4;
 
-/// How a service under test is set up.
+/// The setup of a service under test.
 pub struct Setup {
     pub limits: RateLimits,
     pub base_path: &'static str,
-    /// What the API believes; the store has `SHARDS`.
+    /// The number of shards that the API uses. The store has `SHARDS`.
     pub shards: u16,
-    /// Whether no operation of the queue succeeds.
+    /// `true` if all operations of the queue fail.
     pub queue_is_away: bool,
-    /// What accounts can have.
+    /// The configured plans.
     pub plans: Vec<Plan>,
-    /// Of the usual account.
+    /// The plan of the default account.
     pub plan: &'static str,
-    /// Whose word is taken for where a request comes from.
+    /// The proxies whose forwarded client address is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// What the calls of the service to its store meet.
+    /// The faults that store calls of the service meet.
     pub faults: Option<Arc<Faults>>,
 }
 
@@ -74,7 +74,7 @@ impl Default for Setup {
     }
 }
 
-/// A service under test, with one account and a key of it.
+/// A service under test with one account and a key of it.
 pub struct Service {
     pub router: Router,
     pub store: Arc<SqliteStore>,
@@ -149,31 +149,31 @@ impl Service {
         Self { router, store, queue, accounts, clock, tasks, account, key, folder }
     }
 
-    /// A key of another account.
+    /// Creates another account and returns a key of it.
     pub async fn stranger(&self) -> String {
         let account = self.accounts.create(Author::SERVICE, "stranger", UNLIMITED).await;
         let account = account.expect("made");
         new_key(&self.accounts, &account, Scope::Write, None).await
     }
 
-    /// A key of the account that can only read.
+    /// Returns a read-only key of the account.
     pub async fn read_key(&self) -> String {
         new_key(&self.accounts, &self.account, Scope::Read, None).await
     }
 
-    /// A key of the account that expires.
+    /// Returns a key of the account that expires after `expires_in`.
     pub async fn expiring_key(&self, expires_in: Duration) -> String {
         new_key(&self.accounts, &self.account, Scope::Write, Some(expires_in)).await
     }
 
-    /// A request by the account.
+    /// Starts a request with the key of the account.
     pub fn call(&self, method: &str, path: &str) -> Call<'_> {
         let call =
             Call { service: self, request: Request::builder(), body: Body::empty(), from: 1 };
         call.to(method, path).header("x-api-key", &self.key)
     }
 
-    /// A request without a key.
+    /// Starts a request without a key.
     pub fn bare(&self, method: &str, path: &str) -> Call<'_> {
         let call =
             Call { service: self, request: Request::builder(), body: Body::empty(), from: 1 };
@@ -192,21 +192,21 @@ impl Service {
         self.call("PATCH", path).json(body).send().await
     }
 
-    /// Creates a schedule with `fields` over the usual ones.
+    /// Creates a schedule with `fields` in addition to the default ones.
     pub async fn create(&self, fields: Value) -> Value {
         let answer = self.post("/v1/schedules", &schedule_with(fields)).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         answer.body["data"].clone()
     }
 
-    /// Creates a schedule and triggers it; the ids of both.
+    /// Creates a schedule and triggers it. Returns the ids of the schedule and of the job.
     pub async fn job(&self) -> (String, String) {
         let schedule = id(&self.create(json!({})).await);
         let answer = self.call("POST", &format!("/v1/schedules/{schedule}/trigger")).send().await;
         (schedule, answer.ok().as_str().expect("an id").to_owned())
     }
 
-    /// Creates a webhook channel that leads to `target`; its id.
+    /// Creates a webhook channel that posts to `target`. Returns its id.
     pub async fn webhook(&self, target: &Target) -> String {
         let config = json!({ "url": target.url("/hook") });
         let new = json!({ "type": "webhook", "label": "Hook", "config": config });
@@ -215,7 +215,7 @@ impl Service {
         id(&answer.body["data"])
     }
 
-    /// The same, verified.
+    /// Creates and verifies a webhook channel that posts to `target`. Returns its id.
     pub async fn verified(&self, target: &Target) -> String {
         let channel = self.webhook(target).await;
         let path = format!("/v1/notification-channels/{channel}/verify");
@@ -224,7 +224,7 @@ impl Service {
         channel
     }
 
-    /// Works on the store beside the service.
+    /// Opens a further connection to the store of the service.
     pub async fn beside(&self) -> SqliteConnection {
         let file = self.folder.path().join("punctual.db");
         SqliteConnectOptions::new().filename(file).connect().await.expect("opened")
@@ -235,7 +235,7 @@ impl Service {
     }
 }
 
-/// Channels that may lead to this machine; there is no mail server.
+/// Creates channels that may call this machine. There is no mail server.
 fn local_channels(clock: &Clock, random: &Random, tasks: &Tasks) -> Channels {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let outbound = outbound::Settings { allow, ..outbound::Settings::default() };
@@ -248,12 +248,12 @@ fn local_channels(clock: &Clock, random: &Random, tasks: &Tasks) -> Channels {
     Channels::new(settings, client, None, clock.clone(), random.clone())
 }
 
-/// A target that accepts every notification.
+/// Starts a target that accepts every notification.
 pub async fn accepting() -> Target {
     Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await
 }
 
-/// A target that answers every notification with a fault.
+/// Starts a target that answers every notification with 500.
 pub async fn faulty() -> Target {
     let answer = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 2\r\n\r\nno";
     Target::answering("127.0.0.1:0", answer).await
@@ -269,7 +269,7 @@ async fn new_key(
     accounts.create_key(Author::SERVICE, account, &request).await.expect("made").reveal().to_owned()
 }
 
-/// A request in the making.
+/// A request builder.
 pub struct Call<'a> {
     service: &'a Service,
     request: http::request::Builder,
@@ -288,7 +288,7 @@ impl Call<'_> {
         self
     }
 
-    /// A header whose value is no text.
+    /// Adds a header with a value that need not be text.
     pub fn raw_header(mut self, name: &str, value: http::HeaderValue) -> Self {
         self.request = self.request.header(name, value);
         self
@@ -301,7 +301,7 @@ impl Call<'_> {
         self
     }
 
-    /// The last part of the client's address.
+    /// Sets the last part of the client's address.
     pub fn from(self, from: u8) -> Self {
         Self { from, ..self }
     }
@@ -326,24 +326,24 @@ impl Call<'_> {
     }
 }
 
-/// An answer.
+/// A response.
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
-    /// `null` if it is not JSON.
+    /// The body as JSON, or `null` if it is not JSON.
     pub body: Value,
     pub text: String,
 }
 
 impl Answer {
-    /// The data of a success with status 200.
+    /// Returns the data of a response with status 200.
     pub fn ok(&self) -> &Value {
         assert_eq!(self.status, 200, "{}", self.text);
         assert_eq!(self.body["success"], true, "{}", self.text);
         &self.body["data"]
     }
 
-    /// Asserts that it is a refusal in the envelope.
+    /// Asserts that the response is this error in the envelope.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str, message: &str) -> &Self {
         assert_eq!(self.status, status, "{}", self.text);
@@ -353,7 +353,7 @@ impl Answer {
         self
     }
 
-    /// Asserts that it refuses exactly these fields with these messages.
+    /// Asserts that the response is a validation error with exactly these field errors.
     #[track_caller]
     pub fn invalid(&self, field_errors: Value) {
         self.refused(400, "VALIDATION_ERROR", "Validation error");
@@ -370,14 +370,14 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
     }
 
-    /// The limit, what is left, and when that ends.
+    /// Returns the rate limit, the remaining calls, and the reset time.
     pub fn limits(&self) -> (&str, &str, &str) {
         let header = |name| self.header(name);
         (header("x-ratelimit-limit"), header("x-ratelimit-remaining"), header("x-ratelimit-reset"))
     }
 }
 
-/// The fields of a schedule that runs at 02:00 in Berlin, with `fields` over them.
+/// Returns a schedule that runs at 02:00 in Berlin, with `fields` in addition to the default ones.
 pub fn schedule_with(fields: Value) -> Value {
     let mut schedule = json!({
         "name": "Nightly",
@@ -397,12 +397,12 @@ pub fn id(record: &Value) -> String {
     record["id"].as_str().expect("an id").to_owned()
 }
 
-/// An id that no schedule has.
+/// Returns an id that no schedule has.
 pub fn unknown_schedule() -> String {
     ScheduleId::new(START, 1).to_string()
 }
 
-/// `time` seconds after the start of the tests, as answers show it.
+/// Returns the time `seconds` after the start of the tests, as in responses.
 pub fn at(seconds: u64) -> String {
     START.plus(Duration::from_secs(seconds)).to_string()
 }

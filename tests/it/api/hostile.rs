@@ -1,4 +1,4 @@
-//! Input that wants to break something (S23, S25, S26).
+//! Malicious input (S23, S25, S26).
 
 use std::time::{Duration, Instant};
 

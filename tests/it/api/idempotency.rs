@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a call takes effect once, and is answered the same again.
+//! `Idempotency-Key`: a call takes effect once, and a repeated call gets the same response.
 
 use punctual::domain::AccountId;
 use punctual::domain::audit::Author;
@@ -46,7 +46,7 @@ async fn every_post_is_answered_the_same_again_and_done_once() {
         (format!("/v1/schedules/{schedule}/trigger"), json!({})),
         (format!("/v1/jobs/{job}/cancel"), json!({})),
         (format!("/v1/jobs/{job}/retry"), json!({})),
-        // Refusals are answers too.
+        // Errors are stored, too.
         ("/v1/schedules".to_owned(), json!({ "name": 1 })),
         ("/v1/schedules/sch_x/trigger".to_owned(), json!({})),
         ("/v1/account".to_owned(), json!({})),
@@ -95,7 +95,7 @@ async fn a_key_belongs_to_its_body_path_and_account_for_a_day() {
     service.advance(1);
     assert_eq!(post(&service, "/v1/schedules", "k", &two).await.status, 201);
     assert_eq!(schedules(&service).await, 2);
-    // Other methods take no notice.
+    // Other methods ignore the header.
     let patch = service.call("PATCH", &format!("/v1/schedules/{schedule}"));
     patch.header("idempotency-key", "k").json(&json!({ "name": "x" })).send().await.ok();
 }
@@ -136,7 +136,7 @@ async fn two_calls_at_once_take_effect_once() {
     assert_eq!(schedules(&service).await, 1);
 }
 
-/// The case the header is for: the client has not waited for the answer.
+/// The main use of the header: the client disconnected before the response.
 #[tokio::test]
 async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
     let service = Service::start().await;
@@ -259,8 +259,8 @@ async fn what_is_not_allowed_is_kept() {
     assert_eq!(post(&service, "/v1/schedules", "t", &new).await.status, 201);
 }
 
-/// What a key may do is decided first, as what it is: a key that can only read takes no idempotency
-/// keys from those that can write, and gets no answers of theirs.
+/// Permissions are checked before the idempotency key. A read-only key can neither use up the
+/// idempotency keys of writing keys nor read their responses.
 #[tokio::test]
 async fn a_key_that_can_only_read_has_no_part_in_changes() {
     let service = Service::start().await;
@@ -278,7 +278,7 @@ async fn a_key_that_can_only_read_has_no_part_in_changes() {
     same(&made, &post(&service, "/v1/schedules", "k", &new).await);
     assert_eq!(read("/v1/schedules", &"k".repeat(256)).await.status, 403);
     assert_eq!(read("/v1/nothing", "k").await.status, 404);
-    // A question is answered the same again, whoever asks.
+    // A call that changes nothing gets the stored response for any key of the account.
     let asked = read("/v1/schedules/preview", "k").await;
     service.advance(3_600);
     same(&asked, &read("/v1/schedules/preview", "k").await);

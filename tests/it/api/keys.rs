@@ -1,4 +1,4 @@
-//! Authentication: every way to show, or not to show, a key.
+//! Authentication: all ways to present a key, and requests without one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ async fn an_address_that_shows_many_wrong_keys_is_stopped_before_any_look_up() {
     assert_eq!(elsewhere.status, 503, "another address still reaches the store");
 }
 
-/// Whichever replica it has shown them to.
+/// Failed attempts at one replica count at all replicas.
 #[tokio::test]
 async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
     let service = Service::start().await;
@@ -224,7 +224,7 @@ async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
     assert!(works.is_ok(), "a key that is known is not counted for its address: {works:?}");
 }
 
-/// One that is far away, as Redis can be.
+/// The counters are in a remote queue, such as Redis.
 #[tokio::test]
 async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
     let service = Service::start().await;
@@ -247,7 +247,7 @@ async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
         authenticator.admit(Presented::Text(text), address).await;
         assert_eq!(queue.asked.load(Ordering::Relaxed), times, "{why}");
     }
-    // What a key at such an address has taken is given back.
+    // The allowance that a valid key took from such an address is given back.
     let other = service.stranger().await;
     for key in [&other, &service.read_key().await] {
         let decision = authenticator.admit(Presented::Text(key), address).await;
@@ -302,7 +302,7 @@ async fn the_keys_of_a_deleted_account_open_nothing() {
     let path = format!("/v1/schedules/{}/trigger", id(&service.create(json!({})).await));
     service.get("/v1/account").await.ok();
     service.accounts.delete(Author::SERVICE, &service.account).await.expect("deleted");
-    // The key is remembered for a few seconds; what it opened is not there any more.
+    // The key stays in the cache for a few seconds, but the data of its account is gone.
     for (method, path) in [("GET", "/v1/account"), ("POST", "/v1/schedules"), ("POST", &*path)] {
         let answer = service.call(method, path).json(&schedule_with(json!({}))).send().await;
         answer.refused(401, "INVALID_API_KEY", "Invalid API key");
@@ -319,7 +319,7 @@ async fn an_account_that_was_just_deleted_has_nothing_to_show() {
     let path = format!("/v1/schedules/{schedule}");
     service.get(&path).await.ok();
     service.accounts.delete(Author::SERVICE, &service.account).await.expect("deleted");
-    // The key is remembered here for seconds yet.
+    // The key stays in the cache for some seconds.
     service.get(&path).await.not_found("Schedule not found");
     service.get(&format!("{path}/skips")).await.not_found("Schedule not found");
     service.get(&format!("/v1/jobs/{job}")).await.not_found("Job not found");

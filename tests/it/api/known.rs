@@ -1,4 +1,4 @@
-//! What leaders know of schedules that have fired.
+//! The leader's cache of schedules that have fired.
 
 use punctual::domain::audit::Author;
 use punctual::domain::plan::Plan;
@@ -8,13 +8,13 @@ use serde_json::json;
 use super::harness::{Service, Setup, id};
 use super::plans::{fire, jobs, leader, set_plan, skips};
 
-/// Lets a tick pass.
+/// Advances to the next tick and fires.
 async fn tick(service: &Service, leader: &mut Leader) {
     service.advance(60);
     fire(service, leader).await;
 }
 
-/// A schedule that has fired once.
+/// Creates a schedule that has fired once.
 async fn fired_once(service: &Service, leader: &mut Leader) -> String {
     let schedule = id(&service.create(json!({ "cronExpression": "* * * * *" })).await);
     fire(service, leader).await;
@@ -28,7 +28,7 @@ async fn a_schedule_that_has_fired_is_read_again_after_some_minutes() {
     let service = Service::start().await;
     let mut leader = leader(&service, Vec::new());
     fired_once(&service, &mut leader).await;
-    // What nobody else does: it is not found when the schedule is fired.
+    // The service never changes a version in place, so the firing does not detect this.
     let yearly = sqlx::query("UPDATE schedule_versions SET cron_expression = '0 0 1 1 *'");
     yearly.execute(&mut service.beside().await).await.expect("done");
     for made in (2..=11).chain([11]) {
@@ -51,7 +51,7 @@ async fn what_a_user_changes_after_a_tick_counts_at_the_next() {
     service.patch(&path, &json!({ "timeoutSeconds": 7 })).await.ok();
     tick(&service, &mut leader).await;
     assert_eq!((jobs(&service).await, versions().await), (2, 2));
-    // The policy is no part of the version: from now on the newest of those before is active.
+    // The policy is not part of the version. From now on, the newest earlier job counts as active.
     service.patch(&path, &json!({ "overlapPolicy": "skip" })).await.ok();
     tick(&service, &mut leader).await;
     assert_eq!(jobs(&service).await, 2);

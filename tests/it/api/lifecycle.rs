@@ -1,4 +1,4 @@
-//! Switching, triggering, deleting, previewing.
+//! Schedules: toggle, trigger, delete, preview.
 
 use punctual::queue::{Queue, Room};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Listing schedules: pages, filters, orders, cursors.
+//! Lists of schedules: pages, filters, sort orders, cursors.
 
 use serde_json::{Value, json};
 

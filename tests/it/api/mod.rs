@@ -1,4 +1,4 @@
-//! The REST API against its contract, on the store of one machine.
+//! The REST API against its contract, with the SQLite store.
 
 mod audit;
 pub mod away_queue;

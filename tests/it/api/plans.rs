@@ -1,4 +1,4 @@
-//! What plans allow, and what becomes of suspended accounts.
+//! The limits of plans, and suspended accounts.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn free() -> Plan {
     }
 }
 
-/// A service whose account is on the plan `free`.
+/// Starts a service whose account is on the plan `free`.
 async fn limited(plan: Plan) -> Service {
     let limits = RateLimits { per_minute: 1_000, per_hour: 10_000 };
     Service::with(Setup { plans: vec![plan], plan: "free", limits, ..Setup::default() }).await
@@ -200,7 +200,7 @@ async fn triggers_and_retries_end_with_the_quota() {
     assert_eq!(service.get("/v1/account").await.ok()["usage"]["jobsThisMonth"], 1);
 }
 
-/// What the scheduler's loops of a service work with.
+/// Returns the dependencies of the scheduler's loops of a service.
 pub fn context(service: &Service) -> Context {
     Context {
         store: service.store.clone(),
@@ -212,12 +212,12 @@ pub fn context(service: &Service) -> Context {
     }
 }
 
-/// A leader of all shards of a service.
+/// Creates a leader of all shards of a service.
 pub fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
     Leader::new(context(service), Arc::new(Plans::new(plans)), Random::seeded(5))
 }
 
-/// Fires all that is due.
+/// Fires all due ticks.
 pub async fn fire(service: &Service, leader: &mut Leader) {
     while leader.run_once(service.clock.now()).await.expect("fired") == Pause::None {}
 }
@@ -259,7 +259,7 @@ async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
     assert_eq!((&usage["jobsThisMonth"], &usage["quotaExhaustedAt"]), (&json!(4), &Value::Null));
 }
 
-/// Lets nothing be added to a table, until it is called with `false`.
+/// Rejects all inserts into a table, until it is called with `false`.
 async fn refuse(service: &Service, table: &str, refuse: bool) {
     use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
     let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
@@ -273,7 +273,7 @@ async fn refuse(service: &Service, table: &str, refuse: bool) {
     sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut beside).await.expect("done");
 }
 
-/// An executor with room for one job at a time, which is left to its ticket.
+/// An executor that fires one job per call and leaves the job to its ticket.
 struct RoomForOne(SharedStore);
 
 #[async_trait]
@@ -343,7 +343,7 @@ async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
     assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (1, vec![]));
 }
 
-/// Gives the account's first job so many others beside it.
+/// Inserts `count` copies of the account's first job.
 async fn multiply(service: &Service, count: u32) {
     use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
     let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
@@ -395,7 +395,7 @@ async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
     assert!(used.as_u64().is_some_and(|used| (least..least + 1_000).contains(&used)), "{used}");
 }
 
-/// Counting goes on, and who comes again later finds it done.
+/// The count continues in the background, and a later call finds it done.
 #[tokio::test]
 async fn nobody_waits_long_for_the_jobs_of_a_month_to_be_counted() {
     const SLOWLY: &str = "CREATE TRIGGER slow BEFORE INSERT ON account_months BEGIN
@@ -410,7 +410,7 @@ async fn nobody_waits_long_for_the_jobs_of_a_month_to_be_counted() {
         set_plan(&service, "free").await;
         let paths = [format!("/v1/schedules/{schedule}/trigger"), format!("/v1/jobs/{job}/retry")];
         let call = || service.call("POST", &paths[usize::from(is_retry)]).send();
-        // Less than any call may take.
+        // This is less than the timeout of a call.
         let time_passes = async {
             for _ in 0..29 {
                 live_for(Duration::from_millis(50)).await;
@@ -504,7 +504,7 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
     let account = service.get("/v1/account").await.ok().clone();
     assert_eq!(account["suspendedAt"], "2030-01-01T00:05:30.000Z");
 
-    // Nobody fires for a while, and the account goes on before that has been made up for.
+    // No leader fires for a while, and the account is resumed before those ticks are skipped.
     service.advance(900);
     suspend(false).await;
     service.advance(300);
@@ -533,7 +533,7 @@ async fn history_ends_when_the_plan_says() {
     service.get(&path).await.refused(404, "NOT_FOUND", "Job not found");
     assert_eq!(actions().await, ["schedule.triggered"]);
 
-    // What is not shown is there for a while, and then removed.
+    // Jobs outside of the plan's history are hidden first and removed later.
     set_plan(&service, "unlimited").await;
     assert_eq!(jobs(&service).await, 2);
     service.get(&path).await.ok();

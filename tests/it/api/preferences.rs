@@ -61,7 +61,7 @@ async fn a_preference_replaces_the_one_before_as_a_whole() {
     assert_eq!(set(&service, &schedule, fewer).await.ok(), &expected);
     set(&service, &schedule, json!({ "notifyOn": "none" })).await.ok();
     assert_eq!(get(&service, &schedule).await["channels"], json!([]));
-    // What is attached to a silent schedule is kept.
+    // A schedule without alerts keeps its attached channels.
     let silent = json!({ "notifyOn": "none", "channelIds": [two] });
     set(&service, &schedule, silent).await.ok();
     let kept = get(&service, &schedule).await;
@@ -182,7 +182,7 @@ async fn the_warning_says_why_alerts_do_not_arrive() {
         "Some alerts cannot be delivered: the channel \"Ops\" is not verified, verify it again"
     );
     assert_eq!(read["channels"].as_array().map(Vec::len), Some(1), "only verified ones");
-    // Verified again, it is attached still.
+    // After it is verified again, the channel is still attached.
     service.call("POST", &format!("{}/verify", channel(&one))).send().await.ok();
     let read = get(&service, &schedule).await;
     assert_eq!(
@@ -231,7 +231,7 @@ async fn plans_limit_outcomes_and_types() {
     refused.refused(403, "PLAN_LIMIT_EXCEEDED", message);
     assert_eq!(refused.body["error"]["details"], refuse("channelTypes"));
 
-    // What a larger plan allowed stays, and can be changed where it is not over the limit.
+    // Settings from a larger plan stay, and those within the current limits can be changed.
     set_plan(&service, "unlimited").await;
     set(&service, &schedule, wish("both")).await.ok();
     set_plan(&service, "free").await;

@@ -1,4 +1,4 @@
-//! Rate limits: what is counted, for whom, and what callers are told.
+//! Rate limits: the counted calls, their subjects, and the headers.
 
 use punctual::accounts::RateLimits;
 use serde_json::json;
@@ -87,7 +87,7 @@ async fn keys_are_counted_apart_and_addresses_too() {
     assert_eq!(service.bare("GET", "/v1/account").from(3).send().await.status, 401);
 }
 
-/// As the contract says: two windows a key.
+/// The contract gives each key two windows.
 #[tokio::test]
 async fn each_key_of_an_account_has_windows_of_its_own() {
     let service = limited(2, 3).await;

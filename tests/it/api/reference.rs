@@ -1,4 +1,4 @@
-//! The document and the pages that show it.
+//! The OpenAPI document and the pages that show it.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ async fn the_document_is_served_as_it_is_printed() {
     );
 }
 
-/// S48: a route is registered together with its entry; here is the list, so that none is lost.
+/// S48: a route is registered together with its OpenAPI entry. This list detects lost routes.
 #[test]
 fn every_route_of_the_contract_is_documented() {
     let document = punctual::api::document("").to_json().expect("written");

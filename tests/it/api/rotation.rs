@@ -1,4 +1,4 @@
-//! Ticks of one instant fire in rotation over the accounts.
+//! Ticks of the same instant fire in rotation over the accounts.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use punctual::store::{AccountStore, Fence, Firing, NewSchedule, NewVersion, Sche
 use super::harness::{SHARDS, Service};
 use super::plans::{context, fire};
 
-/// How many batches are fired at once.
+/// The number of batches that are fired concurrently.
 const AT_ONCE: usize = 4;
 
-/// Keeps of whose schedules each batch is, and has no room.
+/// An executor without room. It records the accounts of each batch.
 #[derive(Default)]
 struct Batches(Mutex<Vec<Vec<AccountId>>>);
 
@@ -32,7 +32,7 @@ impl Starter for Batches {
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
     ) -> Result<Started, Vec<(Firing, Ticket)>> {
-        // Each batch asks once at once, and then for as long as it can wait.
+        // Each batch first asks without waiting, and then with all the time it has.
         if patience.is_zero() {
             let accounts = wanted.iter().map(|(_, ticket)| ticket.account).collect();
             self.0.lock().expect("nobody panics").push(accounts);
@@ -103,7 +103,7 @@ async fn a_few_schedules_fire_beside_however_many_of_another_account() {
     fire(&service, &mut leader).await;
     let batches = batches.0.lock().expect("nobody panics").clone();
     let of = |account, batch: &[AccountId]| batch.iter().filter(|of| **of == account).count();
-    // Some are read from the store at once, and whichever is read first comes first.
+    // The first batches are read concurrently, and the first one that arrives fires first.
     let at_once = &batches[..AT_ONCE];
     assert_eq!(at_once.iter().map(|batch| of(few, batch)).max(), Some(20), "{}", batches.len());
     assert!(batches.len() >= 6 && at_once.iter().all(|batch| of(many, batch) > 100));

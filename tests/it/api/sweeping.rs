@@ -1,4 +1,5 @@
-//! What a lost executor had is closed, and what cannot be closed keeps nothing else.
+//! The sweeper closes the attempts of a lost executor. An attempt that cannot be closed blocks no
+//! other.
 
 use punctual::domain::retry::RetryPolicy;
 use punctual::runtime::{Random, Worker};
@@ -9,10 +10,10 @@ use super::harness::{Service, id};
 use super::jobs::begin;
 use super::plans::context;
 
-/// Jobs that a lost executor was running.
+/// The number of jobs that the lost executor was running.
 const JOBS: usize = 7;
 
-/// Jobs under way whose executor has died since; they have no other attempt.
+/// Creates running jobs whose executor has died. They have no attempt left.
 async fn lost(service: &Service) -> Vec<String> {
     let schedule = id(&service.create(json!({ "maxRetries": 0 })).await);
     let mut jobs = Vec::new();
@@ -27,7 +28,8 @@ async fn lost(service: &Service) -> Vec<String> {
     jobs
 }
 
-/// A sweep at the start of a process that is alone with its store: the first one closes all.
+/// Sweeps as at the start of a process that is the only one on its store: the first sweep closes
+/// all attempts.
 async fn sweep(service: &Service) {
     let random = Random::seeded(3);
     let mut sweeper = Sweeper::new(context(service), RetryPolicy::default(), random, true);
@@ -39,7 +41,7 @@ async fn execute(service: &Service, sql: String) {
     statement.execute(&mut service.beside().await).await.expect("executed");
 }
 
-/// Lets no outcome of a job be stored under a condition.
+/// Rejects the stored outcome of a job if `condition` holds.
 async fn refuse(service: &Service, job: &str, condition: &str) {
     let id: punctual::domain::JobId = job.parse().expect("an id");
     let bytes: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();

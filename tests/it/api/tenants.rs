@@ -1,4 +1,4 @@
-//! Accounts do not see each other (S19, S20): every route, with the ids of another account.
+//! Isolation of accounts (S19, S20): every route with the ids of another account.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use super::deliveries::failed_delivery;
 use super::harness::{START, Service, accepting, unknown_schedule};
 use punctual::domain::{ChannelId, DeliveryId, JobId};
 
-/// The answer of a route to an id, without what differs between any two answers.
+/// Returns the response of a route to an id, without the parts that differ between any two
+/// responses.
 async fn answer(service: &Service, key: &str, method: &str, path: &str, body: &Value) -> String {
     let call = service.call(method, path).key(key).header("x-request-id", "same");
     let answer = call.json(body).send().await;

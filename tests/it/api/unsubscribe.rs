@@ -1,4 +1,4 @@
-//! The link in mails that unsubscribes their reader, who has no key.
+//! The unsubscribe link in mails. Its user has no API key.
 
 use punctual::accounts::RateLimits;
 use punctual::domain::audit::Author;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::harness::{START, Service, Setup, id};
 
-/// A verified channel of mail, and the path of the link in its mails.
+/// Creates a verified mail channel. Returns its id and the path of the link in its mails.
 async fn mailed(service: &Service) -> (String, String) {
     let new = json!({ "type": "email", "label": "Mail", "config": { "to": "ann@example.com" } });
     let answer = service.post("/v1/notification-channels", &new).await;

@@ -1,4 +1,4 @@
-//! Changing schedules.
+//! Changes of schedules.
 
 use punctual::domain::ScheduleId;
 use punctual::domain::schedule::SkipReason;
@@ -31,7 +31,7 @@ async fn put_and_patch_change_what_is_given_and_nothing_else() {
     }
 }
 
-/// What a caller says of a schedule. All else in a record is the service's.
+/// The fields of a schedule that callers set. The service owns all other fields.
 const GIVEN: [&str; 14] = [
     "name",
     "description",
@@ -49,13 +49,13 @@ const GIVEN: [&str; 14] = [
     "signRequests",
 ];
 
-/// S20: nothing that is the service's is taken from a caller, whatever it looks like.
+/// S20: the service ignores or rejects all fields that it owns, whatever their value.
 #[tokio::test]
 async fn what_is_the_services_is_not_taken_from_callers() {
     let service = Service::start().await;
     let plain = service.create(json!({})).await;
     let mut owned: Vec<_> = plain.as_object().expect("an object").keys().cloned().collect();
-    // That a schedule is enabled is said when it is made, and by its toggle.
+    // Callers set `isEnabled` at creation and with the toggle route.
     owned.retain(|name| !GIVEN.contains(&name.as_str()) && name != "isEnabled");
     assert_eq!(owned.len(), 7, "{owned:?}");
     let hidden = ["accountId", "verified", "plan", "status", "version", "revision", "shard"];

@@ -125,7 +125,7 @@ fn an_account_has_a_plan() {
     let refused = complaint(path, &["account", "create", "carol", "--config", "q.toml"], 2);
     assert!(refused.contains("must be unlimited or a plan"), "{refused}");
 
-    // Without the file nobody knows what these accounts may.
+    // Without the file, the limits of these accounts are unknown.
     let ports = ["--http-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
     let refused = run(path, &[&["serve"][..], &ports].concat());
     assert_eq!(refused.status, Some(1), "{}", refused.err);
@@ -144,7 +144,7 @@ fn an_account_has_ten_keys_at_most() {
     assert!(refused.contains("10 keys"), "{refused}");
 }
 
-/// Without a server that removes anything.
+/// No server runs that would remove the account's data.
 #[test]
 fn waiting_for_an_account_to_be_gone_can_be_ended() {
     let folder = folder();

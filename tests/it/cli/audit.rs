@@ -1,4 +1,4 @@
-//! What operators change is in the audit log: every command that changes something, once.
+//! Changes by operators are in the audit log: each changing command has one entry.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,8 +10,8 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use super::{folder, result};
 
-/// The commands that change no data of an account, and show no secrets of one. What `restored` passes
-/// over is told by its skips.
+/// Commands that change no data of an account and show none of its secrets. The skips of `restored`
+/// record its effect.
 const OTHERS: [&str; 22] = [
     "dev",
     "serve",
@@ -37,7 +37,7 @@ const OTHERS: [&str; 22] = [
     "help",
 ];
 
-/// Those that change something, or show secrets in clear.
+/// Commands that change something or show secrets in plain text.
 const CHANGING: [&str; 21] = [
     "account create",
     "account set-plan",
@@ -69,7 +69,7 @@ async fn open(path: &std::path::Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(file).connect().await.expect("opened")
 }
 
-/// Lets all users be signed in.
+/// Signs all users in.
 async fn sign_in(path: &std::path::Path) {
     let mut store = open(path).await;
     let sql = "INSERT INTO sessions (id, user_id, digest, created_at, expires_at, ends_at)
@@ -78,7 +78,7 @@ async fn sign_in(path: &std::path::Path) {
     store.close().await.expect("closed");
 }
 
-/// All entries, oldest first: actor, action, object, origin.
+/// Returns all entries, oldest first: actor, action, object, origin.
 async fn entries(path: &std::path::Path) -> Vec<Entry> {
     let mut store = open(path).await;
     let sql = "SELECT actor, action, object, origin FROM audit_log ORDER BY id";
@@ -107,7 +107,7 @@ fn every_command_is_known_to_change_something_or_not() {
     }
 }
 
-/// Runs commands and keeps in mind which of them are to have an entry.
+/// Runs commands and records which of them must have an entry.
 struct Runner<'a> {
     path: &'a std::path::Path,
     ran: RefCell<BTreeSet<String>>,
@@ -123,7 +123,7 @@ impl Runner<'_> {
     }
 }
 
-/// A key in front of the one that the store has, which is then to be rotated to; its id.
+/// Puts a new key before the store's key, for a rotation. Returns the id of the new key.
 fn new_key_of_secrets(path: &std::path::Path) -> String {
     let file = path.join("punctual-data/secrets.key");
     let old = std::fs::read_to_string(&file).expect("a key");
@@ -132,7 +132,8 @@ fn new_key_of_secrets(path: &std::path::Path) -> String {
     new.split_once(':').expect("an id").0.to_owned()
 }
 
-/// Of the account alice; a key's id, and both of one that was rotated.
+/// Changes keys of the account alice. Returns the id of a key, and the ids of the rotated and the
+/// new key.
 fn change_keys(runner: &Runner<'_>) -> (String, String) {
     runner.run(&["key", "create", "--account", "alice"]);
     let list = runner.run(&["key", "list", "--account", "alice"]);
@@ -142,14 +143,14 @@ fn change_keys(runner: &Runner<'_>) -> (String, String) {
     let list = runner.run(&["key", "list", "--account", "alice"]);
     let newest = list.lines().nth(1).and_then(|row| row.split_whitespace().next());
     let both = format!("{key} {}", newest.expect("the new one"));
-    // The second time changes nothing.
+    // The second call changes nothing.
     for _ in 0..2 {
         runner.run(&["key", "revoke", &key]);
     }
     (key, both)
 }
 
-/// What was changed, but for users.
+/// The changed objects, without users.
 struct Made {
     account: String,
     key: String,
@@ -257,7 +258,7 @@ async fn what_is_done_to_users_and_secrets_is_entered_where_it_is_seen() {
     result(path, &["account", "add-user", "bob", "cy@example.com", "--role", "viewer"]);
     result(path, &["user", "create", "dan@example.com"]);
     sign_in(path).await;
-    // The second time changes nothing.
+    // The second call changes nothing.
     for change in ["sign-out", "sign-out", "disable", "disable", "enable", "enable"] {
         result(path, &["user", change, "cy@example.com"]);
     }

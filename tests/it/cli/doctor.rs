@@ -1,11 +1,11 @@
-//! `punctual doctor` on one machine; on a cluster it is among the tests of `serve`.
+//! `punctual doctor` on a single machine. The tests in `serve` cover clusters.
 
 use std::os::unix::fs::PermissionsExt;
 
 use super::{Done, complaint, folder, punctual, result, run};
 use crate::harness::smtp::{MailOptions, MailServer, Tls};
 
-/// The lines of a setting.
+/// Returns the lines about a setting.
 fn lines<'a>(text: &'a str, setting: &str) -> Vec<&'a str> {
     text.lines().filter(|line| line.split_whitespace().nth(1) == Some(setting)).collect()
 }
@@ -17,7 +17,7 @@ fn before_the_first_start_nothing_is_made_and_afterwards_all_is_well() {
     assert!(!folder.path().join("punctual-data").exists(), "it changes nothing");
     assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 0);
     assert!(before.starts_with("RESULT"), "{before}");
-    assert!(lines(&before, "secrets.keys_file")[0].contains("made by the first start"), "{before}");
+    assert!(lines(&before, "secrets.keys_file")[0].contains("the first start creates"), "{before}");
     let store = lines(&before, "store.url");
     assert!(store.iter().any(|line| line.contains("can be written to")), "{before}");
     assert!(store.iter().any(|line| line.contains("MB left")), "{before}");
@@ -109,7 +109,7 @@ async fn the_mail_server_is_tried() {
 
     for (login, trusts, why) in [
         ("ann:hunter1@", true, "refuses the login: check the user and the password"),
-        ("ann:hunter2@", false, "has no certificate that is trusted: give the one of its"),
+        ("ann:hunter2@", false, "has no trusted certificate: set mail.ca_file to the"),
     ] {
         let (done, line) = try_with(login, trusts);
         assert!(line.starts_with("failure") && line.contains(why), "{line}");
@@ -151,7 +151,7 @@ fn a_wrong_configuration_is_told_as_serve_tells_it() {
     complaint(folder.path(), &["doctor", "--replicas", "0"], 2);
 }
 
-/// Servers that are not there fail each for itself, and no password is shown.
+/// Each server that is down is reported separately, and no password is shown.
 #[test]
 fn servers_that_are_away_are_all_told() {
     let folder = folder();

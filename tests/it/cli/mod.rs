@@ -1,4 +1,4 @@
-//! The binary as its users run it: what it prints, where, and with which exit status.
+//! The binary as its users run it: its output, its streams and its exit status.
 
 mod accounts;
 mod audit;
@@ -14,19 +14,20 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A folder of its own to run in.
+/// Creates a folder to run in.
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// The binary with these arguments, in a folder, without the settings of whoever runs the tests.
+/// Returns a command of the binary with these arguments in a folder, without the environment of the
+/// tests.
 fn punctual(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     command.args(arguments).current_dir(folder).env_clear();
     command
 }
 
-/// What a command that ends by itself did.
+/// The result of a finished command.
 #[derive(Debug)]
 struct Done {
     status: Option<i32>,
@@ -45,14 +46,14 @@ fn run(folder: &Path, arguments: &[&str]) -> Done {
     punctual(folder, arguments).output().expect("started").into()
 }
 
-/// The result of a command that is to succeed and to print nothing else.
+/// Runs a command that must succeed without error output. Returns its output.
 fn result(folder: &Path, arguments: &[&str]) -> String {
     let done = run(folder, arguments);
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{arguments:?}");
     done.out
 }
 
-/// The complaint of a command that is to fail with `status`.
+/// Runs a command that must fail with `status`. Returns its error output.
 fn complaint(folder: &Path, arguments: &[&str], status: i32) -> String {
     let done = run(folder, arguments);
     assert_eq!((done.status, done.out.as_str()), (Some(status), ""), "{arguments:?}: {}", done.err);

@@ -1,4 +1,4 @@
-//! Keys for secrets.
+//! The keys that seal secrets.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! The service as a process: its start, its signals, and a machine that has run out of something.
+//! The service as a process: its start, its signals, and machines without free resources.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,14 +10,14 @@ use punctual::runtime::Clock;
 
 use super::{complaint, folder, punctual, result, run};
 
-/// How long anything may take before a test fails.
+/// The timeout of all waits.
 const PATIENCE: Duration = Duration::from_secs(20);
 const FREE_PORTS: [&str; 4] = ["--http-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
 
-/// A running `punctual dev`, killed when dropped.
+/// A running `punctual dev`. It is killed when it is dropped.
 struct Dev {
     child: Child,
-    /// Kept open: nobody else reads what it prints.
+    /// Kept open, so that writing to it does not fail.
     _out: BufReader<ChildStdout>,
     api: String,
     ops: String,
@@ -63,7 +63,7 @@ impl Dev {
         assert!(kill.status().expect("there is kill").success());
     }
 
-    /// The answer of the API to a call with the key; empty if there is none.
+    /// Returns the response to an API call with the key, or an empty text without one.
     fn ask(&self, method: &str, path: &str, body: &str) -> String {
         let key = self.key.as_deref().unwrap_or_default();
         let length = body.len();
@@ -75,7 +75,7 @@ impl Dev {
         self.ask("GET", path, "")
     }
 
-    /// Runs the newest schedule.
+    /// Triggers the newest schedule.
     fn trigger(&self) {
         let schedules = self.get("/v1/schedules");
         let (_, id) = schedules.split_once("\"id\":\"").expect("a schedule");
@@ -84,14 +84,14 @@ impl Dev {
         assert!(done.contains("\"success\":true"), "{done}");
     }
 
-    /// The exit status, once it has ended by itself.
+    /// Waits until the process has ended by itself and returns its exit status.
     fn end(mut self) -> Option<i32> {
         let status = within(PATIENCE, || self.child.try_wait().expect("ours"));
         status.code()
     }
 }
 
-/// An answer. `rest` is what follows the common headers.
+/// Returns the response to a request. `rest` follows the common headers.
 fn ask(host: &str, what: &str, rest: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -102,7 +102,7 @@ fn ask(host: &str, what: &str, rest: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// Asks again and again until there is a value.
+/// Calls `value` repeatedly until it returns a value.
 fn within<T>(patience: Duration, mut value: impl FnMut() -> Option<T>) -> T {
     let clock = Clock::system();
     let end = clock.monotonic() + patience;
@@ -111,7 +111,7 @@ fn within<T>(patience: Duration, mut value: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(clock.monotonic() < end, "not within {patience:?}");
-        // Lets the other process run: there may be a single core.
+        // This lets the other process run, because there may be a single core.
         std::thread::yield_now();
     }
 }
@@ -122,7 +122,7 @@ fn dev(folder: &Path) -> Command {
     command
 }
 
-/// Lets a test ask as often as it likes.
+/// Disables the rate limits, so that a test can call as often as it needs.
 fn unlimited(command: &mut Command) {
     command.env("PUNCTUAL_RATE_PER_MINUTE", "0").env("PUNCTUAL_RATE_PER_HOUR", "0");
 }
@@ -141,7 +141,7 @@ fn dev_runs_its_demo_and_stops_on_sigterm() {
     let healthy = run(folder.path(), &["healthcheck", "--ops-listen", &first.ops]);
     assert_eq!(healthy.status, Some(0), "{}", healthy.err);
 
-    // Operators work beside it; a second server is refused.
+    // Commands of operators work while the server runs. A second server is rejected.
     assert!(result(folder.path(), &["account", "list"]).contains("  dev  "));
     let second = run(folder.path(), &[&["serve"][..], &FREE_PORTS].concat());
     assert_eq!(second.status, Some(1));
@@ -159,7 +159,7 @@ fn dev_runs_its_demo_and_stops_on_sigterm() {
     assert_eq!(again.end(), Some(0));
 }
 
-/// A target that takes calls and never answers, and a job that is calling it.
+/// Creates a target that accepts connections and never responds, and a job that is calling it.
 fn hanging_attempt(dev: &Dev) -> (TcpListener, TcpStream) {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let target = silent.local_addr().expect("bound");
@@ -205,14 +205,14 @@ fn an_attempt_that_outlives_the_grace_period_is_cut_off_and_recorded() {
     assert!(jobs.contains("\"attemptNumber\":2"), "{jobs}");
 }
 
-/// F81: nobody reads the log, and the pipe (64 KiB) is full.
+/// F81: the log has no reader, and its pipe (64 KiB) is full.
 #[test]
 fn a_log_that_nobody_reads_does_not_hold_up_jobs() {
     let folder = folder();
     let mut command = dev(folder.path());
     command.stderr(Stdio::piped()).env("PUNCTUAL_LOG", "trace");
     let dev = Dev::start(command);
-    // Each call is a line of some 200 bytes.
+    // Each call logs a line of about 200 bytes.
     for _ in 0..600 {
         assert!(dev.get("/v1/schedules").contains("\"demo\""));
     }

@@ -1,4 +1,4 @@
-//! Commands that only print.
+//! Commands that only print text.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -116,7 +116,7 @@ fn usage_errors_and_missing_services() {
         let done = super::run(folder.path(), arguments);
         assert_eq!(done.status, Some(2), "{arguments:?}");
     }
-    // Nothing listens on the port that tells of TCP multiplexing.
+    // Nothing listens on port 1, which is assigned to TCP multiplexing.
     let refused = complaint(folder.path(), &["healthcheck", "--ops-listen", "127.0.0.1:1"], 1);
     assert!(refused.contains("no answer from 127.0.0.1:1 (ops.listen)"), "{refused}");
 }

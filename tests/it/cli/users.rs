@@ -1,4 +1,4 @@
-//! Users, and who belongs to an account.
+//! Users and the members of accounts.
 
 use std::io::Write;
 use std::process::Stdio;

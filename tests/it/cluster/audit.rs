@@ -1,9 +1,10 @@
-//! A record of what leaders write, kept by the database itself: which life of which replica has
-//! raised an epoch, made a tick's job, or skipped ticks, and under which epoch; and who has claimed
-//! which job. What users let go when they change a schedule is no leader's.
+//! A record of the writes of leaders, which triggers of the database keep: the replica process that
+//! raised an epoch, created the job of a tick or skipped ticks, with the epoch at that time. Claims
+//! are recorded with their job. Skips that a user's change of a schedule causes are not leader
+//! writes.
 //!
-//! It is exact. A trigger runs within the writer's transaction and sees the epoch as it is then; and
-//! who fires holds the epoch's row, so that it cannot change in between.
+//! The record is exact. A trigger runs in the transaction of the writer and sees its epoch. A
+//! firing locks the row of the epoch, so the epoch cannot change in between.
 
 use sqlx::{Connection, Executor, PgConnection, Row};
 
@@ -43,13 +44,13 @@ const SET_UP: &str = "
     CREATE TRIGGER audit AFTER INSERT OR UPDATE ON skips
         FOR EACH ROW WHEN (NEW.reason <> 'superseded') EXECUTE FUNCTION audit_skip();";
 
-/// Begins the record, in a store that is migrated.
+/// Installs the triggers in a migrated store.
 pub async fn begin(mut connection: PgConnection) {
     connection.execute(SET_UP).await.expect("set up");
     connection.close().await.expect("closed");
 }
 
-/// The record, in the order of the writes to each shard.
+/// Returns the record. The writes to each shard are in order.
 pub async fn read(mut connection: PgConnection) -> Vec<Written> {
     let rows = sqlx::query(
         "SELECT kind, shard, epoch, life FROM audit WHERE kind <> 'claim' ORDER BY place",

@@ -1,4 +1,4 @@
-//! The suite can fail: each deliberate defect is caught, by an oracle of a recorded history.
+//! Tests of the suite: an oracle of a recorded history detects each deliberate defect.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const fn with(defect: Defect) -> Plan {
     Plan { defect: Some(defect), ..USUAL }
 }
 
-/// The run violates this invariant.
+/// Asserts that the run violates this invariant.
 async fn caught(world: &mut World, invariant: &str) {
     let violations = world.violations().await;
     assert!(names(&violations).contains(invariant), "not caught:\n{}", told(&violations));
@@ -55,7 +55,7 @@ async fn tickets_before_their_jobs_are_caught() {
     caught(&mut world, "I8").await;
 }
 
-/// What they are caught by says nothing of a cluster without the defect.
+/// Without a defect, the checks of the last test find nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_defect_jobs_start_promptly() {
     let mut world = World::start(Plan { factor: 6, ..USUAL }).await;

@@ -1,5 +1,5 @@
-//! etcd goes, comes back, and forgets. None of it is an excuse for a call that fails, so nothing
-//! here is announced as trouble.
+//! etcd fails, returns and loses data. API calls must succeed meanwhile, so most of these tests
+//! announce no trouble.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::world::{A_MINUTE, Plan, REPLACED, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::{live_for, within};
 
-/// How soon shards are led after etcd is back, and a busy machine's share.
+/// The maximum time until shards have leaders after etcd is back, on a busy machine.
 const LED_AGAIN: Duration = Duration::from_secs(3 + 10 + 2);
 
-/// How long etcd is without a leader, and so lets no lease be renewed, when the member that led it is
-/// gone; the next one lets all leases last anew. Twice its `election-timeout`, which is a second.
+/// The time for which etcd has no leader and renews no leases after its leading member is gone. The
+/// next leader restarts all leases. This is twice the `election-timeout` of one second.
 const ELECTED: Duration = Duration::from_secs(2);
 
-/// How late ticks may be while etcd is away.
+/// The maximum lag of ticks while etcd is down.
 const GOES_ON: Duration = Duration::from_secs(2);
 
 impl World {
@@ -23,7 +23,7 @@ impl World {
         self.stores.etcd.as_mut().expect("the test's own")
     }
 
-    /// Waits until a tick is fired that was not due yet when this was called.
+    /// Waits until each schedule has fired the ticks that are due now.
     async fn ticks_again(&self) {
         let now = self.lapse.now();
         within(LED_AGAIN, "all schedules tick again", async || {
@@ -40,7 +40,8 @@ impl World {
     }
 }
 
-/// F09.
+/// F09: members of etcd that restart one after the other delay ticks only by an etcd election and
+/// the replacement of a leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
@@ -51,15 +52,15 @@ async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
         world.etcd().restart(member);
         world.etcd().ready().await;
     }
-    // Changes are still heard of, in all shards: one of the eight has none of so many once in a
-    // thousand runs.
+    // Changes are still followed in all shards. With 70 schedules, the probability that one of the
+    // eight shards gets none is about 1 in 1,000.
     let late = super::load::kinds(&world.users, &world.target.url(""), 70, 1);
     world.users.create(0, 1, late).await;
     world.minutes(1.5).await;
     world.holds().await;
 }
 
-/// F10: who leads, leads on.
+/// F10: without a majority of etcd, leaders keep leading and fire on time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_quorum_of_etcd_ticks_go_on() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
@@ -76,7 +77,7 @@ async fn without_a_quorum_of_etcd_ticks_go_on() {
     world.holds().await;
 }
 
-/// F10: it comes and goes.
+/// F10: ticks continue while etcd fails and returns repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
@@ -92,11 +93,11 @@ async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
     world.holds().await;
 }
 
-/// How late ticks may be fired after a leader has died of which etcd does not tell: its lease in the
-/// store ends with the time of a claim.
+/// The maximum lag of ticks after a leader died that etcd cannot report: the claim time, which is
+/// the lease in the store, and 15 s.
 const REPLACED_BY_THE_STORE: Duration = Duration::from_secs(5 + 15);
 
-/// A leader that dies while etcd is away is replaced, and so is one that came in the meantime.
+/// A leader that dies while etcd is down is replaced. So is a leader that started in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_etcd_a_leader_that_dies_is_replaced() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
@@ -111,7 +112,8 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     })
     .await;
     world.minutes(1.0).await;
-    // Who starts without etcd takes part: it is alone when the others are gone.
+    // A replica that starts without etcd takes part. After the others are killed, it leads all
+    // shards.
     world.restart(leader).await;
     for other in (0..world.replicas.len()).filter(|place| *place != leader) {
         world.replicas[other].kill();
@@ -182,7 +184,7 @@ async fn with_nothing_but_the_store_ticks_go_on() {
     world.holds().await;
 }
 
-/// F11.
+/// F11: a replica that loses etcd loses its shards and continues to serve the API.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_loses_etcd_loses_its_shards_and_serves_on() {
     let mut world = World::start(USUAL).await;
@@ -197,7 +199,8 @@ async fn a_replica_that_loses_etcd_loses_its_shards_and_serves_on() {
     world.holds().await;
 }
 
-/// F12, F13: epochs come from the store, so that nobody is shut out for ever.
+/// F12, F13: shards are led again after etcd lost all or part of its data. Epochs come from the
+/// store, so no leader is fenced off forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_etcd_that_has_forgotten_everything_or_a_part_is_led_by_again() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;

@@ -1,57 +1,57 @@
-//! What a run leaves behind, as plain data: what users asked and were told, what the target was
-//! sent, who wrote what, and how everything was found in the end. The oracles read nothing else.
+//! The record of a run as plain data: the calls of users and their results, the requests at the
+//! target, the writes of leaders, and the final state. The oracles read nothing else.
 //!
-//! Two kinds of instants, both in milliseconds since 1970: the machine's (`*_at`, of what the test
-//! saw) and those of the service (`tick`, `created` and so on), which a time-lapse may make run
-//! faster.
+//! There are two kinds of instants, both in Unix milliseconds. The test's own use the clock of the
+//! machine (`*_at`). Those of the service (`tick`, `created` and so on) use its own clock, which a
+//! time lapse may speed up.
 
 use std::collections::BTreeSet;
 
 use super::lapse::Lapse;
 
-/// A run.
+/// The record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub lapse: Lapse,
     pub calls: Vec<Call>,
     pub hits: Vec<Hit>,
-    /// Final jobs as they were seen on the way.
+    /// Final jobs that were seen during the run.
     pub seen: Vec<Job>,
-    /// All jobs in the end.
+    /// All jobs at the end.
     pub jobs: Vec<Job>,
     pub skips: Vec<Skip>,
-    /// All schedules in the end.
+    /// All schedules at the end.
     pub schedules: Vec<Schedule>,
-    /// What leaders wrote, in its order.
+    /// The writes of leaders in order.
     pub writes: Vec<Written>,
-    /// When faults were at work, and what their end may still excuse.
+    /// The times of faults, and of their possible effects.
     pub troubles: Vec<Trouble>,
-    /// What replicas used before and after, of those that lived through it.
+    /// The resource usage of the replicas that lived through the run, before and after.
     pub uses: Vec<Use>,
-    /// What a stranger was told.
+    /// The responses to a stranger.
     pub probes: Vec<Probe>,
-    /// The schedules that tell how their jobs end, and since when.
+    /// The schedules that alert about the ends of their jobs, and the time since when they do.
     pub telling: Vec<String>,
     pub telling_since: i64,
-    /// What they tell.
+    /// Their alerts.
     pub alerts: Vec<Alert>,
-    /// The events that have come to the receiver.
+    /// The events that reached the receiver.
     pub received: BTreeSet<String>,
-    /// The tick up to which everything must have come to its end.
+    /// The tick up to which all work must be finished.
     pub cut: i64,
-    /// When the end was read, by the service's clock.
+    /// The time at which the end was read, on the service's clock.
     pub read: i64,
-    /// How late a tick may be fired, in real milliseconds, if it is known.
+    /// The maximum lag of a tick, in real milliseconds, if known.
     pub latest_ms: Option<i64>,
-    /// Schedules that may be later.
+    /// Schedules that may exceed it.
     pub held_up: Vec<String>,
-    /// Whether no attempt was lost: then their numbers are those that the answers call for.
+    /// `true` if no attempt was lost. Then the responses determine the number of attempts.
     pub calm: bool,
-    /// Whether nothing happened at all: then jobs start at once.
+    /// `true` if no fault occurred. Then jobs start at once.
     pub prompt: bool,
 }
 
-/// What is told of a job's end, as it is stored.
+/// A stored alert about the end of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Alert {
     pub job: String,
@@ -68,14 +68,14 @@ pub struct Call {
     pub begun_at: i64,
     pub ended_at: i64,
     pub answer: Answer,
-    /// Which account has asked.
+    /// The account of the caller.
     pub account: usize,
 }
 
-/// What was asked for.
+/// The request of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Schedules that tick every so many minutes (0: never while a test runs), all or none.
+    /// Creates schedules that tick every `minutes` minutes (0: never during a test), all or none.
     Create {
         names: Vec<String>,
         minutes: i64,
@@ -87,7 +87,7 @@ pub enum What {
         schedule: String,
         on: bool,
     },
-    /// A change that lets it tick every so many minutes, and send this.
+    /// Changes a schedule to tick every `minutes` minutes and to send `body`.
     Change {
         schedule: String,
         minutes: i64,
@@ -96,28 +96,28 @@ pub enum What {
     Delete {
         schedule: String,
     },
-    /// A job that a trigger has promised, from whichever replica.
+    /// Reads a job that a trigger returned, at any replica.
     Read {
         job: String,
     },
-    /// Whatever else.
+    /// Any other call.
     Other,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done; the ids it tells.
+    /// The call succeeded and returned these ids.
     Done(Vec<String>),
     Refused {
         status: u16,
         code: String,
     },
-    /// Nobody answered, or not in time.
+    /// No response arrived in time.
     Lost,
 }
 
-/// A request that the target got.
+/// A request that arrived at the target.
 #[derive(Clone, Debug, Default)]
 pub struct Hit {
     pub job: String,
@@ -128,7 +128,7 @@ pub struct Hit {
     pub answered: Option<u16>,
 }
 
-/// A job, as the API shows it.
+/// A job in the API's representation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     pub id: String,
@@ -145,9 +145,9 @@ pub struct Job {
     pub error: Option<String>,
     pub endpoint: String,
     pub body: String,
-    /// Absent where it was seen in a list.
+    /// Empty if the job comes from a list.
     pub attempts: Vec<Attempt>,
-    /// Which account was shown it.
+    /// The account that read it.
     pub account: usize,
 }
 
@@ -156,7 +156,7 @@ impl Job {
         matches!(self.status.as_str(), "SUCCESS" | "FAILED")
     }
 
-    /// Whether a tick has made it.
+    /// Returns `true` if a tick made the job.
     pub fn is_of_tick(&self) -> bool {
         matches!(self.trigger.as_str(), "schedule" | "catch_up")
     }
@@ -168,13 +168,13 @@ pub struct Attempt {
     pub number: u32,
     pub started: Option<i64>,
     pub completed: Option<i64>,
-    /// How long its exchange took, in real milliseconds.
+    /// The duration of its exchange, in real milliseconds.
     pub duration: Option<i64>,
     pub status: Option<u16>,
     pub error: Option<String>,
 }
 
-/// Ticks that became no jobs.
+/// Ticks that were skipped.
 #[derive(Clone, Debug, Default)]
 pub struct Skip {
     pub schedule: String,
@@ -184,45 +184,46 @@ pub struct Skip {
     pub reason: String,
 }
 
-/// A schedule in the end.
+/// A schedule at the end.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     pub id: String,
     pub name: String,
     pub enabled: bool,
     pub next: Option<i64>,
-    /// Which account was shown it.
+    /// The account that read it.
     pub account: usize,
 }
 
-/// A write that takes a leader.
+/// A write that only a leader makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// A life of a replica has raised a shard's epoch.
+    /// A replica process raised the epoch of a shard.
     Epoch { shard: i32, epoch: i64, life: String },
-    /// A life of a replica has made a job or a skip of ticks, while this was the shard's epoch.
+    /// A replica process created a job or a skip of ticks, and the shard had this epoch.
     Fired { shard: i32, epoch: i64, life: String },
 }
 
-/// A time in which a fault was at work.
+/// The time of a fault.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     pub begun_at: i64,
-    /// Until what it did may be felt.
+    /// The end of its possible effects.
     pub over_at: i64,
 }
 
-/// What a replica used, before and after.
+/// The usage of a resource by a replica, before and after the run.
 #[derive(Clone, Debug)]
 pub struct Use {
     pub what: String,
     pub before: u64,
     pub after: u64,
-    /// What it may be after.
+    /// The maximum for `after`.
     pub most: u64,
 }
 
-/// Two answers that must not differ: about an object of another account, and of nobody.
+/// Two responses that must not differ: about an object of another account, and about an unknown
+/// object.
 #[derive(Clone, Debug)]
 pub struct Probe {
     pub what: String,
@@ -231,12 +232,12 @@ pub struct Probe {
 }
 
 impl History {
-    /// Whether what happened in this span may be due to a fault.
+    /// Returns `true` if a fault may have affected this span.
     pub fn is_troubled(&self, from_at: i64, to_at: i64) -> bool {
         self.troubles.iter().any(|trouble| from_at <= trouble.over_at && trouble.begun_at <= to_at)
     }
 
-    /// The requests of a job.
+    /// Returns the requests of a job.
     pub fn hits_of<'a>(&'a self, job: &'a str) -> impl Iterator<Item = &'a Hit> {
         self.hits.iter().filter(move |hit| hit.job == job)
     }

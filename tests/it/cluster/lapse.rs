@@ -1,9 +1,9 @@
-//! The calendar of a run, which may be faster than the machine's clock: the test's side of what the
-//! service calls a time-lapse.
+//! The calendar of a run, which may be faster than the machine's clock. This is the test's part of
+//! the service's time lapse.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How fast the calendar is, and since when.
+/// The start and the speed of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapse {
     pub origin_at: i64,
@@ -16,43 +16,44 @@ impl Default for Lapse {
     }
 }
 
-/// A minute, which is how often schedules can tick.
+/// A minute in milliseconds, the shortest interval of a schedule.
 pub const MINUTE: i64 = 60_000;
 
 impl Lapse {
-    /// One that begins now.
+    /// Returns a time lapse that starts now.
     pub fn begin(factor: i64) -> Self {
         Self { origin_at: machine(), factor }
     }
 
-    /// What the service's clock shows when the machine's shows `at`.
+    /// Returns the service's time at the machine's time `at`.
     pub fn told(self, at: i64) -> i64 {
         if self.factor == 1 { at } else { self.origin_at + (at - self.origin_at) * self.factor }
     }
 
-    /// What the machine's clock shows when the service's shows `told`.
+    /// Returns the machine's time at the service's time `told`.
     pub fn at(self, told: i64) -> i64 {
         if self.factor == 1 { told } else { self.origin_at + (told - self.origin_at) / self.factor }
     }
 
-    /// What the service's clock shows now.
+    /// Returns the service's time now.
     pub fn now(self) -> i64 {
         self.told(machine())
     }
 
-    /// How long a span of the service's clock really takes.
+    /// Returns the real duration of a span on the service's clock.
     pub fn real(self, span: i64) -> i64 {
         span / self.factor
     }
 
-    /// The variable that sets a replica's clock, which is wrong by `wrong_ms` from `wrong_from` on.
+    /// Returns the variable that sets the clock of a replica. From `wrong_from` on, the clock is
+    /// wrong by `wrong_ms`.
     pub fn variable(self, wrong: Option<(i64, i64)>) -> String {
         let wrong = wrong.map(|(ms, from)| format!(",{ms},{from}")).unwrap_or_default();
         format!("{},{}{wrong}", self.origin_at, self.factor)
     }
 }
 
-/// What the machine's clock shows.
+/// Returns the machine's time.
 pub fn machine() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     i64::try_from(now.as_millis()).expect("before the year 292 million")

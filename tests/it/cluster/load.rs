@@ -1,4 +1,5 @@
-//! A steady load: schedules that tick each minute, and users who trigger, create, read and pry.
+//! A steady load: schedules that tick each minute, and users who trigger, create, read and access
+//! objects of other accounts.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,11 +16,11 @@ use super::replica::Doors;
 use crate::harness::client::{ApiClient, Reply, schedule};
 use crate::harness::wait::live_for;
 
-/// How long a user waits for an answer.
+/// The timeout of a user's call.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 const JOB: &str = "/v1/jobs/{}";
-/// What a stranger asks for, and with what body.
+/// The calls of a stranger, with their bodies.
 const PRIED: [(&str, &str, Option<&str>); 8] = [
     ("GET", "/v1/schedules/{}", None),
     ("POST", "/v1/schedules/{}/trigger", None),
@@ -31,7 +32,7 @@ const PRIED: [(&str, &str, Option<&str>); 8] = [
     ("GET", JOB, None),
 ];
 
-/// What users have seen so far.
+/// The record of the users.
 #[derive(Default)]
 pub struct Tape {
     pub calls: Vec<Call>,
@@ -39,11 +40,11 @@ pub struct Tape {
     pub probes: Vec<Probe>,
 }
 
-/// Users of the accounts, who know every replica. Clones share everything.
+/// The users of all accounts. They know every replica. Clones share their state.
 #[derive(Clone)]
 pub struct Users {
     pub doors: Doors,
-    /// The keys of the accounts.
+    /// An API key of each account.
     pub keys: Vec<String>,
     pub tape: Arc<Mutex<Tape>>,
     pub dice: Random,
@@ -67,28 +68,28 @@ impl Users {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has been recorded, which is then forgotten.
+    /// Returns the record and clears it.
     pub fn take_tape(&self) -> Tape {
         std::mem::take(&mut *self.tape())
     }
 
-    /// A new name for a schedule.
+    /// Returns a new name for a schedule.
     pub fn name(&self) -> String {
         format!("schedule {}", self.names.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A number below `bound`.
+    /// Returns a random number below `bound`.
     pub fn below(&self, bound: usize) -> usize {
         usize::try_from(self.dice.bits() % bound as u128).expect("small")
     }
 
-    /// A replica that is there, as far as anybody knows.
+    /// Returns a random replica among those that are known to run.
     pub fn door(&self) -> Option<SocketAddr> {
         let doors = self.doors.open();
         (!doors.is_empty()).then(|| doors[self.below(doors.len())])
     }
 
-    /// A call of an account to a replica; nothing if there is no answer in time.
+    /// Makes a call of an account to a replica. Returns `None` without a response in time.
     pub async fn call(
         &self,
         door: SocketAddr,
@@ -101,7 +102,7 @@ impl Users {
         tokio::time::timeout(PATIENCE, call).await.ok()?.ok()
     }
 
-    /// A call of an account to a replica, recorded.
+    /// Makes and records a call of an account to a replica.
     pub async fn ask_at(
         &self,
         door: SocketAddr,
@@ -118,7 +119,7 @@ impl Users {
         answer
     }
 
-    /// A call of the first account to any replica, recorded.
+    /// Makes and records a call of the first account to any replica.
     pub async fn ask(&self, what: What, body: Option<&Value>) -> Answer {
         match self.door() {
             Some(door) => self.ask_at(door, 0, what, body).await,
@@ -126,7 +127,7 @@ impl Users {
         }
     }
 
-    /// Creates schedules in one call; their ids.
+    /// Creates schedules in one call and returns their ids.
     pub async fn create(&self, account: usize, minutes: i64, batch: Vec<Value>) -> Vec<String> {
         let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
         let names = batch.iter().map(name).collect();
@@ -138,7 +139,7 @@ impl Users {
         }
     }
 
-    /// Triggers a schedule at one replica, and looks for the job at another.
+    /// Triggers a schedule at one replica and reads the job at another.
     async fn trigger(&self, schedule: &str) {
         let what = What::Trigger { schedule: schedule.to_owned() };
         if let Answer::Done(ids) = self.ask(what, None).await {
@@ -148,14 +149,15 @@ impl Users {
         }
     }
 
-    /// Creates a schedule that does not tick while the test runs.
+    /// Creates a schedule that does not tick during the test.
     async fn create_one(&self) {
         let name = self.name();
         let body = json!([schedule("http://example.com/", json!({ "name": name }))]);
         self.ask(What::Create { names: vec![name], minutes: 0 }, Some(&body)).await;
     }
 
-    /// Asks as the second account for something of the first, or to change it, and the same of nobody.
+    /// Reads or changes an object of the first account as the second account, and does the same
+    /// with an unknown object.
     async fn pry(&self, schedule: &str) {
         let Some(door) = self.door() else { return };
         let (method, path, body) = PRIED[self.below(PRIED.len())];
@@ -172,7 +174,7 @@ impl Users {
         self.tape().probes.push(probe);
     }
 
-    /// Looks at the newest jobs.
+    /// Records the newest finished jobs.
     pub async fn look(&self) {
         let Some(door) = self.door() else { return };
         let reply = self.call(door, 0, ("GET", "/v1/jobs?pageSize=100"), None).await;
@@ -182,7 +184,7 @@ impl Users {
         self.tape().seen.extend(jobs.filter(Job::is_final));
     }
 
-    /// Looks at all jobs.
+    /// Records all finished jobs.
     pub async fn look_at_all(&self) {
         let door = self.door().expect("a replica");
         let jobs = ApiClient::new(door, &self.keys[0]).jobs("").await;
@@ -190,12 +192,12 @@ impl Users {
         self.tape().seen.extend(seen);
     }
 
-    /// Lets all of them end what they are about, and begin nothing more.
+    /// Lets all users finish their current calls and start no more.
     pub fn go_home(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// One of them goes on doing this and that.
+    /// Runs one user until all users go home.
     pub async fn live(self, schedules: Arc<Vec<String>>) {
         while !self.gone.load(Ordering::Relaxed) {
             let pause = 0.1 + 0.3 * self.dice.unit();
@@ -234,7 +236,7 @@ fn answer(reply: &Reply) -> Answer {
     Answer::Done(ids.chain(id(data)).collect())
 }
 
-/// Schedules that tick every so many minutes, of many kinds.
+/// Returns schedules of many kinds that tick every `minutes` minutes.
 pub fn kinds(users: &Users, url: &str, count: usize, minutes: i64) -> Vec<Value> {
     const PATHS: [&str; 5] = ["/ok", "/slow/60", "/seq/500,200", "/ok", "/seq/0,200"];
     const OVERLAP: [&str; 5] = ["allow", "allow", "skip", "allow", "queue_one"];

@@ -1,10 +1,10 @@
 //! Three replicas with real servers, under a steady load and under faults.
 //!
-//! A test makes a [`world`], lets it run, hurts it, heals it, and has its [`history`] judged by the
-//! [`oracles`]: what is right is decided there and nowhere else. A replica's process can be hit at
-//! exactly the place that matters ([`punctual::runtime::faults`]), and the lines between replicas
-//! and servers can be cut. The calendar runs faster than the machine's clock, so that a short test
-//! sees many ticks.
+//! A test creates a [`world`], lets it run, injects faults, ends them, and has its [`history`]
+//! checked by the [`oracles`], which alone define correct behaviour. A replica process can be
+//! killed or stopped at an exact point ([`punctual::runtime::faults`]), and the connections between
+//! replicas and servers can be cut. The calendar runs faster than the machine's clock, so a short
+//! test covers many ticks.
 
 mod audit;
 mod defects;

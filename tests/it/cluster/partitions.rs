@@ -1,4 +1,5 @@
-//! One leader is cut off from servers that the others reach, or sleeps while a server is away.
+//! A leader is cut off from servers that the other replicas reach, or is paused while a server is
+//! down.
 
 use std::time::Duration;
 
@@ -7,14 +8,15 @@ use super::world::{A_MINUTE, Plan, REPLACED, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::{live_for, within};
 
-/// How late ticks may be fired by a leader that cannot reach the queue.
+/// The maximum lag of ticks of a leader that cannot reach the queue.
 const GOES_ON: Duration = Duration::from_secs(2);
-/// How late they may be where a leader is replaced by the store's word: its lease there ends with the
-/// time of a claim.
+/// The maximum lag of ticks after a leader was replaced through the store: the claim time, which is
+/// its lease there, and 15 s.
 const REPLACED_BY_THE_STORE: Duration = Duration::from_secs(5 + 15);
 
 impl World {
-    /// Cuts a replica off from servers for half a minute, in each way that there is.
+    /// Cuts a replica off from servers for half a minute, once by closed and once by silent
+    /// connections.
     async fn cut_off(&mut self, place: usize, servers: &[To]) {
         for mood in [Mood::Cut, Mood::Silent] {
             for server in servers {
@@ -28,7 +30,7 @@ impl World {
         }
     }
 
-    /// Lets a leader sleep until others lead its shards, for `within` at most, and wakes it.
+    /// Pauses a leader until others lead its shards, for at most `within_time`, and resumes it.
     async fn sleeps_until_replaced(&mut self, place: usize, within_time: Duration) {
         self.trouble();
         self.replicas[place].close_door();
@@ -45,7 +47,7 @@ impl World {
     }
 }
 
-/// It fires on from its own memory, and users' changes are heard of by the comparison with the store.
+/// The leader fires from its own memory, and finds changes of users by comparing with the store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_from_the_queue_alone_fires_on() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
@@ -56,7 +58,7 @@ async fn a_leader_that_is_cut_off_from_the_queue_alone_fires_on() {
     world.holds().await;
 }
 
-/// The others take its shards by etcd's word, and it fires nothing twice meanwhile.
+/// Other replicas take over its shards through etcd, and no tick fires twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_from_queue_and_etcd_is_replaced() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
@@ -67,7 +69,7 @@ async fn a_leader_that_is_cut_off_from_queue_and_etcd_is_replaced() {
     world.holds().await;
 }
 
-/// The others take its shards by the store's word, and what it wakes with is fenced.
+/// Other replicas take over its shards through the store, and its later writes are fenced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_sleeps_while_etcd_is_away_changes_nothing_when_it_wakes() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;

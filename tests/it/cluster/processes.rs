@@ -1,4 +1,4 @@
-//! Leaders that die, sleep and leave.
+//! Leaders that crash, pause or stop.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ impl World {
     }
 }
 
-/// F01.
+/// F01: a leader that is killed at any time is replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaders_killed_at_any_time_are_replaced() {
     let mut world = World::start(USUAL).await;
@@ -35,7 +35,7 @@ async fn leaders_killed_at_any_time_are_replaced() {
     world.holds().await;
 }
 
-/// F02, F04.
+/// F02, F04: a crash at any step of firing loses and doubles nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
     let mut world = World::start(USUAL).await;
@@ -51,7 +51,7 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
     world.holds().await;
 }
 
-/// F04: in the middle of the statement that makes the jobs and moves the ticks on.
+/// F04: a crash inside the statement that creates jobs and advances ticks rolls back both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     let mut world = World::start(USUAL).await;
@@ -81,8 +81,8 @@ async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     world.holds().await;
 }
 
-/// Makes a job of shard 0 that its leader is about to make of the next tick: it has locked and moved
-/// on its schedules' states then, and waits whether this one is committed.
+/// Inserts the job of a tick of shard 0 that its leader is about to fire. The leader then has
+/// locked and advanced the states of its schedules, and waits for the end of this transaction.
 async fn make_a_job_that_is_due(lock: &mut PgConnection) {
     let (id, tick): (Uuid, i64) = sqlx::query_as(
         "SELECT schedule_id, next_tick FROM schedule_state
@@ -109,7 +109,7 @@ async fn make_a_job_that_is_due(lock: &mut PgConnection) {
 }
 
 impl World {
-    /// Waits until a replica that has slept does not think any more that it leads what others lead.
+    /// Waits until a resumed replica no longer reports shards that others lead.
     async fn steps_down(&self, place: usize) {
         within(Duration::from_secs(2), "it is a follower", async || {
             let own = self.replicas[place].process().shards().await?;
@@ -121,7 +121,7 @@ impl World {
     }
 }
 
-/// F05.
+/// F05: a leader that is paused longer than its lease changes nothing when it resumes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
     let mut world = World::start(USUAL).await;
@@ -146,15 +146,15 @@ async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
 }
 
 impl World {
-    /// A leader is put to sleep between its look at the term and its write, and wakes when its
-    /// successor has raised the epoch and not fired yet.
+    /// Pauses a leader between the check of its term and its write. Resumes it after its successor
+    /// has raised the epoch and before the successor fires.
     pub async fn wake_a_leader_into_anothers_term(&mut self) {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
         self.trouble();
         self.replicas[stale].at(Point::BeforeFire, "stop");
         self.replicas[stale].paused().await;
-        // It serves all its shards at once, so it is about to write to each of them.
+        // The leader serves all its shards at once, so it is about to write to each of them.
         let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == stale);
         let led: BTreeSet<_> = led.map(|(shard, _)| shard).collect();
         let others: Vec<_> = (0..self.replicas.len()).filter(|place| *place != stale).collect();
@@ -167,7 +167,7 @@ impl World {
         .await;
         self.replicas[successor].paused().await;
         self.replicas[stale].resume();
-        // The stale leader comes back and does what it was about to do.
+        // The old leader resumes and tries its write.
         live_for(Duration::from_secs(2)).await;
         if self.plan.defect.is_none() {
             let process = self.replicas[stale].process();
@@ -184,8 +184,8 @@ impl World {
 }
 
 impl World {
-    /// The leader of shard 0 is put to sleep between its look at the term and its write, and wakes
-    /// when its successor has fired what it was about to fire.
+    /// Pauses the leader of shard 0 between the check of its term and its write. Resumes it after
+    /// its successor has fired the same ticks.
     pub async fn wake_a_leader_after_another_has_fired(&mut self) {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
@@ -202,7 +202,7 @@ impl World {
     }
 }
 
-/// F06: what only the store's own check can refuse.
+/// F06: the epoch check in the store rejects a write after the leader's own check has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_slept_between_check_and_write_is_fenced() {
     let mut world = World::start(USUAL).await;
@@ -211,7 +211,7 @@ async fn a_leader_that_slept_between_check_and_write_is_fenced() {
     world.holds().await;
 }
 
-/// F07.
+/// F07: a leader that is paused for less than its lease keeps its shards and epochs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     let mut world = World::start(USUAL).await;
@@ -230,7 +230,8 @@ async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     world.holds().await;
 }
 
-/// F08: its lease ends while the leader is there, which dies then.
+/// F08: the lease of a paused candidate expires while the leader lives. Then the leader dies, and
+/// the candidate must not lead by its old lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
     let mut world = World::start(USUAL).await;
@@ -256,7 +257,8 @@ async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
     world.holds().await;
 }
 
-/// F08: it sleeps when it has won and not begun yet, and others get what it has won.
+/// F08: a candidate is paused after it won a shard and before it raised the epoch. The shard goes
+/// to another replica, and the candidate must not take it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead() {
     let mut world =
@@ -269,7 +271,7 @@ async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead()
     world.replicas[leader].kill();
     world.replicas[candidate].paused().await;
     world.replicas[candidate].close_door();
-    // Another member: what the candidate has won is shared out otherwise.
+    // Another member joins, so the shards are divided anew.
     world.restart(leader).await;
     world.led_without(candidate).await;
     world.minutes(0.3).await;
@@ -280,14 +282,15 @@ async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead()
     world.holds().await;
 }
 
-/// F17, F77: no call fails, no attempt is repeated, no tick is later than a hand-over takes.
+/// F17, F77: a rolling restart fails no call, repeats no attempt, and delays ticks only by a
+/// hand-over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_in_good_order_one_after_the_other_nothing_is_felt() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_millis(2_000 + 1_500));
     world.calm = true;
     for place in 0..world.replicas.len() {
-        // As a load balancer does. Calls that are under way end by themselves.
+        // A load balancer stops new calls first. Running calls finish.
         world.replicas[place].close_door();
         live_for(Duration::from_millis(500)).await;
         let asked = Instant::now();
@@ -303,7 +306,7 @@ async fn stopped_in_good_order_one_after_the_other_nothing_is_felt() {
     world.holds().await;
 }
 
-/// F65: what was missed meanwhile is caught up with as the policy says, and no more.
+/// F65: after ten minutes without a replica, the catch-up policies decide about the missed ticks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_ten_minutes_without_anybody_the_policies_decide() {
     let mut world = World::start(Plan { factor: 60, schedules: 18, users: 0, ..USUAL }).await;

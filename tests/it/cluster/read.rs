@@ -1,4 +1,4 @@
-//! Reading what the API shows in the end.
+//! Reads the final state through the API.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn instant(record: &Value, name: &str) -> i64 {
     instant_if(record, name).unwrap_or_else(|| panic!("no {name} in {record}"))
 }
 
-/// A job of a list, or on its own, as it is shown to an account.
+/// Parses a job of a list or a single job, as an account sees it.
 pub fn job(record: &Value, account: usize) -> Job {
     let attempts = record["attempts"].as_array().into_iter().flatten();
     Job {
@@ -61,7 +61,7 @@ fn attempt(record: &Value) -> Attempt {
     }
 }
 
-/// All jobs of an account up to a tick, with their attempts.
+/// Returns all jobs of an account up to a tick, with their attempts.
 pub async fn jobs(api: &ApiClient, account: usize, cut: i64) -> Vec<Job> {
     let listed = api.jobs(&format!("to={}", Timestamp::from_millis(cut))).await;
     let mut jobs = Vec::with_capacity(listed.len());
@@ -70,7 +70,7 @@ pub async fn jobs(api: &ApiClient, account: usize, cut: i64) -> Vec<Job> {
     for record in listed {
         let mut listed = job(&record, account);
         if listed.number == 1 && listed.status == "SUCCESS" {
-            // Its last attempt is the only one, and is in the list.
+            // Its only attempt is in the list.
             listed.attempts = vec![attempt(&with_number(&record))];
             jobs.push(listed);
             continue;
@@ -91,7 +91,7 @@ fn with_number(record: &Value) -> Value {
     attempt
 }
 
-/// All schedules of an account.
+/// Returns all schedules of an account.
 pub async fn schedules(api: &ApiClient, account: usize) -> Vec<Schedule> {
     let mut all = Vec::new();
     let mut cursor = String::new();
@@ -112,7 +112,7 @@ pub async fn schedules(api: &ApiClient, account: usize) -> Vec<Schedule> {
     }
 }
 
-/// What a schedule has skipped.
+/// Returns the skips of a schedule.
 pub async fn skips(api: &ApiClient, schedule: &str) -> Vec<Skip> {
     let reply = api.get(&format!("/v1/schedules/{schedule}/skips?pageSize=1000")).await;
     let skips = reply.data()["skips"].as_array().expect("skips").clone();

@@ -1,11 +1,11 @@
-//! The calendar as it is, for some minutes.
+//! A run of some minutes without a time lapse.
 
 use std::time::{Duration, Instant};
 
 use super::world::{Plan, REPLACED, USUAL, World};
 use crate::harness::wait::live_for;
 
-/// How long it takes.
+/// The duration of the run.
 const LONG: Duration = Duration::from_secs(190);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,7 +15,7 @@ async fn minutes_as_they_are_with_a_death_every_half_of_them() {
     let begun = Instant::now();
     let mut deaths = 0;
     while begun.elapsed() < LONG {
-        // Every other one is at the full minute.
+        // Every second crash is at the full minute.
         if deaths % 2 == 0 {
             world.part_of_minute(0.999 + 0.002 * world.users.dice.unit()).await;
         }

@@ -1,5 +1,5 @@
-//! Redis goes, comes back, forgets, and is slow or full. None of it is an excuse for a call that
-//! fails, so nothing here is announced as trouble.
+//! Redis fails, returns, loses data, and is slow or full. API calls must succeed meanwhile, so
+//! these tests announce no trouble.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::world::{A_MINUTE, Plan, USUAL, World};
 use crate::harness::link::Mood;
 use crate::harness::wait::live_for;
 
-/// How late ticks may be while the queue is away.
+/// The maximum lag of ticks while the queue is down.
 const GOES_ON: Duration = Duration::from_secs(2);
 
 impl World {
@@ -19,12 +19,13 @@ impl World {
     }
 }
 
-/// F20, F21, F27.
+/// F20, F21, F27: a queue that lost its data or its scripts is filled again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_wiped_is_filled_again() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_secs(10));
-    // With those that tick each minute a thousand; most tick once or twice meanwhile.
+    // 1,000 schedules with those that tick each minute. Most of the 940 tick once or twice
+    // meanwhile.
     let waiting = super::load::kinds(&world.users, &world.target.url(""), 940, 3);
     world.users.create(0, 3, waiting).await;
     world.part_of_minute(0.5).await;
@@ -37,7 +38,7 @@ async fn a_queue_that_is_wiped_is_filled_again() {
     world.holds().await;
 }
 
-/// F22: what a server lost that had been promoted before it knew the last writes.
+/// F22: a failover loses the last writes of the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() {
     let mut world = World::start(USUAL).await;
@@ -52,7 +53,7 @@ async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() 
     world.holds().await;
 }
 
-/// F23.
+/// F23: while the queue is down, users are served and ticks fire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_queue_users_are_served_and_ticks_go_on() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
@@ -65,7 +66,7 @@ async fn without_the_queue_users_are_served_and_ticks_go_on() {
     world.holds().await;
 }
 
-/// F23: it is there, but says nothing.
+/// F23: the queue is connected but does not respond.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_queue_is_silent_ticks_go_on() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
@@ -78,7 +79,8 @@ async fn while_the_queue_is_silent_ticks_go_on() {
     world.holds().await;
 }
 
-/// F23: it comes and goes. What is built at each change is neither lost nor doubled.
+/// F23: the queue fails and returns repeatedly. The indexes that are built at each change lose and
+/// double nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_queue_that_comes_and_goes_ticks_go_on() {
     let mut world = World::start(USUAL).await;
@@ -93,7 +95,7 @@ async fn with_a_queue_that_comes_and_goes_ticks_go_on() {
     world.holds().await;
 }
 
-/// F24.
+/// F24: a queue that responds late loses and doubles nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_answers_late_doubles_and_loses_nothing() {
     let mut world = World::start(USUAL).await;
@@ -106,7 +108,7 @@ async fn a_queue_that_answers_late_doubles_and_loses_nothing() {
     world.holds().await;
 }
 
-/// F25.
+/// F25: a full queue rejects pushes, but tickets can still be taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_full_is_still_emptied() {
     let mut world = World::start(USUAL).await;

@@ -1,4 +1,4 @@
-//! One of the replicas, through all its lives.
+//! A replica with all its processes, one after the other.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::stores::Links;
 use crate::harness::process::{Installation, Server};
 use crate::harness::wait::until;
 
-/// Where each replica answers users; absent while it does not run.
+/// The API addresses of the replicas. `None` while a replica does not run.
 #[derive(Clone, Default)]
 pub struct Doors(Arc<Mutex<Vec<Option<SocketAddr>>>>);
 
@@ -25,7 +25,7 @@ impl Doors {
         doors[replica] = door;
     }
 
-    /// Those that are open.
+    /// Returns the addresses of the running replicas.
     pub fn open(&self) -> Vec<SocketAddr> {
         let doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         doors.iter().flatten().copied().collect()
@@ -38,7 +38,7 @@ pub struct Replica {
     pub links: Links,
     doors: Doors,
     faults: TempDir,
-    /// Its settings, but for those of the life.
+    /// The settings of all its processes.
     pub settings: Vec<(&'static str, String)>,
     lives: usize,
     pub server: Option<Server>,
@@ -50,17 +50,17 @@ impl Replica {
         Self { place, links, doors, faults, settings: Vec::new(), lives: 0, server: None }
     }
 
-    /// The name of its present life.
+    /// Returns the name of the current process.
     pub fn life(&self) -> String {
         format!("{}.{}", self.place, self.lives)
     }
 
-    /// The name of its next life.
+    /// Returns the name of the next process.
     pub fn next_life(&self) -> String {
         format!("{}.{}", self.place, self.lives + 1)
     }
 
-    /// Starts it, and waits for nothing.
+    /// Starts the replica without waiting for it.
     pub fn launch(&mut self, installation: &mut Installation, stores: Vec<(&'static str, String)>) {
         self.lives += 1;
         let faults = self.faults.path().to_string_lossy().into_owned();
@@ -70,25 +70,25 @@ impl Replica {
         self.server = Some(installation.launch(&settings));
     }
 
-    /// Waits until it serves.
+    /// Waits until the replica is ready.
     pub async fn ready(&mut self) {
         let server = self.server.as_mut().expect("it runs");
         server.ready().await;
         self.doors.set(self.place, server.public());
     }
 
-    /// Its process, which runs.
+    /// Returns the running process.
     pub fn process(&self) -> &Server {
         self.server.as_ref().expect("it runs")
     }
 
-    /// Ends it at once.
+    /// Kills the process at once.
     pub fn kill(&mut self) {
         self.doors.set(self.place, None);
         self.server.take().expect("it runs").kill();
     }
 
-    /// Notes that it has ended by itself.
+    /// Waits until the process has died at a point, and records that.
     pub async fn died(&mut self) {
         until("it dies at the point", async || self.process_mut().has_ended().then_some(())).await;
         self.doors.set(self.place, None);
@@ -99,12 +99,12 @@ impl Replica {
         self.server.as_mut().expect("it runs")
     }
 
-    /// Whether its process has ended, as it should not.
+    /// Returns `true` if the process has ended unexpectedly.
     pub fn has_ended(&mut self) -> bool {
         self.process_mut().has_ended()
     }
 
-    /// Waits for the end of a process that was asked to stop.
+    /// Waits at most `bound` for the end of a process that was asked to stop.
     pub async fn ended(&mut self, bound: Duration) -> ExitStatus {
         let status = self.process_mut().ended(bound).await;
         self.doors.set(self.place, None);
@@ -112,7 +112,7 @@ impl Replica {
         status
     }
 
-    /// Lets users come to it no more, as a load balancer does before a stop.
+    /// Stops new calls of users, as a load balancer does before a stop.
     pub fn close_door(&self) {
         self.doors.set(self.place, None);
     }
@@ -125,13 +125,13 @@ impl Replica {
         self.process().signal("-CONT");
     }
 
-    /// Whether its process is stopped.
+    /// Returns `true` if the process is paused.
     pub fn is_paused(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process().pid()));
         stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
     }
 
-    /// Waits until it has stopped itself.
+    /// Waits until the process has paused itself at a point.
     pub async fn paused(&self) {
         until("it stops at the point", async || self.is_paused().then_some(())).await;
     }
@@ -140,28 +140,28 @@ impl Replica {
         self.faults.path().join(name)
     }
 
-    /// What shall happen to it when it next gets to a point: `die` or `stop`.
+    /// Makes the process `die` or `stop` the next time it reaches a point.
     pub fn at(&self, point: punctual::runtime::faults::Point, what: &str) {
         let file = self.file(&format!("{point:?}"));
-        // As a whole, so that it is not read half.
+        // The rename is atomic, so the process never reads half of the file.
         let draft = self.file("draft");
         fs::write(&draft, what).expect("written");
         fs::rename(draft, file).expect("renamed");
     }
 
-    /// It shall go on at all points.
+    /// Removes all actions at points.
     pub fn at_no_point(&self) {
         for entry in fs::read_dir(self.faults.path()).expect("a folder") {
             let path = entry.expect("a file").path();
             let content = fs::read_to_string(&path).unwrap_or_default();
             if matches!(content.as_str(), "die" | "stop") {
-                // The process may have been there.
+                // The process may have removed the file itself.
                 let _ = fs::remove_file(path);
             }
         }
     }
 
-    /// Lets it have a defect.
+    /// Gives the replica a defect.
     pub fn break_it(&self, defect: punctual::runtime::faults::Defect) {
         fs::write(self.file(&format!("{defect:?}")), "broken").expect("written");
     }

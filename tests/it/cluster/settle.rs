@@ -1,4 +1,4 @@
-//! The end of a run: everything is healed and left alone, then it is all read.
+//! The end of a run: all faults end, all work finishes, and the final state is read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,20 +19,21 @@ use crate::harness::provider::Received;
 use crate::harness::recorder;
 use crate::harness::wait::live_for;
 
-/// How long everything may take to come to its end; what has not by then never does.
+/// The timeout for all work to finish.
 const TO_THE_END: Duration = Duration::from_secs(40);
 
-/// How many more files a replica may have open in the end than after the first tick: the rest of its
-/// connections to the store (18), to Redis and to targets, and those of up to a hundred users at
-/// once, which stay open until they have rested for a while.
+/// The maximum number of open files at the end, in addition to those after the first tick: its
+/// other connections to the store (18), to Redis and to targets, and those of up to 100 concurrent
+/// users, which close after an idle time.
 const MORE_FILES: u64 = 48 + 100;
-/// How much more memory it may have than half as much again: what its allocator keeps.
+/// The memory that a replica may use in addition to 150 % of the initial usage. Its allocator keeps
+/// it.
 const MORE_BYTES: u64 = 32 << 20;
 
-/// How often it is looked for a moment in which nobody uses the store.
+/// The maximum number of looks for a moment without calls of the store.
 const LOOKS: u32 = 50;
 
-/// What a life of a replica uses.
+/// The resource usage of a replica process.
 pub struct Usage {
     life: String,
     place: usize,
@@ -41,7 +42,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of those that run.
+    /// Returns the usage of the running replicas.
     pub fn of(replicas: &[Replica]) -> Vec<Self> {
         let running = replicas.iter().filter(|replica| replica.server.is_some());
         let used = running.map(|replica| {
@@ -57,8 +58,8 @@ impl Usage {
 }
 
 impl Replica {
-    /// How many calls of the store are under way, in its calmest moment of some: each of its loops has
-    /// one now and then.
+    /// Returns the smallest number of concurrent store calls in some looks. Each loop makes a call
+    /// now and then.
     async fn calls_of_the_store(&self) -> u64 {
         let mut fewest = u64::MAX;
         for _ in 0..LOOKS {
@@ -73,7 +74,7 @@ impl Replica {
 }
 
 impl World {
-    /// Heals everything, waits until it has come to its end, and reads it.
+    /// Ends all faults, waits until all work is finished, and reads the final state.
     pub async fn settle(&mut self) -> History {
         self.users.go_home();
         for place in 0..self.replicas.len() {
@@ -101,7 +102,7 @@ impl World {
         self.read(cut).await
     }
 
-    /// Whether nothing up to this tick is left to be done.
+    /// Returns `true` if no work is left up to this tick.
     async fn is_over(&self, cut: i64) -> bool {
         let mut store = self.stores.store.beside().await;
         let left: i64 = sqlx::query_scalar(
@@ -130,7 +131,7 @@ impl World {
             let api = ApiClient::new(door, key);
             jobs.extend(read::jobs(&api, account, cut).await);
             if read_at == 0 {
-                // The earliest: what is read later has only gone on.
+                // This is the earliest time. Everything read later is newer.
                 read_at = self.lapse.now();
             }
             let own = read::schedules(&api, account).await;
@@ -167,7 +168,7 @@ impl World {
         }
     }
 
-    /// What is told of ends of jobs.
+    /// Reads the alerts about the ends of jobs.
     async fn alerts(&self) -> Vec<Alert> {
         type Row = (Uuid, Uuid, String, i16, bool);
         let rows: Vec<Row> = sqlx::query_as(
@@ -189,7 +190,8 @@ impl World {
         rows.into_iter().map(read).collect()
     }
 
-    /// What replicas use that have lived all the time, and what is left open in the store.
+    /// Returns the usage of the replicas that lived through the run, and the store calls and
+    /// transactions that are still open.
     async fn uses(&self) -> Vec<Use> {
         let now = Usage::of(&self.replicas);
         let mut uses = Vec::new();
@@ -226,14 +228,14 @@ impl World {
         uses
     }
 
-    /// Settles, and says what is wrong.
+    /// Settles and returns the violations.
     pub async fn violations(&mut self) -> Vec<Violation> {
         let history = self.settle().await;
         report(&history);
         judge(&history)
     }
 
-    /// Settles, and makes sure that nothing is wrong.
+    /// Settles and asserts that there are no violations.
     pub async fn holds(&mut self) -> History {
         let history = self.settle().await;
         report(&history);
@@ -243,12 +245,12 @@ impl World {
         history
     }
 
-    /// Prints what replicas have warned of in their last lives, and how often.
+    /// Prints the warnings of the last process of each replica, with their counts.
     fn show_warnings(&self) {
         let mut warnings: BTreeMap<String, usize> = BTreeMap::new();
         for replica in self.replicas.iter().filter(|replica| replica.server.is_some()) {
             for line in replica.process().log().iter().filter(|line| {
-                // The variables of the tests are no settings, as it says.
+                // A warning about the variables of the tests, which are not settings, is expected.
                 let of_tests = line["message"].as_str().is_some_and(|said| said.contains("_TEST_"));
                 line["level"] != "INFO" && !of_tests
             }) {

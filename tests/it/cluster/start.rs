@@ -1,4 +1,4 @@
-//! Replicas that are there before their servers.
+//! Replicas that start before their servers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::world::{Plan, USUAL, World};
 use crate::harness::postgres::Stop;
 use crate::harness::wait::{live_for, until};
 
-/// F83.
+/// F83: replicas wait for their servers and then become ready.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_wait_for_their_servers() {
     let plan = Plan { own_store: true, etcd_members: 1, schedules: 30, ..USUAL };
@@ -32,7 +32,7 @@ async fn replicas_wait_for_their_servers() {
             .await;
         assert_eq!(status(*port, "/readyz").await, Some(503), "and is not ready");
     }
-    // In the order that makes them wait longest for each other.
+    // This order makes the servers wait longest for each other.
     world.stores.etcd.as_mut().expect("the test's own").restart(0);
     live_for(Duration::from_secs(1)).await;
     let Store::Own(postgres) = &mut world.stores.store else { panic!("the test's own") };

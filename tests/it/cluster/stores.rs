@@ -1,4 +1,4 @@
-//! The servers of a world, and a replica's lines to them.
+//! The servers of a world, and a replica's connections to them.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::harness::postgres::PostgresServer;
 use crate::harness::servers::{EtcdServers, RedisServer, shared};
 use sqlx::PgConnection;
 
-/// The database: in the server that tests share, or in one of the test's own.
+/// The database, on the shared server or on a server of the test.
 pub enum Store {
     Shared(Database),
     Own(PostgresServer),
 }
 
 impl Store {
-    /// Its address.
+    /// Returns the URL of the database.
     pub fn url(&self) -> String {
         match self {
             Self::Shared(database) => database.url(),
@@ -25,7 +25,7 @@ impl Store {
         }
     }
 
-    /// A connection of the test.
+    /// Opens a connection for the test.
     pub async fn beside(&self) -> PgConnection {
         match self {
             Self::Shared(database) => database.beside().await,
@@ -38,13 +38,13 @@ impl Store {
 pub struct Stores {
     pub store: Store,
     pub redis: RedisServer,
-    /// Absent: those that tests share.
+    /// `None` for the shared servers.
     pub etcd: Option<EtcdServers>,
     prefix: String,
 }
 
 impl Stores {
-    /// With servers of its own where the test hurts them: Redis always is one.
+    /// Starts the servers that the test needs for itself. Redis is always one of them.
     pub async fn start(own_store: bool, etcd_members: usize) -> Self {
         let store = match own_store {
             true => Store::Own(PostgresServer::start().await),
@@ -72,7 +72,7 @@ impl Stores {
         }
     }
 
-    /// Lines to all of them.
+    /// Starts proxies to all servers.
     pub async fn links(&self) -> Links {
         let mut etcd = Vec::new();
         for port in self.etcd_ports() {
@@ -85,7 +85,7 @@ impl Stores {
         }
     }
 
-    /// The settings of a life of a replica that reaches them by its lines.
+    /// Returns the settings of a replica process that reaches the servers through its proxies.
     pub fn settings(&self, links: &Links, life: &str) -> Vec<(&'static str, String)> {
         let mut store: Url = self.store.url().parse().expect("a URL");
         store.set_port(Some(links.store.port)).expect("it has a host");
@@ -107,14 +107,14 @@ fn port_of(url: &str) -> u16 {
     url.port().expect("a port")
 }
 
-/// A replica's lines to the servers.
+/// The proxies between a replica and the servers.
 pub struct Links {
     pub store: Link,
     pub redis: Link,
     pub etcd: Vec<Link>,
 }
 
-/// What a line leads to.
+/// The server behind a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     Store,
@@ -123,7 +123,7 @@ pub enum To {
 }
 
 impl Links {
-    /// Puts the lines to a server in a mood.
+    /// Sets the mood of the proxies to a server.
     pub fn set(&self, to: To, mood: Mood) {
         match to {
             To::Store => self.store.set(mood),
@@ -132,7 +132,7 @@ impl Links {
         }
     }
 
-    /// Opens all of them.
+    /// Opens all proxies.
     pub fn open(&self) {
         for to in [To::Store, To::Redis, To::Etcd] {
             self.set(to, Mood::Open);
@@ -140,5 +140,5 @@ impl Links {
     }
 }
 
-/// How long a leader that is gone is waited for.
+/// The time after which a lost leader is replaced.
 pub const LEASE: Duration = Duration::from_secs(3);

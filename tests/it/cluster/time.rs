@@ -1,4 +1,4 @@
-//! Clocks that are wrong, and that jump.
+//! Wrong clocks and jumping clocks.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::harness::wait::{live_for, until};
 const HOUR: i64 = 3_600_000;
 
 impl World {
-    /// One whose replicas' clocks are wrong by so much from some instants on.
+    /// Starts a world in which the clocks of the replicas are wrong by these amounts from these
+    /// instants on.
     async fn with_clocks(wrong: [Option<(i64, i64)>; 3]) -> Self {
         let mut world = Self::prepare(USUAL).await;
         for (place, wrong) in wrong.into_iter().enumerate() {
@@ -25,7 +26,7 @@ impl World {
     }
 }
 
-/// F60.
+/// F60: clocks that are wrong by minutes have no effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clocks_that_are_wrong_by_minutes_change_nothing() {
     let mut world = World::with_clocks([Some((300_000, 0)), Some((-300_000, 0)), None]).await;
@@ -34,7 +35,7 @@ async fn clocks_that_are_wrong_by_minutes_change_nothing() {
     world.holds().await;
 }
 
-/// F61.
+/// F61: a jump of a clock fires no tick early or twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_fires_nothing_early_and_nothing_twice() {
     let from = machine() + 30_000;
@@ -46,7 +47,7 @@ async fn a_clock_that_jumps_fires_nothing_early_and_nothing_twice() {
         (0..3).all(|place| leaders.iter().any(|(_, leader)| *leader == place)).then_some(())
     })
     .await;
-    // A replica that does not know the time any more refuses users until it does.
+    // A replica whose time is uncertain rejects calls until it is certain again.
     world.trouble();
     let left = u64::try_from(from + 6_000 - machine()).unwrap_or(0);
     live_for(Duration::from_millis(left)).await;

@@ -1,5 +1,5 @@
-//! Leaders that die between firing and telling anybody: of jobs that wait for their tickets, and of
-//! jobs that were claimed as they were fired.
+//! Leaders that die between firing and pushing: for jobs that wait for their tickets, and for jobs
+//! that were claimed in the statement that fired them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::harness::client::schedule;
 use crate::harness::wait::live_for;
 
 impl World {
-    /// The shards that a replica leads.
+    /// Returns the shards that a replica leads.
     async fn led_by(&self, place: usize) -> Vec<i32> {
         let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == place);
         led.map(|(shard, _)| shard).collect()
     }
 
-    /// The jobs of these schedules in the last batch that a life of a replica has fired: if it died
-    /// then, their tickets were never pushed.
+    /// Returns the jobs of these schedules in the last batch that a replica process fired. If it
+    /// died then, their tickets were never pushed.
     async fn fired_last_by(&self, life: &str, schedules: &BTreeSet<String>) -> BTreeSet<String> {
         let schedules = schedules.iter().map(|id| id.parse::<ScheduleId>().expect("an id"));
         let schedules: Vec<_> = schedules.map(|id| Uuid::from_bytes(id.to_bytes())).collect();
@@ -43,7 +43,7 @@ impl World {
         ids.into_iter().map(|id| JobId::from_bytes(id.into_bytes()).to_string()).collect()
     }
 
-    /// The jobs of ticks in these shards whose first attempts run, and have for a while.
+    /// Returns the jobs of ticks in these shards whose first attempt has been running for a while.
     async fn running_in(&self, shards: &[i32]) -> BTreeSet<String> {
         let mut store = self.stores.store.beside().await;
         let mut read = async || -> BTreeSet<String> {
@@ -59,14 +59,14 @@ impl World {
             ids.into_iter().map(|id| JobId::from_bytes(id.into_bytes()).to_string()).collect()
         };
         let first = read().await;
-        // What others were just about to take or to end is no longer so.
+        // Jobs that others were about to claim or to finish are no longer in this state.
         live_for(Duration::from_millis(700)).await;
         first.intersection(&read().await).cloned().collect()
     }
 }
 
-/// F02: what was fired and not pushed is found by the sweep. These jobs have one attempt, and cannot
-/// be claimed as they are fired.
+/// F02: the sweeper finds jobs that were fired and not pushed. These jobs have one attempt and
+/// cannot be claimed in the statement that fires them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_whose_leader_dies_before_their_tickets_run_once() {
     let mut world = World::start(USUAL).await;
@@ -101,8 +101,8 @@ async fn jobs_whose_leader_dies_before_their_tickets_run_once() {
     }
 }
 
-/// F02, of jobs that are claimed as they are fired: they lose one attempt with their leader, which
-/// executes them itself, and nothing more.
+/// F02: jobs that were claimed in the statement that fired them lose only one attempt with their
+/// leader, which also executes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_that_were_started_by_a_leader_that_dies_go_on_with_their_next_attempt() {
     let mut world = World::start(USUAL).await;

@@ -1,4 +1,4 @@
-//! What users do while schedules are due, on all replicas at once.
+//! Calls of users on all replicas while schedules are due.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use crate::harness::wait::{live_for, within};
 
 const ONE_AT_A_TIME: Plan = Plan { schedules: 30, ..USUAL };
 
-/// How many schedules are due at once.
+/// The number of schedules that are due at once.
 const BURST: usize = 5_000;
-/// How many accounts have them.
+/// The number of accounts that own them.
 const ACCOUNTS: usize = 10;
 
 impl World {
-    /// A schedule with a job that runs and one that waits for it.
+    /// Creates a schedule with a running job and a job that waits for it.
     async fn runs_and_waits(&self) -> (String, [String; 2]) {
         let fields = json!({
             "name": self.users.name(),
@@ -45,7 +45,7 @@ impl World {
         (created, jobs)
     }
 
-    /// Has something asked of each of new schedules around their tick, of all replicas at once.
+    /// Makes a call about each of `count` new schedules around their tick, on all replicas.
     async fn around_the_tick(
         &mut self,
         count: usize,
@@ -69,7 +69,7 @@ impl World {
     }
 }
 
-/// F71.
+/// F71: after the response to a delete, no tick makes a job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_delete_is_answered_no_tick_makes_a_job() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -90,8 +90,8 @@ async fn after_a_delete_is_answered_no_tick_makes_a_job() {
     assert_eq!(found(&running).status, "SUCCESS", "what runs ends as it would have");
 }
 
-/// F72: a job has a path and a body of the same version, which the oracle of hits sees to; and of
-/// that which it was made under, which that of promises sees to.
+/// F72: the path and the body of a job have the same version, which I6 checks. It is the version at
+/// the creation of the job, which I7 checks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -124,7 +124,7 @@ async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
     world.holds().await;
 }
 
-/// F73.
+/// F73: a schedule that is switched off around its tick does not fire until it is switched on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn switched_off_at_its_tick_a_schedule_rests_until_it_is_switched_on() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -149,7 +149,7 @@ async fn switched_off_at_its_tick_a_schedule_rests_until_it_is_switched_on() {
     world.holds().await;
 }
 
-/// F74.
+/// F74: 100 concurrent triggers make 100 jobs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_triggers_at_once_make_a_hundred_jobs() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -172,7 +172,7 @@ async fn a_hundred_triggers_at_once_make_a_hundred_jobs() {
     world.holds().await;
 }
 
-/// F75.
+/// F75: a batch is created completely or not at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_is_created_as_a_whole_or_not_at_all() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -212,7 +212,7 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
     assert!(history.schedules.iter().all(|schedule| !schedule.name.starts_with("bad ")));
 }
 
-/// F44.
+/// F44: repeated tickets run no job twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tickets_that_come_again_and_again_run_nothing_twice() {
     let mut world = World::start(ONE_AT_A_TIME).await;
@@ -243,7 +243,7 @@ async fn tickets_that_come_again_and_again_run_nothing_twice() {
         live_for(Duration::from_millis(30)).await;
     }
     assert!(pushed > 1_000, "{pushed}");
-    // Attempts that were needed, and no other.
+    // No attempt may be repeated without need.
     world.calm = true;
     world.holds().await;
     tasks.finish(Duration::from_secs(1)).await;
@@ -262,14 +262,14 @@ fn ticket(
     }
 }
 
-/// F66.
+/// F66: 5,000 schedules that are due at once all run, and users are served in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_due_at_once_all_run_and_users_are_served_meanwhile() {
     let settings =
         &[("PUNCTUAL_EXECUTOR_PER_ACCOUNT", "1024"), ("PUNCTUAL_EXECUTOR_PER_HOST", "1024")];
     let mut world =
         World::start(Plan { schedules: 12, accounts: ACCOUNTS, settings, ..USUAL }).await;
-    // So that there is time to create them before they are due.
+    // This leaves time to create them before they are due.
     let due = |now: i64| now.rem_euclid(10 * MINUTE);
     within(Duration::from_secs(60), "the last time is over", async || {
         (due(world.lapse.now()) < 2 * MINUTE).then_some(())
@@ -307,8 +307,8 @@ async fn five_thousand_due_at_once_all_run_and_users_are_served_meanwhile() {
         calls.last(),
         calls.get(calls.len() / 2)
     );
-    // Three times the second that they may take: they are few, of a build that is not optimized, and
-    // other tests run beside them.
+    // Three times the allowed second, because there are few calls, the build is not optimized, and
+    // other tests run concurrently.
     assert!(calls[calls.len() * 99 / 100] < 3_000, "{calls:?}");
     let burst = history.jobs.iter().filter(|job| job.endpoint.ends_with("/burst"));
     assert_eq!(burst.count(), BURST, "{BURST} ticks, each a job");

@@ -1,4 +1,4 @@
-//! Executors that die, sleep and stop in the middle of attempts.
+//! Executors that crash, pause or stop during attempts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use super::world::{Plan, USUAL, World};
 use crate::harness::client::schedule;
 use crate::harness::wait::{live_for, until, within};
 
-/// How long an executor's job waits until another goes on with it: the claim, a sweep, and a busy
-/// machine's share.
+/// The maximum time until another executor continues a lost job: the claim, a sweep, and the delay
+/// of a busy machine.
 const TAKEN_OVER: Duration = Duration::from_secs(5 + 2 + 10);
 
 impl World {
-    /// Jobs whose requests hang, so many of each schedule with so many attempts, all under way.
+    /// Triggers `count` jobs with hanging requests for each entry of `attempts`, which is their
+    /// maximum number of attempts. Returns the jobs when all of them are running.
     pub async fn hanging(&mut self, count: usize, attempts: &[u32]) -> BTreeSet<String> {
         let mut jobs = BTreeSet::new();
         for most in attempts {
@@ -38,7 +39,7 @@ impl World {
         jobs
     }
 
-    /// The replica that runs most of the requests that hang.
+    /// Returns the replica that runs most of the hanging requests.
     async fn holder(&self) -> usize {
         let life: String = sqlx::query_scalar(
             "SELECT a.life FROM audit AS a JOIN runs AS j ON j.id = a.job
@@ -52,7 +53,7 @@ impl World {
         life.split('.').next().and_then(|place| place.parse().ok()).expect("a life")
     }
 
-    /// Waits until jobs are final.
+    /// Waits until the jobs are final.
     async fn final_within(&self, bound: Duration, jobs: &BTreeSet<String>) {
         within(bound, "the jobs end", async || {
             let mut store = self.stores.store.beside().await;
@@ -75,7 +76,7 @@ fn of(history: &History, jobs: &BTreeSet<String>) -> Vec<Job> {
     history.jobs.iter().filter(|job| jobs.contains(&job.id)).cloned().collect()
 }
 
-/// How many of the jobs have lost a worker.
+/// Returns the number of jobs that have lost a worker.
 fn lost(jobs: &[Job]) -> usize {
     let is_lost = |job: &&Job| {
         job.attempts.iter().any(|attempt| attempt.error.as_deref() == Some("WORKER_LOST"))
@@ -83,7 +84,7 @@ fn lost(jobs: &[Job]) -> usize {
     jobs.iter().filter(is_lost).count()
 }
 
-/// F40, F41.
+/// F40, F41: the jobs of a killed executor continue with their next attempt or fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_jobs_of_a_killed_executor_go_on_or_have_failed() {
     let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
@@ -109,7 +110,7 @@ async fn the_jobs_of_a_killed_executor_go_on_or_have_failed() {
     }
 }
 
-/// F42.
+/// F42: an outcome that arrives after the end of its claim is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_executor_brings_after_its_claim_has_ended_is_dropped() {
     let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
@@ -124,7 +125,8 @@ async fn what_an_executor_brings_after_its_claim_has_ended_is_dropped() {
 }
 
 impl World {
-    /// An executor sleeps until others have finished its jobs, and then hands in what it has got.
+    /// Pauses an executor until others have finished its jobs, and then lets it commit its
+    /// outcomes.
     pub async fn wake_an_executor_too_late(&mut self) -> BTreeSet<String> {
         let jobs = self.hanging(18, &[3]).await;
         let sleeper = self.holder().await;
@@ -142,7 +144,7 @@ impl World {
     }
 }
 
-/// F40, at each step.
+/// F40: an executor that dies at any step loses and doubles nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executors_that_die_at_any_step_lose_and_double_nothing() {
     let mut world = World::start(USUAL).await;
@@ -159,7 +161,7 @@ async fn executors_that_die_at_any_step_lose_and_double_nothing() {
     world.holds().await;
 }
 
-/// F43: the attempts of a job that takes its workers with it are used up.
+/// F43: a job that kills all its workers uses up its attempts and fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
     let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
@@ -188,7 +190,7 @@ async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
     }
 }
 
-/// F43: nor does a large response take a worker with it.
+/// F43: a large response does not kill a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_responses_are_cut_and_nobody_dies_of_them() {
     let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
@@ -205,7 +207,7 @@ async fn large_responses_are_cut_and_nobody_dies_of_them() {
     assert!(world.replicas.iter().all(|replica| replica.life().ends_with(".1")), "all live on");
 }
 
-/// F78.
+/// F78: a stop during a long attempt ends in time, and another replica continues the job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_during_a_long_attempt_ends_in_time_and_others_go_on_with_it() {
     let settings = &[("PUNCTUAL_SHUTDOWN_GRACE_SECONDS", "4")];

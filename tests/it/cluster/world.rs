@@ -1,4 +1,4 @@
-//! Three replicas, their servers, a target and users.
+//! The world of a test: three replicas, their servers, a target and users.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,43 +21,43 @@ use crate::harness::provider::Provider;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, within};
 
-/// How long a fault may be felt after it is over.
+/// The maximum duration of the effects of a fault after its end.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
-/// How long a server is away, or silent, where that is to be longer than whatever waits for it: no
-/// replica waits for an answer for more than 8 s; the lease (3 s) and the claims (5 s) are shorter
-/// than usual (5 s and 30 s), and the calendar goes on by more than two minutes. So it shows what a
-/// minute would with the usual ones.
+/// The duration of an outage that exceeds all timeouts: a replica waits at most 8 s for a response,
+/// the lease (3 s) and the claims (5 s) are shorter than by default (5 s and 30 s), and the
+/// calendar advances by more than two minutes. So it has the same effect as a minute with the
+/// default settings.
 pub const AWAY: Duration = Duration::from_secs(12);
 
-/// How long a server is away where it is as the catalogue of faults says.
+/// The duration of an outage in the catalogue of faults.
 pub const A_MINUTE: Duration = Duration::from_secs(60);
 
-/// How late ticks may be fired after a leader has gone without a word.
+/// The maximum lag of ticks after a leader is lost without notice.
 pub const REPLACED: Duration = LEASE.saturating_add(Duration::from_secs(2));
 
-/// What a world is like.
+/// The parameters of a world.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// How much faster the calendar is.
+    /// The speed of the calendar.
     pub factor: i64,
-    /// Whether PostgreSQL is the test's own.
+    /// `true` for a PostgreSQL server of the test itself.
     pub own_store: bool,
-    /// Members of an etcd of the test's own; 0: the shared one.
+    /// The number of members of an etcd cluster of the test itself, or 0 for the shared one.
     pub etcd_members: usize,
-    /// How many schedules tick each minute.
+    /// The number of schedules that tick each minute.
     pub schedules: usize,
-    /// How many users there are.
+    /// The number of users.
     pub users: usize,
-    /// How many accounts: two at least, as users pry.
+    /// The number of accounts, at least two, because users try to access another one.
     pub accounts: usize,
-    /// What all replicas have wrong.
+    /// The defect of all replicas.
     pub defect: Option<Defect>,
-    /// Variables of the replicas over the usual ones.
+    /// Variables of the replicas in addition to the default ones.
     pub settings: &'static [(&'static str, &'static str)],
 }
 
-/// A minute takes five seconds.
+/// The default plan. A minute takes five seconds.
 pub const USUAL: Plan = Plan {
     factor: 12,
     own_store: false,
@@ -77,32 +77,32 @@ const SETTINGS: &[(&str, &str)] = &[
     ("PUNCTUAL_STORE_EXECUTOR_CONNECTIONS", "5"),
 ];
 
-/// Everything.
+/// The replicas, their servers, a target and users.
 pub struct World {
     pub plan: Plan,
     pub lapse: Lapse,
     pub replicas: Vec<Replica>,
     pub stores: Stores,
     pub target: Recorder,
-    /// What is told how jobs ended.
+    /// The receiver of the alerts about finished jobs.
     pub told: Provider,
-    /// The schedules that tell, and since when.
+    /// The schedules that alert it, and the time since when they do.
     pub telling: Vec<String>,
     pub telling_since: i64,
     pub users: Users,
-    /// Those that tick, of the first account.
+    /// The schedules of the first account that tick.
     pub schedules: Arc<Vec<String>>,
     pub(super) installation: Installation,
     pub(super) living: JoinSet<()>,
     pub(super) troubles: Vec<Trouble>,
     pub(super) usage: Vec<Usage>,
-    /// How late a tick may be fired, in real milliseconds.
+    /// The maximum lag of a tick, in real milliseconds.
     pub latest_ms: Option<i64>,
-    /// Schedules that may be later.
+    /// Schedules that may exceed it.
     pub held_up: Vec<String>,
-    /// Whether no attempt may be lost.
+    /// `true` if no attempt may be lost.
     pub calm: bool,
-    /// Whether jobs must start at once.
+    /// `true` if jobs must start at once.
     pub prompt: bool,
 }
 
@@ -115,7 +115,7 @@ fn seed() -> u64 {
 }
 
 impl World {
-    /// One whose servers run and whose replicas do not.
+    /// Creates a world with running servers and without running replicas.
     pub async fn prepare(plan: Plan) -> Self {
         let dice = Random::seeded(seed());
         let stores = Stores::start(plan.own_store, plan.etcd_members).await;
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// One that runs under load, and has for more than a minute of its calendar.
+    /// Creates a world under load that has run for more than a minute of its calendar.
     pub async fn start(plan: Plan) -> Self {
         let mut world = Self::prepare(plan).await;
         for place in 0..world.replicas.len() {
@@ -176,20 +176,20 @@ impl World {
         world
     }
 
-    /// Starts a replica, and waits for nothing.
+    /// Starts a replica without waiting for it.
     pub fn launch(&mut self, place: usize) {
         let replica = &mut self.replicas[place];
         let stores = self.stores.settings(&replica.links, &replica.next_life());
         replica.launch(&mut self.installation, stores);
     }
 
-    /// Starts a replica and waits until it serves.
+    /// Starts a replica and waits until it is ready.
     pub async fn restart(&mut self, place: usize) {
         self.launch(place);
         self.replicas[place].ready().await;
     }
 
-    /// Makes the schedules and lets the users live, until the first tick has run.
+    /// Creates the schedules and starts the users. Returns after the first tick has run.
     pub async fn load(&mut self) {
         let url = self.target.url("");
         let users = &self.users;
@@ -210,7 +210,7 @@ impl World {
         self.usage = Usage::of(&self.replicas);
     }
 
-    /// Lets every third schedule of the first account tell how its jobs end, by a webhook.
+    /// Makes every third schedule of the first account alert a webhook about the ends of its jobs.
     async fn tell(&mut self) {
         let door = self.users.door().expect("a replica");
         let api = ApiClient::new(door, &self.users.keys[0]);
@@ -229,13 +229,13 @@ impl World {
         self.telling_since = self.lapse.now();
     }
 
-    /// Lets so many minutes of the calendar pass.
+    /// Waits for `count` minutes of the calendar.
     pub async fn minutes(&self, count: f64) {
         let minute = Duration::from_secs(60).div_f64(self.lapse.factor as f64);
         live_for(minute.mul_f64(count)).await;
     }
 
-    /// Waits for this part of a minute of the calendar: 0 is the tick.
+    /// Waits for this part of a minute of the calendar. The tick is at 0.
     pub async fn part_of_minute(&self, part: f64) {
         let minute = super::lapse::MINUTE;
         let now = self.lapse.now().rem_euclid(minute);
@@ -245,12 +245,12 @@ impl World {
         live_for(Duration::from_millis(self.lapse.real(left).unsigned_abs())).await;
     }
 
-    /// From now on a fault is at work.
+    /// Records the start of a fault.
     pub fn trouble(&mut self) {
         self.troubles.push(Trouble { begun_at: machine(), over_at: i64::MAX });
     }
 
-    /// It is over; what it has done may be felt for a while.
+    /// Records the end of a fault. Its effects may last for a while.
     pub fn healed(&mut self) {
         let aftermath = i64::try_from(AFTERMATH.as_millis()).expect("small");
         if let Some(trouble) = self.troubles.last_mut() {
@@ -258,12 +258,12 @@ impl World {
         }
     }
 
-    /// Ticks are fired within this time, whatever happens.
+    /// Requires that all ticks fire within this time.
     pub fn fires_on(&mut self, within: Duration) {
         self.latest_ms = i64::try_from(within.as_millis()).ok();
     }
 
-    /// Which replica leads each shard, by the newest epochs.
+    /// Returns the leader of each shard, by the newest epochs.
     pub async fn leaders(&self) -> Vec<(i32, usize)> {
         let rows: Vec<(i32, String)> = sqlx::query_as(
             "SELECT DISTINCT ON (shard) shard, life FROM audit WHERE kind = 'epoch'
@@ -276,27 +276,27 @@ impl World {
         rows.iter().map(|(shard, life)| (*shard, place(life).expect("a life"))).collect()
     }
 
-    /// The replica that leads a shard.
+    /// Returns the leader of a shard.
     pub async fn leader_of(&self, shard: i32) -> usize {
         let leaders = self.leaders().await;
         leaders.iter().find(|(led, _)| *led == shard).expect("it is led").1
     }
 
-    /// Kills a replica; others lead its shards, and it comes back.
+    /// Kills a replica, waits until others lead its shards, and restarts it.
     pub async fn outlives(&mut self, place: usize) {
         self.trouble();
         self.replicas[place].kill();
         self.comes_back(place).await;
     }
 
-    /// Others lead the shards of a replica that has died, and it comes back: all is well then.
+    /// Waits until others lead the shards of a dead replica, and restarts it. This ends the fault.
     pub async fn comes_back(&mut self, place: usize) {
         self.led_without(place).await;
         self.restart(place).await;
         self.healed();
     }
 
-    /// Waits until others than this one lead all shards.
+    /// Waits until other replicas lead all shards.
     pub async fn led_without(&self, place: usize) {
         within(LEASE * 4, "others lead all shards", async || {
             self.leaders().await.iter().all(|(_, leader)| *leader != place).then_some(())

@@ -1,12 +1,12 @@
 //! Faults of calls, drawn from a seed.
 //!
-//! Each contract has a wrapper (`flaky.rs`) that implements it over any adapter and makes its calls
-//! through here. A call whose answer is lost is made again, as its callers in the service do. So the
-//! cases of a suite run through the wrapper unchanged, and what they find afterwards shows that
-//! nothing was done twice. What the repeated call answers is checked beside each method there.
+//! Each contract has a wrapper (`flaky.rs`) that implements it on top of any adapter and makes its
+//! calls through this module. A call with a lost response is repeated, as its callers in the
+//! service do. So the cases of a suite run unchanged on the wrapper, and their later reads show
+//! that nothing happened twice. The wrapper checks the result of each repeated call.
 //!
-//! The store's wrapper can tell its caller as well ([`Faults::told`]): the service itself then
-//! stands above it, and meets the errors (`api/faults.rs`).
+//! The wrapper of the store can also return the error to its caller ([`Faults::told`]). Then the
+//! service itself runs on top of it and handles the errors (`api/faults.rs`).
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -18,38 +18,38 @@ use punctual::runtime::Random;
 
 use crate::harness::wait::live_for;
 
-/// How late a delayed call is.
+/// The delay of a delayed call.
 const DELAY: Duration = Duration::from_millis(2);
 
-/// What happens to a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It fails and has no effect. To whoever makes it again it is as if it came late.
+    /// It fails without an effect. To a caller that repeats it, it looks like a delayed call.
     Refused,
-    /// It has its effect, and then fails.
+    /// It takes effect and then fails.
     AnswerLost,
     /// It is made late.
     Delayed,
 }
 
-/// Draws the faults of one case, and counts them.
+/// Draws the faults of one case and counts them.
 pub struct Faults {
     random: Random,
-    /// The operations that have been called.
+    /// The operations that have been called so far.
     known: Mutex<HashSet<&'static str>>,
     injected: AtomicU64,
 }
 
 impl Faults {
-    /// The faults of the case of this name: the same each time.
+    /// Returns the faults of the case of this name. They are the same in each run.
     pub fn of(case: &str) -> Arc<Self> {
         let add = |sum: u64, byte: u8| sum.wrapping_mul(31).wrapping_add(byte.into());
         let random = Random::seeded(case.bytes().fold(0, add));
         Arc::new(Self { random, known: Mutex::default(), injected: AtomicU64::new(0) })
     }
 
-    /// Makes a call until it is answered. `repeat` is how it is made after it has had its effect;
-    /// it is given the answer that was lost, to check what it gets by it.
+    /// Makes a call until it returns a response. `repeat` makes the call again after it took
+    /// effect. It gets the lost response, to check the repeated one.
     pub async fn call<T, Call, Repeat>(
         &self,
         operation: &'static str,
@@ -73,8 +73,8 @@ impl Faults {
         }
     }
 
-    /// Makes a call once. Its caller is told `failed` of one that is refused or whose answer is
-    /// lost, and does what it does then.
+    /// Makes a call once. If it is refused or its response is lost, the caller gets `failed` and
+    /// handles it.
     pub async fn told<T>(
         &self,
         operation: &'static str,
@@ -95,7 +95,7 @@ impl Faults {
         }
     }
 
-    /// The same for a call that has no other effect when it is made again.
+    /// Like `call`, for a call without a further effect when it is repeated.
     pub async fn repeatable<T, Call>(&self, operation: &'static str, call: impl Fn() -> Call) -> T
     where
         Call: Future<Output = T>,
@@ -103,7 +103,7 @@ impl Faults {
         self.call(operation, &call, |_| call()).await
     }
 
-    /// The same for a call that nobody makes again: its answer does not get lost.
+    /// Like `call`, for a call that is never repeated: its response is never lost.
     pub async fn never_repeated<T, Call>(
         &self,
         operation: &'static str,
@@ -118,7 +118,7 @@ impl Faults {
         call().await
     }
 
-    /// The first call of each operation loses its answer; then chance decides.
+    /// Draws a fault. The first call of each operation loses its response.
     fn draw(&self, operation: &'static str) -> Option<Fault> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fault = match self.random.bits() % 8 {
@@ -132,18 +132,18 @@ impl Faults {
         fault
     }
 
-    /// To be said at the end of a case: without faults it has shown nothing.
+    /// Asserts at the end of a case that faults occurred. Without faults the case proves nothing.
     pub fn were_injected(&self) {
         assert!(self.injected.load(Ordering::Relaxed) > 0, "no call has met a fault");
     }
 }
 
-/// What the caller knows after it has repeated a call that may be made once only. If the lost
-/// answer says that it was `done`, the repeated one must say so in the way that `told` knows, and
-/// the caller finds out by reading what the lost one said.
+/// Returns the result of a call that takes effect at most once, after it was repeated. If the lost
+/// response says that it was `done`, `told` must accept the repeated one as the sign of that. The
+/// caller then learns the lost response by reading.
 ///
 /// # Panics
-/// If it was done twice, or the repeated call says something else.
+/// If the call took effect twice, or the repeated call returned something else.
 pub fn done_once<T: Debug, E: Debug>(
     lost: Result<T, E>,
     again: Result<T, E>,

@@ -1,5 +1,4 @@
-//! The meaning of the contracts: each suite runs over all adapters, once as they are and once with
-//! faults.
+//! The contracts as suites. Each suite runs on all adapters, without and with faults.
 
 mod cluster;
 pub mod faults;

@@ -1,4 +1,4 @@
-//! What becomes of an attempt whose process dies, or whose outcome cannot be stored.
+//! Attempts whose process dies, or whose outcome cannot be stored.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::until;
 
-/// Starts a job, kills the server while it runs, starts it again; the job when it is final, and what
-/// the second server has counted of jobs that failed because of that and of further attempts.
+/// Starts a job, kills the server while the job runs, and starts the server again. Returns the
+/// final job, the target, and the second server's counts of jobs that failed and of attempts that
+/// were repeated because of the crash.
 async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder, [u64; 2]) {
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
@@ -34,7 +35,7 @@ async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder, [u64; 2]) {
     (job, target, [failed, retries])
 }
 
-/// F40.
+/// F40: a job of a killed process continues with its next attempt.
 #[tokio::test]
 async fn a_job_whose_process_is_killed_goes_on_with_its_next_attempt() {
     let (job, target, counted) = killed_in_the_middle(3).await;
@@ -44,7 +45,7 @@ async fn a_job_whose_process_is_killed_goes_on_with_its_next_attempt() {
     assert_eq!((attempts, counted), (vec![1, 2], [0, 1]));
 }
 
-/// F41.
+/// F41: a job of a killed process without a further attempt fails.
 #[tokio::test]
 async fn a_job_whose_only_attempt_is_killed_has_failed() {
     let (job, target, counted) = killed_in_the_middle(1).await;
@@ -53,7 +54,8 @@ async fn a_job_whose_only_attempt_is_killed_has_failed() {
     assert_eq!((target.count(), counted), (1, [1, 0]));
 }
 
-/// F45, and what the API answers meanwhile.
+/// F45: an outcome is committed after a lock on the store ends. Writes of the API get 503
+/// meanwhile.
 #[tokio::test]
 async fn an_outcome_outlives_a_store_that_is_locked() {
     let target = Recorder::start().await;
@@ -71,7 +73,7 @@ async fn an_outcome_outlives_a_store_that_is_locked() {
     let path = format!("/v1/schedules/{schedule}/trigger");
     let (refused, read) = tokio::join!(
         api.post(&path, &Value::Null),
-        // Readers are not in a writer's way.
+        // A writer does not block readers.
         api.job(&id),
     );
     assert_eq!(read["status"], "RUNNING");

@@ -1,4 +1,4 @@
-//! A row that cannot be read back, in the middle of others.
+//! A damaged row among valid rows.
 
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;

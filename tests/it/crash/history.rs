@@ -1,4 +1,4 @@
-//! What holds whatever happened, from the outside: promises, jobs and hits agree.
+//! The checks after a fault, from outside: responses, jobs and requests agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 use crate::harness::client::ApiClient;
 use crate::harness::recorder::{Hit, Recorder};
 
-/// What users were told while faults happened.
+/// The responses to users while faults occurred.
 #[derive(Default)]
 pub struct History {
-    /// Jobs whose ids triggers answered.
+    /// The job ids that triggers returned.
     pub jobs: BTreeSet<String>,
-    /// Schedules whose ids creates answered.
+    /// The schedule ids that creates returned.
     pub schedules: BTreeSet<String>,
-    /// Triggers that got no answer: each may have made a job.
+    /// The number of triggers without a response. Each may have made a job.
     pub unanswered: usize,
-    /// Jobs that were seen to be final, as they were.
+    /// The final jobs, as they were first seen.
     finals: BTreeMap<String, Value>,
 }
 
 impl History {
-    /// Looks at all jobs as they are now; those that are final must stay so.
+    /// Reads all jobs. Asserts that final jobs have not changed.
     pub async fn look(&mut self, api: &ApiClient) {
         for job in api.jobs("").await {
             let id = text(&job, "id").to_owned();
@@ -35,7 +35,7 @@ impl History {
         }
     }
 
-    /// Checks everything when all jobs have come to their end; returns them.
+    /// Checks all invariants after all jobs have finished. Returns the jobs.
     pub async fn judge(&mut self, api: &ApiClient, target: &Recorder) -> Vec<Value> {
         self.look(api).await;
         let jobs = api.jobs("").await;
@@ -74,7 +74,7 @@ fn judge_job(job: &Value, hits: &[Hit]) {
     let scheduled: Timestamp = instant(job, "scheduledRunAtUtc");
     for hit in hits {
         assert!(u64::from(hit.attempt) <= number, "an attempt that is not recorded: {}", told());
-        // Both clocks are this machine's; the service rounds down to a millisecond.
+        // Both times are from this machine. The service rounds down to milliseconds.
         assert!(hit.wall_ms >= scheduled.as_millis(), "TICK-3: {}", told());
     }
     for attempt in attempts.iter().filter(|attempt| attempt["statusCode"].is_u64()) {

@@ -1,4 +1,4 @@
-//! Killed again and again under load.
+//! Repeated kills under load.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,18 +13,18 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, within};
 
-/// How often the server dies.
+/// The number of kills.
 const DEATHS: usize = 6;
-/// How many users trigger at once.
+/// The number of users that trigger concurrently.
 const USERS: usize = 4;
-/// How long all jobs may take to come to their end after the last start.
+/// The timeout for all jobs to finish after the last start.
 const TO_THE_END: Duration = Duration::from_secs(40);
 
-/// What the schedules of the test call.
+/// The target paths of the schedules.
 const PATHS: &[&str] =
     &["/ok", "/slow/40", "/seq/500,200", "/seq/0,503,200", "/slow/300", "/seq/404", "/later/1"];
 
-/// A seed for the moments of death; printed, so that they can be tried again.
+/// Returns the seed for the times of the kills and prints it, so that a run can be repeated.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let given = std::env::var("CRASH_SEED").ok();
@@ -33,7 +33,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Triggers one schedule after the other until the server is gone.
+/// Triggers one schedule after the other until the server is dead.
 async fn trigger_until_death(
     api: ApiClient,
     schedules: Arc<Vec<String>>,
@@ -56,7 +56,7 @@ async fn trigger_until_death(
     }
 }
 
-/// Creates schedules until the server is gone.
+/// Creates schedules until the server is dead.
 async fn create_until_death(api: ApiClient, url: String, history: Arc<Mutex<History>>) {
     let body = schedule(&url, json!({}));
     while let Ok(reply) = api.call("POST", "/v1/schedules", Some(&body)).await {
@@ -106,7 +106,7 @@ async fn killed_again_and_again_under_load_it_loses_and_doubles_nothing() {
     assert!(history.jobs.len() > DEATHS * USERS, "there was load");
 }
 
-/// F75: a batch is created whole or not at all, whenever the server dies.
+/// F75: a batch is created completely or not at all, whenever the server dies.
 #[tokio::test]
 async fn killed_in_the_middle_of_a_bulk_create_it_has_all_or_nothing() {
     let dice = Random::seeded(seed());

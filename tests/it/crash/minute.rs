@@ -1,4 +1,4 @@
-//! Killed around the full minute at which schedules are due.
+//! Kills around the full minute at which schedules are due.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use crate::harness::wait::{live_for, within};
 
 const SCHEDULES: usize = 20;
 
-/// The wall clock, since 1970.
+/// Returns the time of the wall clock since 1970.
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
 }
@@ -28,7 +28,7 @@ async fn killed_at_the_full_minute_each_tick_has_one_job() {
     let mut history = History::default();
     let fields = json!({ "cronExpression": "* * * * *", "maxRetries": 3 });
     let batch = vec![schedule(&target.url("/slow/20"), fields); SCHEDULES];
-    // In one call, so that all have the same next tick.
+    // One call, so that all schedules have the same next tick.
     let created = api.post("/v1/schedules/bulk", &batch.into()).await;
     let created = created.data()["schedules"].as_array().expect("schedules");
     history.schedules.extend(created.iter().map(|schedule| text(schedule, "id").to_owned()));
@@ -37,7 +37,7 @@ async fn killed_at_the_full_minute_each_tick_has_one_job() {
     let tick = instant(first.data(), "nextRunAtUtc");
     let since_1970 = Duration::from_millis(tick.as_millis().unsigned_abs());
 
-    // From a little before the tick to the middle of the burst.
+    // The time of the kill is between shortly before the tick and the middle of the burst.
     let life = since_1970.saturating_sub(wall() + Duration::from_millis(20));
     let extra = Duration::from_millis(150).mul_f64(dice.unit());
     println!("dies {extra:?} after 20 ms before the minute");

@@ -1,7 +1,7 @@
-//! The binary, killed, stopped, starved and misled, as operators meet it.
+//! The binary under faults as operators see them: kills, stops, shortages and wrong configurations.
 //!
-//! What is checked after a fault is in `history`: it compares what the API promised, what it shows
-//! now, and what the target was sent.
+//! `history` checks the result of a fault: it compares the responses of the API, the current state,
+//! and the requests at the target.
 
 mod attempts;
 mod damage;

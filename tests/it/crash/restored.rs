@@ -1,4 +1,4 @@
-//! A backup of one machine, restored as docs/operations.md says.
+//! A backup of a single machine, restored as docs/operations.md describes.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ fn sqlite3(file: &Path, what: &str) -> String {
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
-/// The number that stands before a word.
+/// Returns the number before a word.
 fn number_before(text: &str, word: &str) -> u64 {
     let (before, _) = text.split_once(word).unwrap_or_else(|| panic!("{word:?} in {text:?}"));
     before.split_whitespace().next_back().expect("a word").parse().expect("a number")
 }
 
-/// What was skipped while the backup was made and restored.
+/// Returns the only skip of a schedule, which covers the time between the backup and its restore.
 async fn skip(api: &ApiClient, schedule: &str) -> Value {
     let page = api.get(&format!("/v1/schedules/{schedule}/skips")).await.data().clone();
     let skips = page["skips"].as_array().expect("skips");
@@ -52,11 +52,11 @@ async fn a_copy_of_the_file_goes_on_where_nothing_runs_twice() {
     server.terminate();
     server.ended(Duration::from_secs(20)).await;
 
-    // As if the backup had been made nine minutes ago.
+    // This makes the backup look nine minutes old.
     let nine_ago = "next_tick - next_tick % 60000 - 600000";
     sqlite3(&copy, &format!("UPDATE schedule_state SET next_tick = {nine_ago}"));
     for beside in ["punctual.db-wal", "punctual.db-shm"] {
-        // A clean end leaves none.
+        // A clean stop leaves no such file.
         let _ = fs::remove_file(one.data_dir().join(beside));
     }
     fs::copy(&copy, one.file()).expect("copied");

@@ -1,4 +1,4 @@
-//! A disk that is full, and has room again.
+//! A disk that is full for a while.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::harness::process::{Installation, Server};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::until;
 
-/// What happens to the disk of a server.
+/// The disk of a server, which a test can fill.
 trait Disk {
     fn fill(&self, server: &Server);
     fn clear(&self, server: &Server);
@@ -23,7 +23,7 @@ struct Tmpfs(PathBuf);
 impl Tmpfs {
     const BYTES: usize = 8 << 20;
 
-    /// Whether this machine lets a process have one.
+    /// Returns `true` if this machine lets a process mount such a disk.
     fn is_possible() -> bool {
         let script = "mount -t tmpfs none /mnt";
         let tried = Command::new("unshare").args(["-rm", "sh", "-c", script]).output();
@@ -48,7 +48,7 @@ impl Disk for Tmpfs {
     }
 }
 
-/// A limit on the size of files: the disk of those who have no other.
+/// A limit on the size of files, for machines that cannot mount a disk.
 struct Limit;
 
 impl Limit {
@@ -69,7 +69,8 @@ impl Disk for Limit {
     }
 }
 
-/// What is refused leaves no trace, what was promised is kept, and all goes on by itself.
+/// Asserts that rejected calls leave no trace, that accepted jobs finish, and that the service
+/// recovers by itself.
 async fn is_outlived(installation: &mut Installation, disk: impl Disk) {
     let target = Recorder::start().await;
     let server = installation.serve().await;
@@ -119,7 +120,7 @@ async fn a_full_disk_is_answered_and_outlived() {
 #[tokio::test]
 async fn a_limit_on_files_is_answered_and_outlived() {
     let mut installation = Installation::new(&[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "60")]);
-    // Without the signal that would end the process, writing fails as on a full disk.
+    // Without this signal, which would end the process, writes fail as on a full disk.
     installation.serve_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
     is_outlived(&mut installation, Limit).await;
 }

@@ -1,4 +1,4 @@
-//! Starts that must fail, and say why.
+//! Starts that must fail with an explanation.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,8 +9,8 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
 use crate::harness::process::{Installation, binary, complaint};
 
-/// Starts a server that must end with a failure; what it says, which must be one clear line for
-/// people, beside the log.
+/// Starts a server that must fail. Its output must have one error line with all `words`, besides
+/// the log.
 async fn refused(command: std::process::Command, words: &[&str]) {
     let (code, said) = complaint(command).await;
     assert_eq!(code, Some(1), "{said}");
@@ -34,9 +34,9 @@ async fn a_second_server_on_the_same_file_is_refused() {
     refused(installation.command(&["serve"]), &["another server", "punctual.db"]).await;
     let api = installation.client(&server);
     assert_eq!(api.get("/v1/schedules").await.status, 200, "the first one goes on");
-    // Operators' commands work beside it.
+    // Commands of operators work while the server runs.
     assert!(installation.run(&["account", "list"]).contains("first"));
-    // It is free again as soon as its holder is gone, however that went.
+    // The lock is released when its process ends in any way.
     server.kill();
     installation.serve().await;
 }
@@ -73,12 +73,12 @@ async fn a_damaged_database_is_told() {
     let installation = Installation::new(&[]);
     let path = installation.file();
     let mut store = open(&path).await;
-    // Nothing is left in the log, which would mend the file.
+    // The write-ahead log is empty then. Otherwise it would repair the file.
     let emptied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut store).await;
     emptied.expect("emptied");
     store.close().await.expect("closed");
     let mut bytes = fs::read(&path).expect("read");
-    // The header stays, so that it looks like a database; the schema's page does not.
+    // The header stays valid, so the file looks like a database. The page of the schema is damaged.
     bytes[100..4_096].fill(0xff);
     fs::write(&path, bytes).expect("written");
     refused(installation.command(&["serve"]), &["punctual.db", "damaged"]).await;

@@ -1,4 +1,4 @@
-//! Stopped in good order.
+//! Clean stops.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};
 
-/// What a busy machine may add to a stop.
+/// The delay that a busy machine may add to a stop.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// STOP-1.
+/// STOP-1: a stop lets running attempts finish and starts no new ones.
 #[tokio::test]
 async fn a_stop_lets_attempts_finish_and_takes_no_new_ones() {
     let target = Recorder::start().await;
@@ -40,7 +40,7 @@ async fn a_stop_lets_attempts_finish_and_takes_no_new_ones() {
     assert_eq!(target.count(), 5);
 }
 
-/// F78.
+/// F78: a stop ends with the grace period, even if the target hangs.
 #[tokio::test]
 async fn a_stop_ends_with_the_grace_period_whatever_the_target_does() {
     let target = Recorder::start().await;
@@ -68,7 +68,7 @@ async fn a_stop_ends_with_the_grace_period_whatever_the_target_does() {
     history.judge(&api, &target).await;
 }
 
-/// F77: stops in good order, under load, lose no attempt and repeat none.
+/// F77: clean stops under load lose and repeat no attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_in_good_order_repeat_nothing() {
     let target = Recorder::start().await;

@@ -1,4 +1,4 @@
-//! More accounts that have reached what their plan allows than the queue is told of.
+//! More accounts at the limit of their plan than a take can name to the queue.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,12 +14,12 @@ use super::core::Core;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, until};
 
-/// More than the queue is told of.
+/// More accounts than a take can name to the queue.
 const ACCOUNTS: usize = 300;
-/// How long it is looked on while nothing can start.
+/// The time for which nothing may start.
 const WHILE: Duration = Duration::from_secs(1);
 
-/// Gives each account a schedule of the target, and has it run twice.
+/// Creates an account with a schedule and two jobs, for each of the accounts.
 async fn make_jobs(accounts: &Accounts, schedules: &Schedules, target: &Recorder) {
     let fields = json!({
         "name": "slow", "cronExpression": "0 0 1 1 *", "timezone": "UTC", "endpoint": target.url("/hang"),

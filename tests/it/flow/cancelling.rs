@@ -1,4 +1,4 @@
-//! Cancelling jobs, and running finished ones again.
+//! Cancellation of jobs, and retries of finished ones.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::harness::app::Service;
 use crate::harness::recorder::Hit;
 use crate::harness::wait::until;
 
-/// Within this time the contract wants a running attempt to be aborted.
+/// The contract's limit for the abort of a running attempt.
 const ABORTED_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -48,7 +48,8 @@ async fn a_running_attempt_is_aborted() {
     assert_eq!((&data["consecutiveFailures"], &data["lastJobStatus"]), (&json!(0), &Value::Null));
 }
 
-/// Its rows may be removed before its attempts are aborted: nothing is left to cancel then.
+/// The account's rows may be removed before its attempts are aborted. Then there is no job left to
+/// cancel.
 #[tokio::test]
 async fn the_attempts_of_a_deleted_account_are_aborted() {
     let service = Service::start().await;

@@ -1,4 +1,4 @@
-//! Schedules that are changed, disabled or deleted while their jobs are under way.
+//! Schedules that are changed, disabled or deleted while their jobs run.
 
 use serde_json::{Value, json};
 

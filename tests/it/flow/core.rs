@@ -1,4 +1,4 @@
-//! Commands and an executor of one process over the embedded store, beside a queue that is watched.
+//! Commands and an executor in one process on the embedded store, with a watched queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ use tokio::sync::{Notify, watch};
 use crate::harness::keys::sealer;
 use crate::harness::recorder::Recorder;
 
-/// What they share.
+/// The shared parts of the commands and the executor.
 pub struct Core {
     pub queue: Arc<WatchedQueue>,
     pub target: Recorder,
@@ -63,7 +63,7 @@ impl Core {
         Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone())
     }
 
-    /// Commands, whose jobs an executor beside them may run.
+    /// Creates commands. With `beside`, that executor may run their jobs.
     pub fn schedules(&self, beside: Option<&Executor>) -> Schedules {
         Schedules::new(schedules::Parts {
             store: self.store.clone(),
@@ -78,7 +78,7 @@ impl Core {
         })
     }
 
-    /// A job of which nobody knows yet.
+    /// Creates a job that has no ticket yet.
     pub async fn job(&self, account: AccountId, schedule: ScheduleId) -> Ticket {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
@@ -88,7 +88,7 @@ impl Core {
         made.ticket().expect("a schedule")
     }
 
-    /// Keeps the store from writing until it is dropped.
+    /// Locks the store against writes until the result is dropped.
     pub async fn hold_writes(&self) -> SqliteConnection {
         let file = self.folder.path().join("punctual.db");
         let options = SqliteConnectOptions::new().filename(file);
@@ -113,36 +113,36 @@ impl Core {
     }
 }
 
-/// A queue that counts, and can be away.
+/// A queue that counts calls and can be made unreachable.
 #[derive(Default)]
 pub struct WatchedQueue {
     inner: MemoryQueue,
-    /// How often tickets were taken.
+    /// The number of takes.
     pub taken: AtomicUsize,
-    /// How many tickets were pushed.
+    /// The number of pushed tickets.
     pub pushed: AtomicUsize,
-    /// Whether it neither takes nor hands out tickets.
+    /// `true` while the queue rejects pushes and takes.
     pub is_away: AtomicBool,
-    /// How often it was asked what is due.
+    /// The number of reads of the due index.
     looks: AtomicUsize,
-    /// The shard of which it does not say what is due.
+    /// The shard whose due index does not respond.
     silent: watch::Sender<Option<ShardId>>,
 }
 
 impl WatchedQueue {
-    /// Takes out what is in it.
+    /// Removes and returns the content of the queue.
     pub async fn left(&self) -> Vec<JobId> {
         let all = Room { total: 99, per_account: 99, per_host: 99, ..Room::default() };
         let (tickets, _) = self.inner.take(Clock::system().now(), &all).await.expect("taken");
         tickets.into_iter().map(|ticket| ticket.job).collect()
     }
 
-    /// Lets it say of this shard no more what is due, and of others again.
+    /// Lets only the due index of this shard not respond.
     pub fn silence(&self, shard: Option<ShardId>) {
         self.silent.send_replace(shard);
     }
 
-    /// How often it was asked what is due.
+    /// Returns the number of reads of the due index.
     pub fn looks(&self) -> usize {
         self.looks.load(Ordering::Relaxed)
     }

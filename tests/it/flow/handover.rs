@@ -1,4 +1,4 @@
-//! Jobs that users ask for beside an executor.
+//! Triggered jobs in a process with an executor.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use serde_json::json;
 use super::core::Core;
 use crate::harness::wait::{live_for, until};
 
-/// One slot, so that there soon is no room.
+/// Settings with one slot, so that an executor is soon full.
 fn narrow() -> executor::Settings {
     executor::Settings { slots: 1, ..executor::Settings::default() }
 }
 
-/// A schedule of the target, whose requests wait until they are released.
+/// Creates a schedule whose requests hang until the target releases them.
 async fn schedule(core: &Core, schedules: &Schedules) -> (AccountId, ScheduleId) {
     let account = core.accounts().create(Author::SERVICE, "acme", "unlimited").await;
     let account = account.expect("an account").id;
@@ -76,7 +76,7 @@ async fn those_that_there_is_no_room_for_wait_in_the_queue() {
     stop(&core, &executor).await;
 }
 
-/// Two claims are under way, and cannot end, when the third job comes and then the stop.
+/// Two claims are blocked when the third job arrives, and then the stop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_that_a_stop_meets_are_started_or_queued() {
     let core = Core::start(Plans::default()).await;

@@ -1,4 +1,4 @@
-//! Many jobs at once: the caps, and that nobody starves.
+//! Many concurrent jobs: the caps hold, and no account starves.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::client::{ApiClient, schedule};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, until, within};
 
-/// The most requests that were under way at the same time.
+/// Returns the maximum number of concurrent requests.
 fn most_at_once(target: &Recorder) -> usize {
     let mut edges = Vec::new();
     for hit in target.hits() {
@@ -27,7 +27,7 @@ fn most_at_once(target: &Recorder) -> usize {
     usize::try_from(most.max().unwrap_or(0)).expect("not negative")
 }
 
-/// Triggers a schedule so often at once; the ids of the jobs.
+/// Triggers a schedule this many times concurrently. Returns the ids of the jobs.
 async fn trigger_often(api: &ApiClient, schedule: &str, times: usize) -> Vec<String> {
     join_all((0..times).map(|_| api.trigger(schedule))).await
 }
@@ -64,7 +64,7 @@ async fn no_account_has_more_under_way_than_its_plan_allows() {
     let slow = service.api.create(&service.target.url("/hang"), json!({})).await;
     let jobs = trigger_often(&service.api, &slow, 20).await;
     until("the plan is full", async || (service.target.count() == 3).then_some(())).await;
-    // Another account is not kept waiting by those that are put back.
+    // The postponed jobs do not delay another account.
     let stranger = service.stranger("unlimited").await;
     let other = Recorder::start().await;
     let quick = stranger.create(&other.url("/slow/30"), json!({})).await;
@@ -88,7 +88,7 @@ async fn no_host_has_more_under_way_than_its_cap() {
     let quick = service.api.create(&other.url("/ok"), json!({})).await;
     let mut ids = trigger_often(&service.api, &slow, 20).await;
     until("the slow host is full", async || (service.target.count() == 4).then_some(())).await;
-    // One slow host does not keep the jobs of another waiting.
+    // A slow host does not delay the jobs of another host.
     for id in trigger_often(&service.api, &quick, 5).await {
         assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
     }
@@ -100,7 +100,7 @@ async fn no_host_has_more_under_way_than_its_cap() {
     assert_eq!(most_at_once(&service.target), 4);
 }
 
-/// S10: the rate of the key that the schedule shows bounds it.
+/// S10: the rate limit of the key that a schedule sends stops a schedule that triggers itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     const LIMIT: usize = 200;
@@ -114,7 +114,7 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     service.api.call("PATCH", &path, Some(&itself)).await.expect("an answer").data();
     service.api.trigger(&schedule).await;
     let refused = until("one is refused", async || {
-        // So seldom that the limit of the key that looks is enough until patience ends.
+        // This pause keeps the polling calls within the limit of their key.
         live_for(Duration::from_millis(150)).await;
         service.api.get("/v1/jobs?status=FAILED").await.data()["jobs"].as_array()?.first().cloned()
     })
@@ -124,14 +124,15 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     assert_eq!(all.len(), LIMIT + 1, "that of the user, and what the key's limit lets through");
 }
 
-/// How many schedules of one account are due at once.
+/// The number of schedules of one account that are due at once.
 const NOISE: usize = 5_000;
-/// How many runs of the other account are measured, before and meanwhile.
+/// The number of measured runs of the other account, before and during the burst.
 const SAMPLES: usize = 40;
-/// What the measure itself may be off by on a machine that is busy with other tests.
+/// The tolerance of the measurement on a busy machine.
 const NOISE_OF_MACHINE: Duration = Duration::from_millis(25);
 
-/// Runs a schedule again and again; the middle of the times from trigger to target.
+/// Runs a schedule repeatedly. Returns the median time from the trigger to the request at the
+/// target.
 async fn start_lag(api: &ApiClient, schedule: &str, target: &Recorder) -> Duration {
     let mut lags = Vec::new();
     for _ in 0..SAMPLES {
@@ -146,7 +147,7 @@ async fn start_lag(api: &ApiClient, schedule: &str, target: &Recorder) -> Durati
     lags[lags.len() / 2]
 }
 
-/// Makes so many schedules of one account, whose requests are not answered.
+/// Creates this many schedules of one account. Their requests hang.
 async fn make_noise(service: &Service, count: usize) {
     let url = service.target.url("/hang");
     for part in 0..count / 1_000 {
@@ -156,8 +157,8 @@ async fn make_noise(service: &Service, count: usize) {
     }
 }
 
-/// The newest schedules of another account are due at the same instant, in the same shard: they are
-/// fired in turn, and not behind all others.
+/// The newest schedules of another account are due at the same instant in the same shard. They fire
+/// in turn, and not after all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_due_ticks_of_one_account_hide_none_of_another() {
     const FEW: usize = 20;
@@ -186,8 +187,8 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
     assert!(before < 2_000, "{before} of the many were fired before the last of the few");
 }
 
-/// Architecture, "Cost": with 5,000 due long jobs of one account, another account's start lag
-/// stays within twice its idle value.
+/// Architecture, "Cost": while 5,000 long jobs of one account are due, the start lag of another
+/// account stays within twice its idle value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_one_account_does_not_hold_up_another() {
     let mut service = Service::start().await;
@@ -200,7 +201,7 @@ async fn a_burst_of_one_account_does_not_hold_up_another() {
     let quiet_key = quiet.key().to_owned();
     service
         .restart(async |store| {
-            // All but the schedule of the other account are due in the moment of the start.
+            // All schedules except that of the other account are due at the start.
             sqlx::query(
                 "UPDATE schedule_state SET next_tick = unixepoch() / 60 * 60000
                  WHERE schedule_id IN (SELECT id FROM schedules WHERE name LIKE 'noise %')",
@@ -212,7 +213,7 @@ async fn a_burst_of_one_account_does_not_hold_up_another() {
         .await;
     let quiet = service.api.with_key(&quiet_key);
     within(Duration::from_secs(30), "the burst", async || {
-        // As many as one host may have.
+        // The cap of one host.
         (service.target.count() == 50).then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! The service in this process, from the API to the target and back.
+//! The service in the test process, from the API to the target and back.
 
 mod backlog;
 mod cancelling;
@@ -16,7 +16,7 @@ mod ticks;
 
 use serde_json::Value;
 
-/// The attempts of a job: number, status code and error code of each.
+/// Returns the attempts of a job: number, status code and error code of each.
 fn attempts(job: &Value) -> Vec<(u64, Option<u64>, Option<&str>)> {
     let attempts = job["attempts"].as_array().expect("attempts");
     let tell = |attempt: &'_ Value| attempt["number"].as_u64().expect("a number");
@@ -28,7 +28,7 @@ fn attempts(job: &Value) -> Vec<(u64, Option<u64>, Option<&str>)> {
         .collect()
 }
 
-/// How a job ended: status, error code and how many attempts it had.
+/// Returns the end of a job: its status, its error code and its number of attempts.
 fn end(job: &Value) -> (&str, Option<&str>, u64) {
     let text = |name: &str| job[name].as_str();
     let number = job["attemptNumber"].as_u64().expect("a number");

@@ -1,11 +1,11 @@
-//! What the target is sent.
+//! The requests that a target receives.
 
 use serde_json::json;
 
 use crate::harness::app::Service;
 use crate::harness::recorder::Hit;
 
-/// Runs a schedule once; the request that came, and the job.
+/// Runs a schedule once. Returns the received request and the job.
 async fn sent(service: &Service, fields: serde_json::Value) -> (Hit, serde_json::Value) {
     let id = service.api.run(&service.target.url("/ok"), fields).await;
     let job = service.api.finished(&id).await;

@@ -1,10 +1,10 @@
-//! What is kept of what the target answers.
+//! The stored parts of a target's response.
 
 use serde_json::{Value, json};
 
 use crate::harness::app::Service;
 
-/// Runs a schedule once; the job.
+/// Runs a schedule once and returns the job.
 async fn answered(service: &Service, path: &str) -> Value {
     let id = service.api.run(&service.target.url(path), json!({ "maxRetries": 1 })).await;
     service.api.finished(&id).await

@@ -1,4 +1,4 @@
-//! What is tried again, when, and what is not.
+//! Retries: which attempts are repeated, and when.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_failure_that_may_pass_is_tried_again_until_it_has() {
     assert_eq!((&job["statusCode"], &job["response"]), (&json!(200), &json!("told")));
     let hits = service.target.hits_of(&id);
     assert_eq!(hits.iter().map(|hit| hit.attempt).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    // 20 ms doubled each time, of which jitter takes up to a half.
+    // 20 ms, doubled each time. The jitter subtracts at most one half.
     for (two, least_ms) in hits.windows(2).zip([10, 20, 40]) {
         assert!(two[1].at - two[0].at >= Duration::from_millis(least_ms), "{two:?}");
     }

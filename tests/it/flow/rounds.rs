@@ -1,4 +1,4 @@
-//! A leader whose queue answers without waiting, as the one within the process does.
+//! A leader whose queue responds at once, like the one in the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use super::core::WatchedQueue;
 use crate::api::harness::Service;
 use crate::harness::wait::{live_for, until};
 
-/// More than can have a turn in one round.
+/// More shards than one round can serve.
 const SHARDS: u16 = 12;
 
-/// One that does not answer for a while: long enough for the leader to serve the others again.
+/// The time for which a shard does not respond. The leader can serve the other shards again
+/// meanwhile.
 const A_WHILE: Duration = Duration::from_millis(600);
 
 #[tokio::test]
@@ -35,7 +36,8 @@ async fn shards_that_wait_for_a_turn_are_not_served_again_and_again() {
     };
     let now = service.clock.now();
     let mut leader = Leader::new(context, Arc::new(Plans::default()), Random::seeded(1));
-    // The first round takes the shards over; in the next one, all want to be compared with the store.
+    // The first round takes over the shards. In the next one, all shards want to be compared with
+    // the store.
     let round = async {
         for _ in 0..3 {
             leader.run_once(now).await.expect("served");

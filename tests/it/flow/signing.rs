@@ -18,7 +18,7 @@ fn verifies(hit: &Hit, secret: &str) -> bool {
     webhook.verify(&hit.body, &hit.headers).is_ok()
 }
 
-/// Runs a schedule once, whose requests are signed; the requests that came.
+/// Runs a schedule once with signed requests. Returns the received requests.
 async fn signed(service: &Service, path: &str, fields: Value) -> Vec<Hit> {
     let mut signed = json!({ "signRequests": true });
     signed.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
@@ -74,10 +74,10 @@ async fn users_cannot_forge_a_signature() {
         json!({ "Webhook-Id": "a.b", "webhook-timestamp": "1", "WEBHOOK-SIGNATURE": "v1,AA" });
     let fields = json!({ "headers": own.to_string() });
     let hits = signed(&service, "/ok", fields.clone()).await;
-    // Each comes once, which `header` makes sure of.
+    // Each header occurs once, which `header` checks.
     assert_eq!(hits[0].header("webhook-id"), hits[0].job);
     assert!(verifies(&hits[0], &service.signing_secrets().await[0]));
-    // Of what is not signed they are the user's own.
+    // In unsigned requests, these headers are the user's own.
     let id = service.api.run(&service.target.url("/ok"), fields).await;
     service.api.finished(&id).await;
     assert_eq!(service.target.hits_of(&id)[0].header("webhook-id"), "a.b");
@@ -94,7 +94,7 @@ async fn what_is_not_to_be_signed_is_not() {
     };
     let unsigned = hit().await;
     assert!(HEADERS.iter().all(|name| !unsigned.headers.contains_key(*name)), "{unsigned:?}");
-    // It can be switched on.
+    // Signing can be enabled later.
     let path = format!("/v1/schedules/{schedule}");
     let changed = service.api.call("PATCH", &path, Some(&json!({ "signRequests": true }))).await;
     assert_eq!(changed.expect("an answer").data()["signRequests"], true);
@@ -159,7 +159,7 @@ async fn a_secret_that_cannot_be_read_fails_what_it_is_to_sign() {
     let failed = run(&service, true).await;
     assert_eq!(end(&failed), ("FAILED", Some("SECRET_UNREADABLE"), 1));
     assert_eq!(end(&run(&service, false).await), ("SUCCESS", None, 1));
-    // What cannot be read does not overlap.
+    // An unreadable secret gets no overlap.
     service.rotate_signing_secret(Duration::from_secs(86_400)).await;
     assert_eq!(end(&run(&service, true).await), ("SUCCESS", None, 1));
     assert_eq!(service.signing_secrets().await.len(), 1);

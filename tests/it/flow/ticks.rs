@@ -1,4 +1,4 @@
-//! What schedules do when their time comes, and what becomes of ticks that were missed.
+//! Ticks of schedules, on time and missed.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::end;
 use crate::harness::app::Service;
 use crate::harness::wait::{until, within};
 
-/// A minute, and what a busy machine may add.
+/// A minute, and the delay that a busy machine may add.
 const A_MINUTE: Duration = Duration::from_secs(70);
-/// How long the outage lasts that `outage` makes.
+/// The duration of an `outage` in minutes.
 const MINUTES_AWAY: i64 = 6;
 
-/// Lets all schedules miss the ticks of the last minutes, as if nobody had fired them.
+/// Makes all schedules miss the ticks of the last minutes, as after an outage.
 async fn outage(service: &mut Service) {
     service
         .restart(async |store| {
@@ -34,7 +34,7 @@ fn instant(record: &Value, name: &str) -> Timestamp {
     record[name].as_str().expect("an instant").parse().expect("an instant")
 }
 
-/// The jobs of a schedule, oldest first, when there are at least so many.
+/// Waits until a schedule has at least `least` jobs. Returns them, oldest first.
 async fn jobs_of(service: &Service, schedule: &str, least: usize) -> Vec<Value> {
     let mut jobs = until(&format!("{least} jobs"), async || {
         let jobs = service.api.jobs(&format!("scheduleId={schedule}")).await;
@@ -56,7 +56,7 @@ async fn skips_of(service: &Service, schedule: &str) -> Vec<(String, u64)> {
     reply.data()["skips"].as_array().expect("skips").iter().map(tell).collect()
 }
 
-/// Ticks of `* * * * *` from the first of these jobs, or `from`, to the last one, both included.
+/// Returns the number of ticks of `* * * * *` between two ticks, both included.
 fn minutes(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from((to.as_millis() - from.as_millis()) / 60_000 + 1).expect("forward")
 }
@@ -81,7 +81,7 @@ async fn a_schedule_runs_at_the_next_minute() {
     let record = service.api.get(&path).await.data().clone();
     assert_eq!(instant(&record, "nextRunAtUtc").as_millis(), tick.as_millis() + 60_000);
     assert_eq!(record["lastJobStatus"], "SUCCESS");
-    // It says that it comes from a tick only if it came on time: a second, on any machine.
+    // The trigger is `schedule` only for a tick that fired on time, within a second on any machine.
     assert!(hit.wall_ms - tick.as_millis() < 1_000, "late by {}", hit.wall_ms - tick.as_millis());
 }
 
@@ -136,7 +136,7 @@ async fn skip_leaves_ticks_out_while_a_job_is_active() {
     let skips = skips_of(&service, &schedule).await;
     assert_eq!((jobs.len(), skips.len(), skips[0].0.as_str()), (1, 1, "overlap"));
     assert!((5..=7).contains(&skips[0].1), "{skips:?}");
-    // Users are not in its way, nor it in theirs.
+    // A triggered job is neither blocked by the job of the tick, nor does it block one.
     let manual = service.api.trigger(&schedule).await;
     until("both run", async || (service.target.count() == 2).then_some(())).await;
     service.target.release();

@@ -1,4 +1,4 @@
-//! The service in this process, on ports of its own.
+//! Runs the service inside the test process, on its own free ports.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tempfile::TempDir;
 use super::client::ApiClient;
 use super::recorder::Recorder;
 
-/// What every service under test is set to, unless a test says otherwise: loopback targets may be
-/// called, retries come soon.
+/// The default settings of every service under test: it may call loopback targets, and it retries
+/// after a short delay.
 const USUAL: &[(&str, &str)] = &[
     ("http.listen", "127.0.0.1:0"),
     ("ops.listen", "127.0.0.1:0"),
@@ -29,9 +29,9 @@ const USUAL: &[(&str, &str)] = &[
     ("retry.cap_ms", "200"),
 ];
 
-/// A service with an account, a client of it, and a target.
+/// A running service with an account, an API client of that account, and a target.
 pub struct Service {
-    /// Absent only while it restarts.
+    /// `None` only during a restart.
     app: Option<App>,
     pub api: ApiClient,
     pub target: Recorder,
@@ -41,17 +41,17 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts one on an empty folder.
+    /// Starts a service on an empty folder.
     pub async fn start() -> Self {
         Self::with(&[]).await
     }
 
-    /// The same with these settings over the usual ones.
+    /// Starts a service with `settings` in addition to the default ones.
     pub async fn with(settings: &[(&'static str, &str)]) -> Self {
         Self::on(settings, Plan::unlimited(UNLIMITED)).await
     }
 
-    /// The same, with the account on a plan.
+    /// Starts a service like `with`, with its account on `plan`.
     pub async fn on(settings: &[(&'static str, &str)], plan: Plan) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = config(folder.path(), settings);
@@ -68,30 +68,30 @@ impl Service {
         self.app.as_ref().expect("it runs")
     }
 
-    /// A client of another account.
+    /// Creates another account and returns a client of it.
     pub async fn stranger(&self, name: &str) -> ApiClient {
         self.api.with_key(&new_key(self.app(), name, UNLIMITED).await)
     }
 
-    /// Where the operations listener is.
+    /// Returns the address of the operations listener.
     pub fn operations_address(&self) -> std::net::SocketAddr {
         self.app().operations_address()
     }
 
-    /// Makes an account without a key.
+    /// Creates an account without an API key.
     pub async fn new_account(&self, name: &str) {
         let accounts = self.app().accounts();
         accounts.create(Author::SERVICE, name, UNLIMITED).await.expect("made");
     }
 
-    /// Deletes the usual account.
+    /// Deletes the default account.
     pub async fn delete_account(&self) {
         let accounts = self.app().accounts();
         let account = accounts.named("first").await.expect("the usual one");
         accounts.delete(Author::SERVICE, &account).await.expect("deleted");
     }
 
-    /// Another key of the same account.
+    /// Creates and returns another API key of the default account.
     pub async fn second_key(&self) -> String {
         let accounts = self.app().accounts();
         let account = accounts.named("first").await.expect("the usual one");
@@ -103,7 +103,7 @@ impl Service {
             .to_owned()
     }
 
-    /// The secrets that requests of the usual account are signed with, newest first.
+    /// Returns the secrets that sign the requests of the default account, newest first.
     pub async fn signing_secrets(&self) -> Vec<String> {
         let accounts = self.app().accounts();
         let account = accounts.named("first").await.expect("the usual one");
@@ -111,7 +111,7 @@ impl Service {
         secrets.into_iter().filter_map(|one| Some(one.secret?.reveal().to_string())).collect()
     }
 
-    /// Gives the usual account a new one.
+    /// Rotates the signing secret of the default account.
     pub async fn rotate_signing_secret(&self, overlap: Duration) {
         let accounts = self.app().accounts();
         let account = accounts.named("first").await.expect("the usual one");
@@ -119,13 +119,13 @@ impl Service {
         rotated.expect("rotated");
     }
 
-    /// A connection to its store.
+    /// Opens a connection to the store of the service.
     pub async fn store(&self) -> SqliteConnection {
         let path = self.folder.path().join("punctual.db");
         SqliteConnectOptions::new().filename(path).connect().await.expect("opened")
     }
 
-    /// Stops the service, lets `meanwhile` happen to its store, and starts it again.
+    /// Stops the service, runs `meanwhile` on its store, and starts the service again.
     pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
         let app = self.app.take().expect("it runs");
         assert_eq!(app.stop().await, Ended::AsAsked, "a clean stop");

@@ -1,4 +1,4 @@
-//! Certificates, good and bad, made when they are needed.
+//! Generates valid and invalid certificates during the test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A certificate authority of the test.
+/// A certificate authority for tests.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
 
 impl Authority {
-    /// A new one called `name`, trusted by nobody yet.
+    /// Creates an authority called `name`. No client trusts it yet.
     pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -25,17 +25,17 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// Its certificate, to be trusted.
+    /// Returns the certificate of this authority, for clients that are to trust it.
     pub fn pem(&self) -> String {
         self.pem.clone()
     }
 
-    /// A server for `names`, with a valid certificate.
+    /// Returns the TLS configuration of a server for `names` with a valid certificate.
     pub fn server(&self, names: &[&str]) -> ServerConfig {
         self.issue(&params(names))
     }
 
-    /// A server for `names`, with a certificate that has expired.
+    /// Returns the TLS configuration of a server for `names` with an expired certificate.
     pub fn expired_server(&self, names: &[&str]) -> ServerConfig {
         let mut params = params(names);
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -43,14 +43,16 @@ impl Authority {
         self.issue(&params)
     }
 
-    /// A server for `names`, with a certificate of the future.
+    /// Returns the TLS configuration of a server for `names` with a certificate that is not valid
+    /// yet.
     pub fn early_server(&self, names: &[&str]) -> ServerConfig {
         let mut params = params(names);
         params.not_before = date_time_ymd(4000, 1, 1);
         self.issue(&params)
     }
 
-    /// Files with a valid certificate for `names`, its key, and this authority, in `folder`.
+    /// Writes a valid certificate for `names`, its key and the certificate of this authority to
+    /// files in `folder`.
     pub fn server_files(&self, names: &[&str], folder: &Path) -> ServerFiles {
         let key = KeyPair::generate().expect("a key");
         let certificate = params(names).signed_by(&key, &self.issuer).expect("a certificate");
@@ -73,7 +75,7 @@ impl Authority {
     }
 }
 
-/// What a server that is a program of its own is given.
+/// The certificate files for a server that runs as a separate process.
 #[derive(Clone)]
 pub struct ServerFiles {
     pub certificate: PathBuf,
@@ -81,7 +83,7 @@ pub struct ServerFiles {
     pub authority: PathBuf,
 }
 
-/// A server for `names` that vouches for itself.
+/// Returns the TLS configuration of a server for `names` with a self-signed certificate.
 pub fn self_signed_server(names: &[&str]) -> ServerConfig {
     let key = KeyPair::generate().expect("a key");
     let certificate = params(names).self_signed(&key).expect("a certificate");

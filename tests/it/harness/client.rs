@@ -1,4 +1,4 @@
-//! A client of the API over plain sockets, one connection a call.
+//! An API client over plain sockets, with one connection for each call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,32 +10,32 @@ use tokio::net::TcpStream;
 
 use super::wait::{PATIENCE, until, within};
 
-/// How long a call may take.
+/// The timeout of a call.
 const LONGEST_CALL: Duration = Duration::from_secs(40);
 
-/// A client with a key.
+/// An API client with a key.
 #[derive(Clone, Debug)]
 pub struct ApiClient {
     address: SocketAddr,
     key: String,
     /// Sent with every call.
     idempotency_key: Option<String>,
-    /// Sent with every call, each with its line's end.
+    /// Header lines that are sent with every call, each with its line break.
     headers: String,
 }
 
-/// An answer.
+/// A response of the API.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
-    /// `null` if it is not JSON.
+    /// The body as JSON, or `null` if it is not JSON.
     pub body: Value,
-    /// The body as it came.
+    /// The body as text, unchanged.
     pub text: String,
 }
 
 impl Reply {
-    /// The data of a success.
+    /// Returns the `data` of a successful response.
     #[track_caller]
     pub fn data(&self) -> &Value {
         assert!((200..300).contains(&self.status), "{self:?}");
@@ -48,32 +48,32 @@ impl ApiClient {
         Self { address, key: key.to_owned(), idempotency_key: None, headers: String::new() }
     }
 
-    /// Where it calls.
+    /// Returns the address that the client calls.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The key it shows.
+    /// Returns the API key of the client.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The same for another key.
+    /// Returns the same client with another key.
     pub fn with_key(&self, key: &str) -> Self {
         Self::new(self.address, key)
     }
 
-    /// The same with an idempotency key in every call.
+    /// Returns the same client with an idempotency key in every call.
     pub fn once(&self, idempotency_key: &str) -> Self {
         Self { idempotency_key: Some(idempotency_key.to_owned()), ..self.clone() }
     }
 
-    /// The same with a header in every call.
+    /// Returns the same client with an additional header in every call.
     pub fn with_header(&self, name: &str, value: &str) -> Self {
         Self { headers: format!("{name}: {value}\r\n"), ..self.clone() }
     }
 
-    /// A call; fails if the connection does before the whole answer was read.
+    /// Makes a call. Fails if the connection breaks before the complete response has arrived.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
         let exchange = self.exchange(method, path, body);
         tokio::time::timeout(LONGEST_CALL, exchange).await.map_err(io::Error::other)?
@@ -98,45 +98,46 @@ impl ApiClient {
         read(&bytes).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// A call that gets an answer.
+    /// Makes a `GET` call that must get a response.
     pub async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, None).await.expect("an answer")
     }
 
-    /// A call that gets an answer.
+    /// Makes a `POST` call that must get a response.
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
         self.call("POST", path, Some(body)).await.expect("an answer")
     }
 
-    /// Creates a schedule that ticks once a year, with `fields` over the usual ones; its id.
+    /// Creates a schedule that ticks once in four years, with `fields` in addition to the default
+    /// ones. Returns its id.
     pub async fn create(&self, endpoint: &str, fields: Value) -> String {
         let reply = self.post("/v1/schedules", &schedule(endpoint, fields)).await;
         reply.data()["id"].as_str().unwrap_or_else(|| panic!("no id: {reply:?}")).to_owned()
     }
 
-    /// Triggers a schedule; the id of the job.
+    /// Triggers a schedule and returns the id of the job.
     pub async fn trigger(&self, schedule: &str) -> String {
         let reply = self.post(&format!("/v1/schedules/{schedule}/trigger"), &Value::Null).await;
         reply.data().as_str().expect("a job's id").to_owned()
     }
 
-    /// Creates a schedule and triggers it; the id of the job.
+    /// Creates and triggers a schedule. Returns the id of the job.
     pub async fn run(&self, endpoint: &str, fields: Value) -> String {
         let schedule = self.create(endpoint, fields).await;
         self.trigger(&schedule).await
     }
 
-    /// A job as it is now.
+    /// Returns the current state of a job.
     pub async fn job(&self, id: &str) -> Value {
         self.get(&format!("/v1/jobs/{id}")).await.data().clone()
     }
 
-    /// A job when it has come to its end.
+    /// Waits until a job has finished, and returns it.
     pub async fn finished(&self, id: &str) -> Value {
         self.finished_within(PATIENCE, id).await
     }
 
-    /// The same within a certain time.
+    /// Waits at most `bound` until a job has finished, and returns it.
     pub async fn finished_within(&self, bound: Duration, id: &str) -> Value {
         within(bound, &format!("{id} finishes"), async || self.if_finished(id).await).await
     }
@@ -146,7 +147,7 @@ impl ApiClient {
         matches!(job["status"].as_str(), Some("SUCCESS" | "FAILED")).then_some(job)
     }
 
-    /// A job when it has this status.
+    /// Waits until a job has `status`, and returns it.
     pub async fn job_when(&self, id: &str, status: &str) -> Value {
         until(&format!("{id} is {status}"), async || {
             let job = self.job(id).await;
@@ -155,7 +156,7 @@ impl ApiClient {
         .await
     }
 
-    /// All jobs that a query finds, over all pages.
+    /// Returns all jobs that match a query, from all pages.
     pub async fn jobs(&self, query: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let mut cursor = String::new();
@@ -172,7 +173,8 @@ impl ApiClient {
     }
 }
 
-/// A schedule that ticks once a year, with `fields` over the usual ones.
+/// The request for a schedule that ticks once in four years, with `fields` in addition to the
+/// default ones.
 pub fn schedule(endpoint: &str, fields: Value) -> Value {
     let mut schedule = json!({
         "name": "test",
@@ -187,7 +189,7 @@ pub fn schedule(endpoint: &str, fields: Value) -> Value {
     schedule
 }
 
-/// Reads an answer whose length is declared.
+/// Parses a response with a declared length.
 fn read(bytes: &[u8]) -> Option<Reply> {
     let head_end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..head_end]).ok()?.to_ascii_lowercase();

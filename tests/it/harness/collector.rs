@@ -1,4 +1,5 @@
-//! An OpenTelemetry collector: the server of the published protocol, which keeps what it is sent.
+//! An OpenTelemetry collector: a server of the published protocol that stores all spans it
+//! receives.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -18,22 +19,22 @@ use tonic::{Request, Response, Status};
 
 use super::certificates::ServerFiles;
 
-/// What a collector has been sent.
+/// The spans that the collector has received.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Received>>>);
 
-/// A span, and how it came.
+/// A span and the details of the call that delivered it.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// The replica that made it.
+    /// The replica that recorded the span.
     pub replica: String,
-    /// The header `authorization` of the call.
+    /// The `authorization` header of the call.
     pub authorization: Option<String>,
     pub span: Span,
 }
 
 impl Received {
-    /// An attribute as text; empty if there is none.
+    /// Returns an attribute as text, or an empty text if the span does not have it.
     pub fn attribute(&self, name: &str) -> String {
         attribute(&self.span.attributes, name)
     }
@@ -76,7 +77,7 @@ impl Drop for Collector {
 }
 
 impl Collector {
-    /// Listens on `address`, with TLS if it has files for that.
+    /// Listens on `address`, with TLS if certificate files are given.
     pub async fn start(address: SocketAddr, tls: Option<&ServerFiles>) -> Self {
         let kept = Kept::default();
         let incoming = TcpIncoming::bind(address).expect("a free port");
@@ -95,12 +96,12 @@ impl Collector {
         Self { address, kept, serving }
     }
 
-    /// The port it listens on.
+    /// Returns the port that the collector listens on.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// All it has been sent.
+    /// Returns all spans received so far.
     pub fn received(&self) -> Vec<Received> {
         self.kept.0.lock().expect("not poisoned").clone()
     }

@@ -1,4 +1,4 @@
-//! Databases for tests, on the server that `tests/servers` starts.
+//! Test databases on the PostgreSQL server that `tests/servers` starts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,13 +8,14 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
 
 use super::keys::sealer;
 
-/// A database of one test, dropped after it.
+/// The database of one test. It is dropped after the test.
 pub struct Database {
     name: String,
 }
 
 impl Database {
-    /// A migrated one: a copy of a template that is made once for each state of the migrations.
+    /// Creates a migrated database by copying a template. The template is created once for each
+    /// state of the migrations.
     pub async fn migrated() -> Self {
         let mut server = connect("postgres").await;
         let template = template(&mut server).await;
@@ -23,7 +24,7 @@ impl Database {
         Self { name }
     }
 
-    /// An empty one.
+    /// Creates an empty database.
     pub async fn empty() -> Self {
         let name = new_name();
         run(&mut connect("postgres").await, &format!("CREATE DATABASE {name}")).await;
@@ -42,7 +43,7 @@ impl Database {
         PostgresStore::open(&self.settings(), &sealer()).expect("open")
     }
 
-    /// A connection of somebody else.
+    /// Opens a further connection, independent of the store under test.
     pub async fn beside(&self) -> PgConnection {
         connect(&self.name).await
     }
@@ -62,7 +63,7 @@ impl Drop for Database {
     }
 }
 
-/// Runs a statement that the test has put together.
+/// Runs a statement that the test has composed.
 pub async fn run(connection: &mut PgConnection, sql: &str) {
     connection.execute(AssertSqlSafe(sql)).await.expect("a statement");
 }
@@ -91,7 +92,7 @@ fn new_name() -> String {
     format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The name of the template, which is made if there is none.
+/// Returns the name of the template, and creates the template if it does not exist.
 async fn template(server: &mut PgConnection) -> String {
     let migrator = sqlx::migrate!("migrations/postgres");
     let sums = migrator.iter().flat_map(|migration| migration.checksum.iter());

@@ -1,4 +1,4 @@
-//! An authoritative name server that answers as a test scripts it.
+//! An authoritative name server with scripted answers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,32 +11,32 @@ use hickory_proto::rr::{Name, RData, Record, RecordType};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
-/// One answer of a script.
+/// One answer in a script.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// These addresses, each family to its own question.
+    /// These addresses and their TTL. A question for one address family gets only that family.
     Addresses(Vec<IpAddr>, u32),
-    /// An alias and, as a resolver would add, what it leads to.
+    /// An alias and, as from a resolver, the answer for its target.
     Alias(&'static str, Box<Answer>),
     /// The name does not exist.
     NoName,
-    /// An answer with this code and nothing else.
+    /// Only this response code.
     Code(ResponseCode),
-    /// The answer, but only after a while.
+    /// The answer, after a delay.
     Late(Duration, Box<Answer>),
-    /// Nothing at all.
+    /// No answer.
     Silence,
 }
 
 impl Answer {
-    /// Addresses that may be kept for `ttl` seconds.
+    /// Addresses with a TTL of `ttl` seconds.
     pub fn addresses(addresses: &[&str], ttl: u32) -> Self {
         let addresses = addresses.iter().map(|ip| ip.parse().expect("an address")).collect();
         Self::Addresses(addresses, ttl)
     }
 }
 
-/// A name server on UDP. Names it has no script for do not exist.
+/// A name server on UDP. It answers that a name without a script does not exist.
 pub struct Dns {
     address: SocketAddr,
     scripts: Arc<Mutex<HashMap<Name, Script>>>,
@@ -56,7 +56,7 @@ impl Drop for Dns {
 }
 
 impl Dns {
-    /// Starts one on a free port.
+    /// Starts a name server on a free port.
     pub async fn start() -> Self {
         let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a free port"));
         let address = socket.local_addr().expect("bound");
@@ -75,19 +75,19 @@ impl Dns {
         Self { address, scripts, serving }
     }
 
-    /// Where to ask it.
+    /// Returns the address of the name server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers questions for `name` by `answers`, one after the other for each record type; the
-    /// last is repeated.
+    /// Answers questions for `name` with `answers`, in their order and separately for each record
+    /// type. The last answer is repeated.
     pub fn script(&self, name: &str, answers: impl Into<Vec<Answer>>) {
         let script = Script { answers: answers.into(), asked: HashMap::new() };
         self.scripts.lock().expect("not poisoned").insert(absolute(name), script);
     }
 
-    /// How often the IPv4 addresses of `name` were asked for.
+    /// Returns the number of questions for the IPv4 addresses of `name`.
     pub fn asked(&self, name: &str) -> usize {
         let scripts = self.scripts.lock().expect("not poisoned");
         let script = scripts.get(&absolute(name)).expect("a scripted name");

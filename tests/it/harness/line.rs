@@ -1,4 +1,4 @@
-//! A line to a server that loses an answer.
+//! A TCP proxy that loses one response of a server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Passes bytes to a server and back. The answer to the first request that contains a text is lost,
-/// and the connection with it.
+/// Forwards bytes to a server and back. It drops the response to the first request that contains a
+/// given text, and closes that connection.
 pub struct LossyLine {
     pub address: SocketAddr,
     lost: Arc<AtomicUsize>,
@@ -29,7 +29,7 @@ impl LossyLine {
         Self { address, lost }
     }
 
-    /// How many answers were lost.
+    /// Returns the number of lost responses.
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::SeqCst)
     }
@@ -52,7 +52,7 @@ async fn pass(
                 }
                 let fatal = part.windows(text.len()).any(|window| window == text.as_bytes());
                 if fatal && lost.fetch_add(1, Ordering::SeqCst) == 0 {
-                    // Once it answers, it has done what it was asked.
+                    // The server has executed the request by the time it responds.
                     let _ = server.read(&mut answer).await;
                     return;
                 }

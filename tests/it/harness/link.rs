@@ -1,4 +1,4 @@
-//! A line to a server that a test cuts, slows down or lets fall silent.
+//! A TCP proxy that a test can cut, slow down or silence.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,20 +11,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What becomes of what is sent over a line.
+/// The treatment of the bytes of all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// It is passed on.
+    /// Bytes are forwarded.
     Open,
-    /// Answers come so much later.
+    /// Responses are delayed by this time.
     Slow(Duration),
-    /// It is kept until the mood is better, as by a network that drops packets.
+    /// Bytes are held back until the mood changes, as in a network that drops packets.
     Silent,
-    /// Connections end, and new ones do too.
+    /// Existing and new connections are closed.
     Cut,
 }
 
-/// Passes bytes to a server and back, as its mood is.
+/// Forwards bytes to a server and back according to its mood.
 pub struct Link {
     pub port: u16,
     mood: watch::Sender<Mood>,
@@ -39,7 +39,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// A line to a port of this machine, open.
+    /// Starts an open proxy to a port of this machine.
     pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -53,13 +53,13 @@ impl Link {
         self.mood.send_replace(mood);
     }
 
-    /// The answer to the next request that contains a text, or runs what was prepared with it, is lost,
-    /// and its connection with it.
+    /// Loses the response to the next request that contains `text` or executes a statement that was
+    /// prepared with it, and closes that connection.
     pub fn lose_answer_to(&self, text: &'static str) {
         *self.fatal.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
-    /// Whether such an answer is still to be lost.
+    /// Returns `true` until that response has been lost.
     pub fn is_to_lose(&self) -> bool {
         self.fatal.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -79,7 +79,7 @@ async fn accept(
         }
         let (mood, fatal) = (mood.clone(), fatal.clone());
         connections.spawn(async move {
-            // Who asks for a server that is away is told so.
+            // If the server is down, the client's connection is closed.
             let Ok(server) = TcpStream::connect(("127.0.0.1", to)).await else { return };
             let _ = (client.set_nodelay(true), server.set_nodelay(true));
             let (from_client, to_client) = client.into_split();
@@ -105,20 +105,20 @@ async fn accept(
     }
 }
 
-/// One way of a connection: of requests if there may be a fatal one.
+/// One direction of a connection. The direction of requests looks for the fatal request.
 struct Way {
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     mood: watch::Receiver<Mood>,
     fatal: Option<Arc<Mutex<Option<&'static str>>>>,
-    /// Set when answers shall be heard no more.
+    /// Set when responses must no longer be forwarded.
     lost: Arc<AtomicBool>,
     /// PostgreSQL's prepared statements by their names.
     prepared: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Way {
-    /// Passes bytes on until an end closes or the line is cut.
+    /// Forwards bytes until one end closes or the proxy is cut.
     async fn pass(mut self) {
         let mut bytes = vec![0; 65_536];
         loop {
@@ -150,7 +150,7 @@ impl Way {
                 return;
             }
             if fatal {
-                // The answer ends the connection: by then the server has done what it was asked.
+                // The response closes the connection. By then the server has executed the request.
                 std::future::pending::<()>().await;
             }
         }
@@ -158,7 +158,7 @@ impl Way {
 
     fn is_fatal(&mut self, part: &[u8]) -> bool {
         let Some(fatal) = &self.fatal else { return false };
-        // The messages Parse and Bind: a type, a length, names that end with a zero.
+        // The messages Parse and Bind: a type, a length, and names that end with a zero byte.
         let mut names = part.get(5..).unwrap_or_default().split(|byte| *byte == 0);
         let said = match part.first() {
             Some(b'P') => {

@@ -1,6 +1,6 @@
-"""A mail server for tests: aiosmtpd, and what a test asks of it.
+"""A mail server for tests: aiosmtpd with options.
 
-Keeps the mails that it takes in a folder, each in a file of JSON as Python's own parser reads it.
+Stores each received mail in a folder, as a JSON file with the content that Python's own parser reads.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
 
 class Keeper:
-    """Keeps mails, and refuses recipients."""
+    """Stores mails and rejects some recipients."""
 
     def __init__(self, folder, refused):
         self.folder, self.refused = folder, refused
@@ -42,7 +42,7 @@ class Keeper:
             "text": part("text/plain"),
             "html": part("text/html"),
         }
-        # Under its name as soon as it is whole.
+        # The rename is atomic, so a test never reads half of a file.
         path = os.path.join(self.folder, uuid.uuid4().hex)
         with open(path + ".part", "w", encoding="utf-8") as file:
             json.dump(kept, file)
@@ -77,7 +77,7 @@ async def main():
         options.update(tls_context=context, require_starttls=True)
     if given.login:
         user, password = given.login.split(":")
-        # Implicit TLS is none that aiosmtpd has begun itself.
+        # aiosmtpd does not count implicit TLS, because it has not started TLS itself.
         options.update(
             authenticator=authenticator(user, password),
             auth_required=True,

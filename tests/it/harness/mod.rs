@@ -1,4 +1,4 @@
-//! Servers that the tests script, and waiting for what they see.
+//! Scripted servers and clients for the tests, and functions that wait for conditions.
 
 pub mod app;
 pub mod certificates;
@@ -21,10 +21,10 @@ pub mod wait;
 
 use std::time::{Duration, Instant};
 
-/// Waits until `holds`, for at most 10 s.
+/// Waits at most 10 s until `holds` returns `true`.
 ///
 /// # Panics
-/// If it does not hold by then.
+/// If it does not return `true` in time.
 pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {

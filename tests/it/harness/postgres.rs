@@ -1,4 +1,4 @@
-//! A PostgreSQL server that a test has for itself, to restart and to kill.
+//! A PostgreSQL server for one test, which the test can restart and kill.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -13,12 +13,12 @@ use super::certificates::Authority;
 use super::servers::{Process, free_port};
 use super::wait::until;
 
-/// How a server is stopped.
+/// The way in which a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It ends all transactions and closes in good order.
+    /// The server aborts all transactions and shuts down in order.
     Fast,
-    /// It drops everything, and recovers when it starts.
+    /// The server quits at once, and recovers at its next start.
     Immediate,
 }
 
@@ -26,21 +26,21 @@ pub enum Stop {
 pub struct PostgresServer {
     pub port: u16,
     folder: TempDir,
-    /// Settings over the usual ones.
+    /// Settings in addition to the default ones.
     settings: Vec<String>,
     process: Option<Process>,
 }
 
 impl PostgresServer {
-    /// One with an empty database, which is called `postgres`.
+    /// Starts a server with an empty database called `postgres`.
     pub async fn start() -> Self {
         let mut server = Self::prepare();
         server.launch().await;
         server
     }
 
-    /// The same, which speaks TLS with a certificate for this machine's address; and the file of the
-    /// authority that vouches for it.
+    /// Starts a server that speaks TLS with a certificate for 127.0.0.1. Also returns the file with
+    /// the certificate of the authority.
     pub async fn start_with_tls(authority: &Authority) -> (Self, PathBuf) {
         let mut server = Self::prepare();
         let files = authority.server_files(&["127.0.0.1"], server.folder.path());
@@ -67,7 +67,7 @@ impl PostgresServer {
         self.folder.path().join("data")
     }
 
-    /// A program of PostgreSQL, which refuses to be run by root.
+    /// Returns a command for a program of PostgreSQL. These programs refuse to run as root.
     fn program(name: &str) -> Command {
         let installed = std::fs::read_dir("/usr/lib/postgresql").expect("it is installed");
         let versions = installed.map(|version| version.expect("a folder").path());
@@ -105,19 +105,19 @@ impl PostgresServer {
         .await;
     }
 
-    /// Ends it.
+    /// Stops the server.
     pub async fn stop(&mut self, how: Stop) {
         let mut process = self.process.take().expect("it runs");
         process.signal(if how == Stop::Fast { "-INT" } else { "-QUIT" });
         process.ended().await;
     }
 
-    /// Starts it again.
+    /// Starts the server again.
     pub async fn restart(&mut self) {
         self.launch().await;
     }
 
-    /// Its address.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         format!("postgres://punctual:none@127.0.0.1:{}/postgres", self.port)
     }
@@ -126,13 +126,13 @@ impl PostgresServer {
         self.url().parse().expect("a URL")
     }
 
-    /// A connection of somebody else.
+    /// Opens a further connection, independent of the service under test.
     pub async fn beside(&self) -> PgConnection {
         self.options().connect().await.expect("it answers")
     }
 }
 
-/// The server runs as another user if this one is root.
+/// Gives a path to the user that runs the server, if the tests run as root.
 fn give_to_postgres(path: &Path) {
     if is_root() {
         let given = Command::new("chown").arg("postgres").arg(path).status();

@@ -1,4 +1,4 @@
-//! The binary, run as its operators run it.
+//! Runs the binary in the way an operator runs it.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use super::client::{ApiClient, Reply};
 use super::wait::{until, within};
 
-/// How long starting may take on a machine that is busy with other tests.
+/// The timeout of a start, on a machine that is busy with other tests.
 const START: Duration = Duration::from_secs(30);
 
-/// What every server under test is set to, unless a test says otherwise.
+/// The default settings of every server under test.
 const USUAL: &[(&str, &str)] = &[
     ("PUNCTUAL_HTTP_LISTEN", "127.0.0.1:0"),
     ("PUNCTUAL_OPS_LISTEN", "127.0.0.1:0"),
@@ -29,18 +29,19 @@ const USUAL: &[(&str, &str)] = &[
     ("PUNCTUAL_SECRETS_KEYS", "test:dGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgISE="),
 ];
 
-/// A folder with a store, an account and a key, on which servers run one after the other.
+/// A folder with a store, an account and a key. Servers run on it one after the other.
 pub struct Installation {
     pub folder: TempDir,
     pub key: String,
     settings: Vec<(&'static str, String)>,
-    /// A program that makes way for the server.
+    /// A program that starts the server and is replaced by it.
     starter: Vec<String>,
     lives: usize,
 }
 
 impl Installation {
-    /// A new one; `settings` are variables over the usual ones.
+    /// Creates an installation. `settings` are environment variables in addition to the default
+    /// ones.
     pub fn new(settings: &[(&'static str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let given = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
@@ -56,17 +57,17 @@ impl Installation {
         new
     }
 
-    /// The folder of the store.
+    /// Returns the data folder.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// The store's file.
+    /// Returns the path of the SQLite database.
     pub fn file(&self) -> PathBuf {
         self.data_dir().join("punctual.db")
     }
 
-    /// The binary with its settings.
+    /// Returns a command of the binary with the settings of this installation.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = binary(&self.data_dir());
         command.args(arguments);
@@ -74,8 +75,8 @@ impl Installation {
         command
     }
 
-    /// Lets servers be started by a program, which gets the command as its last arguments and
-    /// replaces itself by it.
+    /// Starts all further servers through a program. It gets the command as its last arguments and
+    /// replaces itself with it.
     pub fn serve_by(&mut self, starter: &[&str]) {
         self.starter = starter.iter().map(|part| (*part).to_owned()).collect();
     }
@@ -91,7 +92,7 @@ impl Installation {
         starter
     }
 
-    /// Runs a command that succeeds; what it prints.
+    /// Runs a command that must succeed, and returns its output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let mut command = self.command(arguments);
         let output = command.stdout(Stdio::piped()).output().expect("it runs");
@@ -106,7 +107,7 @@ impl Installation {
         server
     }
 
-    /// Starts a server with variables over its settings, and waits for nothing.
+    /// Starts a server with additional variables, without waiting for it.
     pub fn launch(&mut self, further: &[(&str, String)]) -> Server {
         self.lives += 1;
         let log = self.folder.path().join(format!("log-{}", self.lives));
@@ -115,13 +116,13 @@ impl Installation {
         Server { child: child.expect("it runs"), log, public: None, operations: None }
     }
 
-    /// A client of a server.
+    /// Returns an API client of a server.
     pub fn client(&self, server: &Server) -> ApiClient {
         ApiClient::new(server.public.expect("it serves"), &self.key)
     }
 }
 
-/// The binary with the usual settings on a folder of data.
+/// Returns a command of the binary with the default settings and a data folder.
 pub fn binary(data_dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     command.env_clear().envs(USUAL.iter().copied()).env("PUNCTUAL_DATA_DIR", data_dir);
@@ -129,10 +130,10 @@ pub fn binary(data_dir: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end; its status and what it complained about.
+/// Runs a command to its end. Returns its exit status and its error output.
 ///
 /// # Panics
-/// If it has not ended in time.
+/// If it does not end in time.
 pub async fn complaint(mut command: Command) -> (Option<i32>, String) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it runs");
@@ -148,7 +149,7 @@ pub async fn complaint(mut command: Command) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// A running server; killed when it is dropped.
+/// A running server. It is killed when it is dropped.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -158,27 +159,27 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Server {
-    /// The lines it has logged.
+    /// Returns the lines that the server has logged.
     pub fn log(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.log).expect("a log");
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Waits until it is ready.
+    /// Waits until the server is ready.
     pub async fn ready(&mut self) {
         let (public, operations) = within(START, "serving", async || self.addresses()).await;
         (self.public, self.operations) = (Some(public), Some(operations));
         until("ready", async || self.is_ready().await.then_some(())).await;
     }
 
-    /// Whether it says that it is ready.
+    /// Returns `true` if the server reports that it is ready.
     pub async fn is_ready(&self) -> bool {
         self.operations("/readyz").await == Some(200)
     }
@@ -192,24 +193,25 @@ impl Server {
         Some((address("public")?, address("operations")?))
     }
 
-    /// Where it serves the API, once it does.
+    /// Returns the address of the API, once the server is ready.
     pub fn public(&self) -> Option<SocketAddr> {
         self.public
     }
 
-    /// The shards that it says it leads, if it answers.
+    /// Returns the shards that the server reports to lead, or `None` without a response.
     pub async fn shards(&self) -> Option<Vec<i32>> {
         let reply = self.look("/readyz").await?;
         let shards = reply.body["shards"].as_array()?;
         shards.iter().map(|shard| i32::try_from(shard.as_i64()?).ok()).collect()
     }
 
-    /// What a counter stands at, by its name with all its labels; 0 if it has not begun to count.
+    /// Returns the value of a counter, by its name with all labels. A counter without a value yet
+    /// counts as 0.
     pub async fn counter(&self, name: &str) -> u64 {
         self.values(&format!("{name} ")).await.into_iter().sum()
     }
 
-    /// Where it answers operators, once it does.
+    /// Returns the address of the operations listener, once the server is ready.
     pub fn operations_address(&self) -> Option<SocketAddr> {
         self.operations
     }
@@ -221,7 +223,7 @@ impl Server {
         values.into_iter().sum()
     }
 
-    /// The values of the series whose lines begin so.
+    /// Returns the values of the metric lines that start with `begin`.
     async fn values(&self, begin: &str) -> Vec<u64> {
         let metrics = self.look("/metrics").await.expect("an answer").text;
         let lines = metrics.lines().filter(|line| line.starts_with(begin));
@@ -229,7 +231,7 @@ impl Server {
         values.map(|value| value.parse().expect("a number")).collect()
     }
 
-    /// The status of its operations listener's answer, once it has one.
+    /// Returns the status of a response of the operations listener, or `None` without a response.
     pub async fn operations(&self, path: &str) -> Option<u16> {
         self.look(path).await.map(|reply| reply.status)
     }
@@ -238,34 +240,34 @@ impl Server {
         ApiClient::new(self.operations?, "").call("GET", path, None).await.ok()
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it at once, as a loss of power would.
+    /// Kills the server at once, as a power loss would.
     pub fn kill(mut self) {
         self.child.kill().expect("a child");
         self.child.wait().expect("a child");
     }
 
-    /// Asks it to stop.
+    /// Asks the server to stop.
     pub fn terminate(&self) {
         self.signal("-TERM");
     }
 
-    /// Sends it a signal, such as `-STOP`.
+    /// Sends a signal, such as `-STOP`, to the server.
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.pid().to_string()]).status();
         assert!(status.expect("kill runs").success());
     }
 
-    /// Whether it has ended.
+    /// Returns `true` if the server has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child").is_some()
     }
 
-    /// Waits for its end.
+    /// Waits at most `bound` until the server has ended.
     pub async fn ended(&mut self, bound: Duration) -> ExitStatus {
         within(bound, "the server ends", async || self.child.try_wait().expect("a child")).await
     }

@@ -1,4 +1,5 @@
-//! A receiver of alerts that behaves as a test says: as a chat provider, a webhook, or badly.
+//! A receiver of alerts that behaves as scripted: as a chat provider, as a webhook, or as a faulty
+//! server.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,20 +22,20 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::wait::until;
 
-/// What it does with a request.
+/// The reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Behaviour {
     /// Answers with this status and body.
     Answer(u16, &'static str),
-    /// Answers with this status and so many bytes.
+    /// Answers with this status and a body of this many bytes.
     Large(u16, usize),
-    /// Answers 200 at once, and then a byte every 50 ms for ever.
+    /// Answers 200 at once, and then sends one byte every 50 ms forever.
     Drip,
-    /// Answers 307 and names this place.
+    /// Answers 307 with this location.
     Redirect(&'static str),
     /// Answers 429 with `Retry-After`, in seconds.
     SlowDown(u32),
-    /// Answers when the test releases it.
+    /// Answers when the test calls `release`.
     Hang,
     /// Answers 200 after this time.
     After(Duration),
@@ -42,30 +43,30 @@ pub enum Behaviour {
     Break,
 }
 
-/// An alert that came.
+/// A received alert.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// When its last byte had come.
+    /// The time at which its last byte arrived.
     pub at: Instant,
 }
 
 impl Received {
-    /// The body, as JSON.
+    /// Returns the body as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
-    /// The type of the event that a webhook tells.
+    /// Returns the type of the event in a webhook request.
     #[track_caller]
     pub fn kind(&self) -> String {
         self.json()["type"].as_str().expect("a type").to_owned()
     }
 
-    /// The id of the event that a webhook tells.
+    /// Returns the id of the event in a webhook request.
     #[track_caller]
     pub fn event(&self) -> String {
         self.json()["id"].as_str().expect("an id").to_owned()
@@ -74,7 +75,7 @@ impl Received {
 
 type Script = dyn Fn(usize, &Received) -> Behaviour + Send + Sync;
 
-/// A receiver, and what it was told.
+/// A receiver and the requests that it has received.
 pub struct Provider {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -94,12 +95,13 @@ impl Drop for Provider {
 }
 
 impl Provider {
-    /// One that answers 200.
+    /// Starts a receiver that answers 200.
     pub async fn start() -> Self {
         Self::acting(|_, _| Behaviour::Answer(200, "ok")).await
     }
 
-    /// One that does what `script` says; it is told how many requests came before.
+    /// Starts a receiver that behaves as `script` says. The script gets the number of earlier
+    /// requests.
     pub async fn acting(
         script: impl Fn(usize, &Received) -> Behaviour + Send + Sync + 'static,
     ) -> Self {
@@ -118,17 +120,17 @@ impl Provider {
         format!("http://{}{path}", self.address)
     }
 
-    /// Does something else from now on.
+    /// Replaces the script for all further requests.
     pub fn act(&self, script: impl Fn(usize, &Received) -> Behaviour + Send + Sync + 'static) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
     }
 
-    /// Answers those that hang, and from now on hangs no more.
+    /// Answers the requests that hang. Further requests no longer hang.
     pub fn release(&self) {
         self.shared.released.send_replace(true);
     }
 
-    /// What came, in its order; tests of channels left out.
+    /// Returns the received alerts in order, without the test notifications of channels.
     pub fn alerts(&self) -> Vec<Received> {
         let is_test = |one: &Received| {
             String::from_utf8_lossy(&one.body).contains("channel.test")
@@ -137,12 +139,12 @@ impl Provider {
         self.shared.received().iter().filter(|one| !is_test(one)).cloned().collect()
     }
 
-    /// Everything that came.
+    /// Returns all received requests in order.
     pub fn all(&self) -> Vec<Received> {
         self.shared.received().clone()
     }
 
-    /// The alerts, as soon as there are so many.
+    /// Waits until at least `count` alerts have arrived, and returns them.
     pub async fn alerted(&self, count: usize) -> Vec<Received> {
         until("the alerts arrive", async || {
             let alerts = self.alerts();
@@ -159,7 +161,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         connections.spawn(async move {
             let service = service_fn(|request| shared.take(request));
             let http = hyper::server::conn::http1::Builder::new();
-            // It ends by an error when a client leaves, or is not answered, as asked for.
+            // It returns an error if the client disconnects or the script breaks the connection.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
         while connections.try_join_next().is_some() {}
@@ -218,7 +220,7 @@ fn plain(status: u16, body: impl Into<Bytes>) -> Answer {
     response
 }
 
-/// A byte now and then.
+/// An endless body of one byte every 50 ms.
 fn drips() -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static {
     stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_millis(50)).await;

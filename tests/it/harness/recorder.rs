@@ -1,16 +1,16 @@
-//! A target that remembers every request and answers as its path says:
+//! A target that records every request and answers as the path says:
 //!
 //! | Path | Answer |
 //! |---|---|
 //! | `/ok` | 200, `hello` |
-//! | `/seq/500,200` | these statuses, by attempt; the last one from then on; 0 breaks the connection |
+//! | `/seq/500,200` | these statuses, by attempt; the last one is repeated; 0 breaks the connection |
 //! | `/later/SECONDS` | 429 with `Retry-After` to the first attempt, 200 to others |
-//! | `/slow/MS` | 200 after a while |
-//! | `/hang` | 200 when the test says so |
-//! | `/size/BYTES` | 200 with as many letters |
+//! | `/slow/MS` | 200 after this time |
+//! | `/hang` | 200 after the test calls `release` |
+//! | `/size/BYTES` | 200 with this many letters |
 //! | `/raw/HEX` | 200 with these bytes |
 //!
-//! What follows after a further slash is only remembered.
+//! The rest of the path after a further slash is only recorded.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,29 +27,29 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// One request that came.
+/// One received request.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// The job it says it is of; empty if none.
+    /// The job id that the request states, or empty if it states none.
     pub job: String,
-    /// The attempt it says it is.
+    /// The attempt number that the request states.
     pub attempt: u32,
     pub method: Method,
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// When its last byte had come.
+    /// The time at which its last byte arrived.
     pub at: Instant,
-    /// The same on the wall clock, in milliseconds since 1970.
+    /// The same time on the wall clock, in Unix milliseconds.
     pub wall_ms: i64,
-    /// When it was answered, or the client left.
+    /// The time at which it was answered or the client disconnected.
     pub ended: Option<Instant>,
-    /// The status it was answered with; absent if the client left before.
+    /// The status of the response, or `None` if the client disconnected first.
     pub answered: Option<u16>,
 }
 
 impl Hit {
-    /// A header's only value, as text.
+    /// Returns the only value of a header, as text.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         let mut values = self.headers.get_all(name).iter();
@@ -59,7 +59,7 @@ impl Hit {
     }
 }
 
-/// The target.
+/// A running target.
 pub struct Recorder {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -91,22 +91,22 @@ impl Recorder {
         format!("http://{}{path}", self.address)
     }
 
-    /// The requests that came, in their order.
+    /// Returns the received requests in order.
     pub fn hits(&self) -> Vec<Hit> {
         self.shared.hits().clone()
     }
 
-    /// The requests of a job.
+    /// Returns the requests of one job.
     pub fn hits_of(&self, job: &str) -> Vec<Hit> {
         self.hits().into_iter().filter(|hit| hit.job == job).collect()
     }
 
-    /// How many requests came.
+    /// Returns the number of received requests.
     pub fn count(&self) -> usize {
         self.shared.hits().len()
     }
 
-    /// Answers those that hang, and from now on hangs no more.
+    /// Answers the requests that hang. Further requests no longer hang.
     pub fn release(&self) {
         self.shared.released.send_replace(true);
     }
@@ -119,14 +119,15 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         connections.spawn(async move {
             let service = service_fn(|request| shared.take(request));
             let http = hyper::server::conn::http1::Builder::new();
-            // It ends by an error when a client leaves, or is not answered, as asked for.
+            // It returns an error if the client disconnects or the path asks for a broken
+            // connection.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Remembers when a request ended, however it did.
+/// Records the end of a request when it is dropped, also after a disconnect.
 struct Under<'a> {
     shared: &'a Shared,
     place: usize,
@@ -176,7 +177,7 @@ impl Shared {
         Ok(response)
     }
 
-    /// The answer that the path asks for; an error breaks the connection.
+    /// Returns the response that the path asks for. An error breaks the connection.
     async fn answer(&self, path: &str, attempt: u32) -> io::Result<Response<Full<Bytes>>> {
         let mut parts = path.split('/').skip(1);
         let (kind, argument) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

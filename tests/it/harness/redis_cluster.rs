@@ -1,17 +1,17 @@
-//! A Redis Cluster that a test has for itself, to kill, pause and move parts of.
+//! A Redis Cluster for one test, which the test can kill, pause and reshard.
 
 use std::process::Command;
 
 use super::servers::{PASSWORD, RedisServer, SLOTS};
 
-/// One whose nodes have a part of the slots each, and no replicas. What is left of it answers while
-/// a node is down, as it does anywhere until the cluster has noticed.
+/// A Redis Cluster whose nodes own a part of the slots each, without replicas. The other nodes
+/// answer while one is down, as in any cluster that has not detected the failure yet.
 pub struct RedisCluster {
     pub nodes: Vec<RedisServer>,
 }
 
 impl RedisCluster {
-    /// One of three nodes.
+    /// Starts a cluster of three nodes.
     pub async fn start() -> Self {
         let mut nodes = Vec::new();
         for _ in 0..3 {
@@ -27,13 +27,14 @@ impl RedisCluster {
         cluster
     }
 
-    /// Its address.
+    /// Returns the URL of the cluster.
     pub fn url(&self) -> String {
         let nodes = self.nodes.iter().map(address).collect::<Vec<_>>();
         format!("redis+cluster://:{PASSWORD}@{}", nodes.join(","))
     }
 
-    /// The node that has the slot of a key: it takes what the others send away.
+    /// Returns the node that owns the slot of a key. The other nodes redirect requests for the key
+    /// to it.
     pub async fn owner(&self, key: &str) -> usize {
         let slot = self.slot(key).await;
         let mut slots = redis::cmd("CLUSTER");
@@ -53,7 +54,7 @@ impl RedisCluster {
         self.nodes[node].run(redis::cmd("CLUSTER").arg("MYID")).await
     }
 
-    /// Begins to move the slot of a key to another node, and moves nothing.
+    /// Begins to move the slot of a key to another node, without moving any key.
     pub async fn begin_to_move(&self, key: &str) {
         let (slot, from) = (self.slot(key).await, self.owner(key).await);
         let to = (from + 1) % self.nodes.len();
@@ -64,7 +65,7 @@ impl RedisCluster {
         }
     }
 
-    /// Moves all slots of a node to another one, with what is in them, while everything goes on.
+    /// Moves all slots of one node and their keys to another, while the cluster is in use.
     pub async fn move_slots(&self, from: usize, to: usize) {
         let from = ["--cluster-from".to_owned(), self.id(from).await];
         let target = ["--cluster-to".to_owned(), self.id(to).await];

@@ -1,6 +1,6 @@
-//! Redis and etcd servers that a test has for itself, to kill, pause and wipe.
+//! Redis and etcd servers for one test, which the test can kill, pause and wipe.
 //!
-//! The servers that tests share are those of `tests/servers`.
+//! `tests/servers` starts the servers that all tests share.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,90 +13,90 @@ use tempfile::TempDir;
 use super::certificates::ServerFiles;
 use super::wait::{until, within};
 
-/// How long three members may take to agree on a machine that is busy with everything else.
+/// The timeout for three members to elect a leader on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
-/// The address of a shared server, from the environment.
+/// Returns the address of a shared server from an environment variable.
 ///
 /// # Panics
-/// If there is none.
+/// If the variable is not set.
 pub fn shared(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!("{variable} is not set: run this test by tests/servers, as in `tests/servers cargo test`")
     })
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
 
-/// A port for a node of a Redis Cluster: what nodes say to each other goes to a port that follows
-/// from it.
+/// Returns a free port for a node of a Redis Cluster. The nodes talk to each other on the port
+/// 10,000 above it, so that port is free too.
 pub fn free_node_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let fits = |port: &u16| port.checked_add(10_000).is_some_and(is_free);
     std::iter::repeat_with(free_port).find(fits).expect("one of many")
 }
 
-/// Whether somebody listens on a port of this machine.
+/// Returns `true` if a process listens on a port of this machine.
 pub fn listens(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
 }
 
-/// A server process; killed when it is dropped.
+/// A server process. It is killed when it is dropped.
 pub struct Process {
     child: Child,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Process {
-    /// Starts it with its output in a file of `folder`.
+    /// Starts a process with its output in a file in `folder`.
     pub fn start(mut command: Command, folder: &TempDir) -> Self {
         let log = File::create(folder.path().join("log")).expect("a log");
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
         Self { child: command.spawn().expect("the server is installed, see tests/servers") }
     }
 
-    /// Sends it a signal, such as `-QUIT`.
+    /// Sends a signal, such as `-QUIT`, to the process.
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status();
         assert!(status.expect("kill runs").success());
     }
 
-    /// Waits for its end.
+    /// Waits until the process has ended.
     pub async fn ended(&mut self) {
         let ended = async || self.child.try_wait().expect("a child").map(drop);
         until("the server ends", ended).await;
     }
 
-    /// Stops it from doing anything, while its connections stay open.
+    /// Pauses the process. Its connections stay open.
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
 }
 
-/// How many slots a Redis Cluster has: its protocol says so.
+/// The number of slots of a Redis Cluster, from its protocol.
 pub const SLOTS: u32 = 16_384;
 
-/// The password of a test's own Redis.
+/// The password of a Redis server of one test.
 pub const PASSWORD: &str = "hunter2";
 
-/// A Redis server that forgets everything when it ends.
+/// A Redis server without persistence.
 pub struct RedisServer {
     pub port: u16,
     folder: TempDir,
@@ -105,7 +105,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// One with settings over the usual ones, such as `["--maxmemory", "5mb"]`.
+    /// Starts a server with additional settings, such as `["--maxmemory", "5mb"]`.
     pub async fn start(settings: &[&str]) -> Self {
         Self::start_at(free_port(), settings).await
     }
@@ -118,7 +118,7 @@ impl RedisServer {
         server
     }
 
-    /// A Redis Cluster of one node, with settings over the usual ones.
+    /// Starts a Redis Cluster of one node, with additional settings.
     pub async fn start_cluster(settings: &[&str]) -> Self {
         let server = Self::start_node(settings).await;
         let mut add = redis::cmd("CLUSTER");
@@ -127,13 +127,13 @@ impl RedisServer {
         server
     }
 
-    /// A node of a Redis Cluster to be, with settings over the usual ones.
+    /// Starts a node for a future Redis Cluster, with additional settings.
     pub async fn start_node(settings: &[&str]) -> Self {
         let settings = [&["--cluster-enabled", "yes"], settings].concat();
         Self::start_at(free_node_port(), &settings).await
     }
 
-    /// Waits until a node sees all slots of its cluster taken care of.
+    /// Waits until the node sees that all slots of its cluster are covered.
     pub async fn has_joined(&self) {
         until("the cluster is up", async || {
             let state: String = self.run(redis::cmd("CLUSTER").arg("INFO")).await;
@@ -143,22 +143,22 @@ impl RedisServer {
         .await;
     }
 
-    /// The process.
+    /// Returns the process of the server.
     pub fn process(&self) -> &Process {
         self.process.as_ref().expect("it runs")
     }
 
-    /// Where its files are.
+    /// Returns the folder of its files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Ends it at once.
+    /// Kills the server at once.
     pub fn kill(&mut self) {
         self.process = None;
     }
 
-    /// Starts it on the same port, empty.
+    /// Starts the server on the same port, empty.
     pub async fn restart(&mut self) {
         self.process = None;
         let mut command = Command::new("redis-server");
@@ -169,17 +169,17 @@ impl RedisServer {
         until("Redis listens", async || listens(self.port).then_some(())).await;
     }
 
-    /// Its address, with `password`.
+    /// Returns the URL of the server, with `password`.
     pub fn url_with(&self, password: &str) -> String {
         format!("redis://:{password}@127.0.0.1:{}", self.port)
     }
 
-    /// Its address.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         self.url_with(PASSWORD)
     }
 
-    /// Runs a command on it.
+    /// Runs a command on the server.
     pub async fn run<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
         let client = redis::Client::open(self.url()).expect("an address");
         let mut line = client.get_multiplexed_async_connection().await.expect("it answers");
@@ -192,7 +192,7 @@ fn copy_folder(from: &Path, to: &Path) {
     assert!(copied.expect("cp runs").success());
 }
 
-/// An etcd of one or three members.
+/// An etcd cluster of one or three members.
 pub struct EtcdServers {
     pub clients: Vec<u16>,
     peers: Vec<u16>,
@@ -202,14 +202,14 @@ pub struct EtcdServers {
 }
 
 impl EtcdServers {
-    /// One of so many members.
+    /// Starts a cluster of this many members.
     pub async fn start(members: usize) -> Self {
         let servers = Self::launch_all(members, None);
         servers.ready().await;
         servers
     }
 
-    /// One member that clients reach over TLS.
+    /// Starts a cluster of one member that serves its clients over TLS.
     pub async fn start_with_tls(files: &ServerFiles) -> Self {
         let servers = Self::launch_all(1, Some(files.clone()));
         until("etcd listens", async || listens(servers.clients[0]).then_some(())).await;
@@ -247,7 +247,7 @@ impl EtcdServers {
         self.processes[member] = Some(Process::start(command, folder));
     }
 
-    /// Waits until it takes writes.
+    /// Waits until the cluster accepts writes.
     pub async fn ready(&self) {
         within(START, "etcd takes writes", async || self.try_put().await.ok()).await;
     }
@@ -260,29 +260,29 @@ impl EtcdServers {
         client.put("ready", "", None).await.map(drop)
     }
 
-    /// Ends a member at once.
+    /// Kills a member at once.
     pub fn kill(&mut self, member: usize) {
         self.processes[member] = None;
     }
 
-    /// Starts a member that was killed.
+    /// Starts a killed member.
     pub fn restart(&mut self, member: usize) {
         self.launch(member);
     }
 
-    /// A copy of what a member knows that was killed.
+    /// Copies the data of a killed member.
     pub fn copy(&self, member: usize) -> TempDir {
         let copy = tempfile::tempdir().expect("a folder");
         copy_folder(&self.data(member), copy.path());
         copy
     }
 
-    /// Lets a member that was killed forget everything.
+    /// Deletes the data of a killed member.
     pub fn wipe(&self, member: usize) {
         std::fs::remove_dir_all(self.data(member)).expect("removed");
     }
 
-    /// Gives a member that was killed what a copy knows.
+    /// Replaces the data of a killed member with a copy.
     pub fn replace(&self, member: usize, copy: &TempDir) {
         self.wipe(member);
         copy_folder(copy.path(), &self.data(member));
@@ -292,18 +292,19 @@ impl EtcdServers {
         self.folders[member].path().join("data")
     }
 
-    /// The process of a member.
+    /// Returns the process of a member.
     pub fn process(&self, member: usize) -> &Process {
         self.processes[member].as_ref().expect("it runs")
     }
 
-    /// Its address, with `login` before the first host and a prefix of the caller's own.
+    /// Returns the URL of the cluster, with `login` before the first host and with the prefix
+    /// `/test`.
     pub fn url(&self, login: &str) -> String {
         let hosts: Vec<_> = self.clients.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         format!("etcd://{login}{}/test", hosts.join(","))
     }
 
-    /// A client of it.
+    /// Opens a client of the first member.
     pub async fn client(&self) -> etcd_client::Client {
         let endpoint = format!("127.0.0.1:{}", self.clients[0]);
         etcd_client::Client::connect([endpoint], None).await.expect("it answers")

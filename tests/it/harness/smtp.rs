@@ -1,4 +1,4 @@
-//! A real mail server: aiosmtpd, which keeps the mails it takes in a folder.
+//! A real mail server: aiosmtpd, which stores received mails in a folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,35 +10,35 @@ use super::certificates::{Authority, ServerFiles};
 use super::servers::{Process, free_port, listens, shared};
 use super::wait::until;
 
-/// Starts it; see there for its options.
+/// The script that runs the server. It defines the options of the command line.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/harness/mail_server.py");
 
-/// How clients reach it.
+/// The way in which clients connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
     /// Without TLS.
     #[default]
     Off,
-    /// It demands `STARTTLS`.
+    /// With a mandatory `STARTTLS`.
     Start,
     /// With TLS from the first byte.
     Implicit,
 }
 
-/// What a test asks of a mail server.
+/// The options of a mail server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MailOptions {
     pub tls: Tls,
-    /// `USER:PASSWORD`, without which it takes no mail.
+    /// `USER:PASSWORD`. Clients that do not sign in with it cannot send mail.
     pub login: Option<&'static str>,
-    /// A recipient that it does not have.
+    /// A recipient that the server rejects.
     pub refuse: Option<&'static str>,
 }
 
-/// A mail server, and what it has taken.
+/// A mail server and its received mails.
 pub struct MailServer {
     pub port: u16,
-    /// The certificate of the authority that vouches for it, if it speaks TLS.
+    /// The certificate of the authority that signed the server's certificate, if it speaks TLS.
     pub authority: Option<PathBuf>,
     options: MailOptions,
     files: Option<ServerFiles>,
@@ -46,27 +46,27 @@ pub struct MailServer {
     process: Option<Process>,
 }
 
-/// A mail as it was received.
+/// A received mail.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Received {
-    /// Who the client said it is from.
+    /// The sender of the SMTP envelope.
     pub sender: String,
-    /// Who the client said it is for.
+    /// The recipients of the SMTP envelope.
     pub recipients: Vec<String>,
-    /// Whether it came over TLS.
+    /// `true` if the mail arrived over TLS.
     pub encrypted: bool,
-    /// Who the client has signed in as.
+    /// The user that the client signed in as.
     pub login: Option<String>,
-    /// Names and values, decoded, as many lines as they were.
+    /// Decoded names and values, one entry for each header line.
     pub headers: Vec<(String, String)>,
-    /// The plain text, decoded.
+    /// The decoded plain text.
     pub text: String,
-    /// The HTML, decoded.
+    /// The decoded HTML.
     pub html: Option<String>,
 }
 
 impl Received {
-    /// The value of a header that there is once.
+    /// Returns the value of a header that must occur exactly once.
     pub fn header(&self, name: &str) -> &str {
         let named = |header: &&(String, String)| header.0.eq_ignore_ascii_case(name);
         let found: Vec<_> = self.headers.iter().filter(named).collect();
@@ -74,7 +74,7 @@ impl Received {
         &found[0].1
     }
 
-    /// What comes after the `#` of the only link in it.
+    /// Returns the text after the `#` of the only link in the mail.
     pub fn token(&self) -> String {
         let mut links = self.text.lines().filter(|line| line.contains("://"));
         let link = links.next().expect("a link").to_owned();
@@ -84,17 +84,17 @@ impl Received {
 }
 
 impl MailServer {
-    /// One without TLS that takes everything.
+    /// Starts a server without TLS that accepts every mail.
     pub async fn start() -> Self {
         Self::with(MailOptions::default()).await
     }
 
-    /// One that demands `STARTTLS`.
+    /// Starts a server that requires `STARTTLS`.
     pub async fn start_with_tls() -> Self {
         Self::with(MailOptions { tls: Tls::Start, ..MailOptions::default() }).await
     }
 
-    /// One as a test asks for.
+    /// Starts a server with `options`.
     pub async fn with(options: MailOptions) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let files = (options.tls != Tls::Off).then(|| {
@@ -108,12 +108,12 @@ impl MailServer {
         server
     }
 
-    /// Ends it at once. What it has taken stays.
+    /// Kills the server at once. Its received mails remain.
     pub fn kill(&mut self) {
         self.process = None;
     }
 
-    /// Starts it on the same port.
+    /// Starts the server on the same port.
     pub async fn restart(&mut self) {
         self.process = None;
         let mut command = Command::new(shared("PUNCTUAL_TEST_AIOSMTPD"));
@@ -131,7 +131,8 @@ impl MailServer {
         until("the mail server listens", async || listens(self.port).then_some(())).await;
     }
 
-    /// Its URL for the service, with `login` (`USER:PASSWORD@`) before the host.
+    /// Returns the URL of the server for the service, with `login` (`USER:PASSWORD@`) before the
+    /// host.
     pub fn url(&self, login: &str) -> String {
         let (scheme, query) = match self.options.tls {
             Tls::Off => ("smtp", "?tls=off"),
@@ -145,7 +146,7 @@ impl MailServer {
         self.folder.path().join("mails")
     }
 
-    /// The mails that were taken so far, in no order.
+    /// Returns the mails received so far, in any order.
     pub fn mails(&self) -> Vec<Received> {
         let files = std::fs::read_dir(self.mailbox()).expect("a folder");
         let paths = files.map(|file| file.expect("a file").path());
@@ -153,7 +154,7 @@ impl MailServer {
         paths.filter(whole).map(|path| read(&path)).collect()
     }
 
-    /// The mails, as soon as there are so many.
+    /// Waits until exactly `count` mails have arrived, and returns them.
     pub async fn received(&self, count: usize) -> Vec<Received> {
         until("the mails arrive", async || {
             let mails = self.mails();

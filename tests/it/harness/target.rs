@@ -1,4 +1,4 @@
-//! A target on a raw socket: it does what a test says, right or wrong, and remembers what came.
+//! A target on a raw socket. It behaves as scripted, correctly or not, and records all requests.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-/// A listener and the record of what it was sent.
+/// A listener and the log of its requests.
 pub struct Target {
     address: SocketAddr,
     log: Arc<Mutex<Log>>,
@@ -26,24 +26,24 @@ struct Log {
     requests: Vec<Recorded>,
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The connection it came over, counted from 0.
+    /// The number of its connection, counted from 0.
     pub connection: usize,
-    /// Head and body.
+    /// The head and the body.
     pub bytes: Vec<u8>,
-    /// When its last byte had come.
+    /// The time at which its last byte arrived.
     pub at: Instant,
 }
 
 impl Recorded {
-    /// The request as text.
+    /// Returns the request as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// All values of a header.
+    /// Returns all values of a header.
     pub fn header(&self, name: &str) -> Vec<String> {
         let text = self.text();
         let (head, _) = text.split_once("\r\n\r\n").expect("a complete head");
@@ -62,7 +62,7 @@ impl Drop for Target {
 }
 
 impl Target {
-    /// Listens on `address`; `handle` has each connection.
+    /// Listens on `address`. `handle` serves each connection.
     pub async fn start<H, F>(address: &str, handle: H) -> Self
     where
         H: Fn(Peer) -> F + Send + Sync + 'static,
@@ -71,7 +71,7 @@ impl Target {
         Self::listen(address, None, handle).await
     }
 
-    /// As `start`, over TLS; `handle` has the connections whose handshake succeeds.
+    /// Like `start`, over TLS. `handle` serves the connections whose handshake succeeds.
     pub async fn start_tls<H, F>(address: &str, config: ServerConfig, handle: H) -> Self
     where
         H: Fn(Peer) -> F + Send + Sync + 'static,
@@ -80,7 +80,7 @@ impl Target {
         Self::listen(address, Some(TlsAcceptor::from(Arc::new(config))), handle).await
     }
 
-    /// Answers every request with the same bytes, over kept connections.
+    /// Answers every request with the same bytes, over persistent connections.
     pub async fn answering(address: &str, response: impl Into<Vec<u8>>) -> Self {
         let response: Arc<[u8]> = response.into().into();
         Self::start(address, move |mut peer| {
@@ -122,7 +122,7 @@ impl Target {
                         },
                     };
                     let peer = Peer { wire, buffer: Vec::new(), log: log.clone(), connection };
-                    // It ends by an error when the other side closes, as clients may.
+                    // It returns an error if the client closes the connection, which is allowed.
                     let _ = handle(peer).await;
                     log.lock().expect("not poisoned").closed.push((connection, Instant::now()));
                 });
@@ -131,43 +131,43 @@ impl Target {
         Self { address, log, accepting }
     }
 
-    /// Where it listens.
+    /// Returns the address of the target.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its port.
+    /// Returns the port of the target.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// A URL of it.
+    /// Returns a URL of the target.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// How many connections it has taken.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.log.lock().expect("not poisoned").connections
     }
 
-    /// The connections whose handling has ended, and when.
+    /// Returns the connections whose handler has ended, with the time of that.
     pub fn closed(&self) -> Vec<(usize, Instant)> {
         self.log.lock().expect("not poisoned").closed.clone()
     }
 
-    /// The requests it got.
+    /// Returns the received requests.
     pub fn requests(&self) -> Vec<Recorded> {
         self.log.lock().expect("not poisoned").requests.clone()
     }
 }
 
-/// The server's end of one connection.
+/// The server side of one connection.
 pub struct Peer {
     wire: Wire,
     buffer: Vec<u8>,
     log: Arc<Mutex<Log>>,
-    /// Which one it is, counted from 0.
+    /// The number of this connection, counted from 0.
     pub connection: usize,
 }
 
@@ -181,7 +181,7 @@ trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 impl Peer {
-    /// Reads and records the next request; fails if the client closes before one.
+    /// Reads and records the next request. Fails if the client closes the connection first.
     pub async fn request(&mut self) -> io::Result<Recorded> {
         let end = loop {
             if let Some(length) = request_length(&self.buffer)
@@ -197,7 +197,7 @@ impl Peer {
         Ok(recorded)
     }
 
-    /// Reads until the client closes; returns what came and belongs to no request.
+    /// Reads until the client closes the connection. Returns the bytes that belong to no request.
     pub async fn closed(&mut self) -> Vec<u8> {
         while self.read().await.is_ok() {}
         std::mem::take(&mut self.buffer)
@@ -210,12 +210,12 @@ impl Peer {
         wire.flush().await
     }
 
-    /// Is slow: writes nothing for a while.
+    /// Writes nothing for a while.
     pub async fn pause(&mut self, pause: Duration) {
         tokio::time::sleep(pause).await;
     }
 
-    /// Writes a byte at a time, with a pause after each, for ever.
+    /// Writes one byte at a time, with a pause after each, forever.
     pub async fn drip(&mut self, bytes: &[u8], pause: Duration) -> io::Result<()> {
         for byte in bytes.iter().cycle() {
             self.write([*byte]).await?;
@@ -224,13 +224,13 @@ impl Peer {
         Ok(())
     }
 
-    /// Does nothing more until the client closes.
+    /// Waits until the client closes the connection.
     pub async fn hang(&mut self) -> io::Result<()> {
         self.closed().await;
         Ok(())
     }
 
-    /// Ends the connection by a reset.
+    /// Resets the connection.
     pub fn reset(self) -> io::Result<()> {
         match &self.wire {
             Wire::Plain(stream) => stream.set_zero_linger(),
@@ -253,8 +253,8 @@ impl Peer {
     }
 }
 
-/// The length of the request that the bytes begin with, once its head is there. Only a declared
-/// length counts, so that a wrong one shows as bytes too many.
+/// Returns the length of the request at the start of `bytes`, once its head is complete. Only a
+/// declared length counts, so a wrong one leaves excess bytes.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let fields = String::from_utf8_lossy(&bytes[..head]).to_lowercase();

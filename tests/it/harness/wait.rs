@@ -1,20 +1,19 @@
-//! Waiting for conditions, with a bound.
+//! Functions that wait for conditions with a timeout.
 
 use std::time::{Duration, Instant};
 
-/// How long a condition may take unless a test says otherwise; generous, because machines that
-/// test are busy.
+/// The default timeout of a condition. It is generous because test machines are busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets so much time pass: until the moment of a fault that a seed draws.
+/// Waits for `span`, for example until the time of a fault that a seed determines.
 pub async fn live_for(span: Duration) {
     tokio::time::sleep(span).await;
 }
 
-/// Asks again and again until there is an answer.
+/// Calls `ask` repeatedly until it returns a value.
 ///
 /// # Panics
-/// If there is none within `bound`.
+/// If it returns none within `bound`.
 pub async fn within<T>(bound: Duration, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
@@ -26,7 +25,7 @@ pub async fn within<T>(bound: Duration, what: &str, mut ask: impl AsyncFnMut() -
     }
 }
 
-/// The same within the usual time.
+/// Like `within`, with the default timeout.
 pub async fn until<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
     within(PATIENCE, what, ask).await
 }

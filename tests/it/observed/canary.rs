@@ -1,4 +1,4 @@
-//! The canary of a real process, in time-lapse.
+//! The canary of a real process, in a time lapse.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,11 @@ use crate::harness::keys::sealer;
 use crate::harness::process::{Installation, Server};
 use crate::harness::wait::{live_for, within};
 
-/// How long some ticks may take, in time-lapse and on a busy machine.
+/// The timeout for some ticks, in a time lapse and on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An installation with a canary, whose minutes are five seconds long, and which may call nothing else.
+/// Returns an installation with a canary, whose minutes last five seconds. It may call no other
+/// local target.
 fn installation() -> Installation {
     let now = Clock::system().now().as_millis();
     let clock = format!("{now},12");
@@ -48,7 +49,7 @@ async fn its_ticks_run_though_nothing_else_may_be_called() {
     .await;
     assert_eq!((ticks(&server, "missed").await, ticks(&server, "doubled").await), (0, 0));
 
-    // Nothing of it is a tenant's.
+    // No account sees anything of the canary.
     let client = installation.client(&server);
     assert_eq!(client.get("/v1/schedules").await.body["pagination"]["total"], 0);
     assert!(client.jobs("").await.is_empty());
@@ -58,7 +59,7 @@ async fn its_ticks_run_though_nothing_else_may_be_called() {
     let keys = installation.run(&["key", "list", "--account", "punctual-canary"]);
     assert!(!keys.contains("key_"), "{keys}");
 
-    // What nobody lets run is missed.
+    // Ticks that are not allowed to run are missed.
     installation.run(&["account", "suspend", "punctual-canary"]);
     within(PATIENCE, "its ticks are missed", async || {
         (ticks(&server, "missed").await > 0).then_some(())
@@ -123,7 +124,7 @@ async fn what_nobody_could_judge_in_time_is_judged_later() {
         (ticks(&server, "on_time").await + ticks(&server, "late").await >= 3).then_some(())
     })
     .await;
-    // Five of its minutes: four ticks of three schedules are too late to run when it goes on.
+    // Five minutes of its clock: four ticks of three schedules are too late to run when it resumes.
     server.signal("-STOP");
     live_for(Duration::from_secs(25)).await;
     server.signal("-CONT");
@@ -160,7 +161,7 @@ async fn what_cannot_rest_yet_rests_later_and_once() {
     assert!(!is_suspended().await);
     rest.run_once(now).await.expect("it can be written");
     assert!(is_suspended().await);
-    // Whoever lets it run again after that means it.
+    // An operator who resumes the account after that wants it to run.
     assert!(store.set_suspended(&write(), false).await.expect("resumed"));
     rest.run_once(now).await.expect("there is nothing to do");
     assert!(!is_suspended().await);

@@ -1,4 +1,4 @@
-//! Ticks that wait for, or fall to, a job of their own schedule, as the metrics show them.
+//! Ticks that wait for a job of their own schedule or are skipped because of it, in the metrics.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::within;
 
-/// How long some ticks may take, in time-lapse and on a busy machine.
+/// The timeout for some ticks, in a time lapse and on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_held_as_its_schedule_wants_does_not_start_late() {
-    // Its minutes are five seconds long.
+    // A minute lasts five seconds.
     let clock = format!("{},12", punctual::runtime::Clock::system().now().as_millis());
     let mut installation = Installation::new(&[("PUNCTUAL_TEST_CLOCK", &clock)]);
     let (server, target) = (installation.serve().await, Recorder::start().await);
@@ -31,7 +31,7 @@ async fn a_job_that_is_held_as_its_schedule_wants_does_not_start_late() {
     assert!(server.counter("punctual_firing_lag_seconds_count").await >= 2);
     target.release();
     within(PATIENCE, "the held one runs", async || (target.count() >= 2).then_some(())).await;
-    // It has waited for more than a minute.
+    // The job has waited for more than a minute.
     let bucket = |bound: &str| format!("punctual_start_lag_seconds_bucket{{le=\"{bound}\"}}");
     let all = server.counter(&bucket("+Inf")).await;
     assert_eq!(server.counter(&bucket("30")).await, all);

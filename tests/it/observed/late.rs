@@ -1,4 +1,4 @@
-//! Ticks that the service was not there for, as the metrics show them.
+//! Ticks during an outage of the service, in the metrics.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, within};
 
-/// A minute of the calendar, and what a busy machine takes.
+/// A minute of the calendar, with the delay of a busy machine.
 const A_MINUTE: Duration = Duration::from_secs(6);
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is to be told of a service that stood still is told by what it does then.
+/// After an outage, the late starts show in the metrics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tick_that_is_caught_up_starts_late() {
-    // Its minutes are five seconds long.
+    // A minute lasts five seconds.
     let clock = format!("{},12", punctual::runtime::Clock::system().now().as_millis());
     let mut installation = Installation::new(&[("PUNCTUAL_TEST_CLOCK", &clock)]);
     let (server, target) = (installation.serve().await, Recorder::start().await);

@@ -1,4 +1,4 @@
-//! What operators see of the service: its metrics, its canary, and `punctual verify`.
+//! The service as operators observe it: its metrics, its canary, and `punctual verify`.
 
 mod canary;
 mod held;

@@ -1,4 +1,4 @@
-//! The metrics as a scrape shows them.
+//! The metrics in a scrape.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::harness::app::Service;
 use crate::harness::client::{ApiClient, schedule};
 
-/// More series than these in a replica would be too many for those who keep them.
+/// The maximum number of series of a replica, which limits the cost of storing them.
 const MOST_SERIES: usize = 4_000;
 
-/// What a scrape shows.
+/// Returns the text of a scrape.
 async fn scrape(service: &Service) -> String {
     let operations = ApiClient::new(service.operations_address(), "");
     let reply = operations.get("/metrics").await;
@@ -20,7 +20,7 @@ async fn scrape(service: &Service) -> String {
     reply.text
 }
 
-/// The names and labels of all series.
+/// Returns the names and labels of all series.
 fn series(text: &str) -> BTreeSet<String> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series.to_owned()).collect()
@@ -74,7 +74,7 @@ async fn a_job_leaves_its_traces() {
     ] {
         assert!(value(counted) >= 1.0, "{counted} {}", value(counted));
     }
-    // Nothing ends that this service does not have.
+    // The service has neither partitions nor certificates, so they have no end.
     assert!(value("punctual_partitions_ahead_seconds").is_nan());
     assert!(value(r#"punctual_certificate_expiry_seconds{certificate="store"}"#).is_nan());
     for idle in ["leader", "executor", "sweeper", "notifier", "upkeep"] {

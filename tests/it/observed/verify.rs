@@ -9,7 +9,8 @@ use crate::harness::recorder::Recorder;
 use crate::harness::servers::free_port;
 use crate::harness::wait::{until, within};
 
-/// How long one tick takes to be verified: a minute until it is due, one until it counts as missed.
+/// The timeout for the verification of one tick: a minute until it is due, and one until it counts
+/// as missed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn command(installation: &Installation, server: &Server, target: &str, more: &[&str]) -> Command {
@@ -17,7 +18,7 @@ fn command(installation: &Installation, server: &Server, target: &str, more: &[&
     command_at(installation, port, target, more)
 }
 
-/// The same where the API is reached at a port.
+/// Returns the command for an API at this port.
 fn command_at(installation: &Installation, port: u16, target: &str, more: &[&str]) -> Command {
     let url = format!("http://127.0.0.1:{port}");
     let mut arguments = vec!["verify", "--url", &url, "--target", target, "--minutes", "1"];
@@ -45,7 +46,7 @@ async fn it_tells_a_service_that_keeps_its_promises_from_one_that_does_not() {
     let told = command(&installation, &server, &recorder.url("/ok"), &[]).spawn().expect("it runs");
     let mut heard = command(&installation, &server, &here, &["--listen", &listen]);
     let heard = heard.spawn().expect("it runs");
-    // The requests do not come to where it listens.
+    // The requests go to another address than the one that it listens on.
     let (other, elsewhere) = (format!("127.0.0.1:{}", free_port()), recorder.url("/ok"));
     let mut unheard = command(&installation, &server, &elsewhere, &["--listen", &other]);
     let unheard = unheard.spawn().expect("it runs");
@@ -60,7 +61,7 @@ async fn it_tells_a_service_that_keeps_its_promises_from_one_that_does_not() {
     assert_eq!(status, Some(1), "{summary}{complaints}");
     assert!(summary.starts_with("3 ticks: 3 missed, 0 doubled, "), "{summary}");
     assert_eq!(complaints, "error: not every tick ran once\n");
-    // They leave nothing behind.
+    // All runs delete their schedules.
     let left = installation.client(&server).get("/v1/schedules").await;
     assert_eq!(left.body["pagination"]["total"], 0);
 }
@@ -71,7 +72,7 @@ async fn it_leaves_nothing_behind_when_it_is_stopped() {
     let server = installation.serve().await;
     let api = installation.client(&server);
     let schedules = async || api.get("/v1/schedules").await.body["pagination"]["total"].clone();
-    // It hears of a schedule half a second after that was made.
+    // The response to each created schedule is delayed by half a second.
     let link = Link::start(server.public().expect("it serves").port()).await;
     link.set(Mood::Slow(Duration::from_millis(500)));
     let mut verify = command_at(&installation, link.port, "http://127.0.0.1:1/", &[]);

@@ -1,4 +1,4 @@
-//! Who shares connections with whom, and for how long (S34, F50).
+//! Connections: which requests share them, and for how long (S34, F50).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,8 +30,8 @@ async fn an_account_reuses_its_connection_to_an_origin_and_no_other() {
     assert_eq!(over, [0, 1, 0, 1, 0, 1]);
 }
 
-/// A second response that nobody asked for never becomes the answer to the next request, least
-/// of all to that of another account.
+/// A second response without a request never becomes the response to the next request, least of all
+/// to one of another account.
 #[tokio::test]
 async fn an_unsolicited_response_reaches_nobody() {
     let target = Target::start(ALLOWED, |mut peer: Peer| async move {
@@ -57,8 +57,8 @@ async fn an_unsolicited_response_reaches_nobody() {
     assert_eq!(target.requests().len(), 40);
 }
 
-/// The server closes an idle connection at the worst moment: the next request goes over a new
-/// one, and is not written twice.
+/// The server closes an idle connection at the worst moment. The next request uses a new connection
+/// and is written only once.
 #[tokio::test]
 async fn a_connection_closed_while_idle_is_not_used_again() {
     let target = Target::start(ALLOWED, |mut peer: Peer| async move {
@@ -71,13 +71,13 @@ async fn a_connection_closed_while_idle_is_not_used_again() {
         let exchange = caller.send(post(&target.url("/"), "once"), AMPLE).await;
         assert_eq!(response(exchange).body, b"ok");
         assert_eq!(target.requests().len(), round);
-        // The end of the connection has been sent; the client's side may or may not know.
+        // The server has sent the end of the connection. The client may not have noticed it yet.
         eventually("the server has closed", || target.closed().len() == round).await;
     }
 }
 
-/// A request that was written and got no answer may have been acted upon: it is not written
-/// again within the attempt.
+/// A request that was written may have been executed, even without a response. It is not written
+/// again in the same attempt.
 #[tokio::test]
 async fn a_request_that_was_written_is_not_written_again() {
     let answered = Arc::new(AtomicUsize::new(0));
@@ -131,7 +131,8 @@ async fn a_server_that_keeps_connections_shorter_is_believed() {
         }
     }
     assert_eq!(never.connections(), 4);
-    // The first response told it, and its connection went with the client that did not know.
+    // The first response announced the timeout. Its connection was dropped, because its client was
+    // created without that knowledge.
     assert_eq!(shortly.connections(), 2);
     assert_eq!(long.connections(), 1);
     let used = Instant::now();

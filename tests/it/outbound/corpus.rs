@@ -1,4 +1,4 @@
-//! URLs that must not reach the inside, whatever happens to them on the way (S02, S05, S06, S07).
+//! URLs that must not reach internal addresses, however they are parsed (S02, S05, S06, S07).
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::harness::target::Target;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// Hosts that are 127.0.0.1 or near it, or look as if they were something else.
+/// Hosts that are 127.0.0.1 or a similar address, or are written to look like another one.
 const HOSTS: &[&str] = &[
     "127.0.0.1",
     "127.1",

@@ -1,7 +1,7 @@
-//! The egress guard, seen from the wire.
+//! The egress guard, tested on the wire.
 //!
-//! `127.0.0.2` stands for the public Internet: it is the one address allowed. `127.0.0.1` stands
-//! for what must not be reached.
+//! `127.0.0.2` stands for the public Internet and is the only allowed address. `127.0.0.1` stands
+//! for internal addresses.
 
 mod connections;
 mod corpus;
@@ -20,37 +20,37 @@ use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response};
 use punctual::outbound::{Client, Request, Settings};
 use punctual::runtime::{Clock, Tasks};
 
-/// The address that may be called, with a free port.
+/// The allowed address, with a free port.
 const ALLOWED: &str = "127.0.0.2:0";
-/// The address that may not.
+/// A forbidden address, with a free port.
 const FORBIDDEN: &str = "127.0.0.1:0";
-/// A limit that a healthy exchange stays far below.
+/// A timeout that a healthy exchange never reaches.
 const AMPLE: Duration = Duration::from_secs(20);
 
-/// A client and what keeps it going.
+/// A client and its background tasks.
 struct Caller {
     client: Client,
     _tasks: Tasks,
 }
 
 impl Caller {
-    /// A caller that may only call 127.0.0.2.
+    /// Creates a caller that may only call 127.0.0.2.
     fn new() -> Self {
         Self::with(Settings::default())
     }
 
-    /// The same, asking a name server of the test.
+    /// Creates such a caller with a name server of the test.
     fn asking(dns: SocketAddr) -> Self {
         Self::with(Settings { dns_servers: vec![dns], ..Settings::default() })
     }
 
-    /// The same, with other settings.
+    /// Creates such a caller with other settings.
     fn with(settings: Settings) -> Self {
         let allow = vec!["127.0.0.2/32".parse().expect("a network")];
         Self::strictly(Settings { allow, ..settings })
     }
 
-    /// A caller with exactly these settings.
+    /// Creates a caller with exactly these settings.
     fn strictly(settings: Settings) -> Self {
         let tasks = Tasks::new();
         let client = Client::new(settings, Clock::system(), &tasks).expect("sound settings");
@@ -78,14 +78,14 @@ fn post(url: &str, body: &'static str) -> Request {
     Request { method: Method::POST, body: Some(body.into()), ..get(url) }
 }
 
-/// The response of an exchange that has one.
+/// Returns the response of an exchange that must have one.
 #[track_caller]
 fn response(exchange: Exchange) -> Response {
     exchange.result.expect("a response")
 }
 
-/// The failure of an exchange, which must be of this class, retryable or not, and name nothing
-/// that could be secret.
+/// Returns the failure of an exchange. It must have this code and this `retryable`, and its message
+/// must contain no possible secret.
 #[track_caller]
 fn failure(exchange: Exchange, code: ErrorCode, retryable: bool) -> Failure {
     let failure = exchange.result.expect_err("a failure");

@@ -1,4 +1,4 @@
-//! Names: what the name servers say, and what comes of it (S01, F56).
+//! Host names: the answers of name servers, and their effects (S01, F56).
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -32,7 +32,8 @@ async fn a_name_is_resolved_and_its_server_called_by_that_name() {
     assert_eq!(dns.asked("public.test"), 1, "an answer is kept for its TTL");
 }
 
-/// A name that is public when it is judged and private when it is dialled, or the next time.
+/// A name that resolves to a public address for the check, and to an internal one for the
+/// connection or the next request.
 #[tokio::test]
 async fn rebinding_never_reaches_the_inside() {
     let public = Target::answering(ALLOWED, CLOSING).await;
@@ -199,7 +200,7 @@ async fn many_lookups_at_once_all_come_to_an_end() {
     }
 }
 
-/// Servers answer for the names of the URL, not for those that a search list makes of them.
+/// Name servers are asked for the names in the URL, without the suffixes of a search list.
 #[tokio::test]
 async fn a_name_is_taken_as_complete() {
     let dns = Dns::start().await;

@@ -1,15 +1,15 @@
-//! The environment's proxies are not used (S04).
+//! The proxies in the environment are not used (S04).
 
 use std::process::Command;
 
 use super::{ALLOWED, Caller, response};
 use crate::harness::target::Target;
 
-/// Names the target in the environment of the process that the test starts.
+/// The variable with the URL of the target, for the child process of the test.
 const TARGET: &str = "PUNCTUAL_TEST_TARGET";
 
-/// HTTP clients read the environment's proxies only once, so the test runs itself in a process
-/// of its own whose environment names some.
+/// HTTP clients read the proxies from the environment only once. So the test runs itself in a child
+/// process whose environment names some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_of_the_environment_are_ignored() {
     if let Ok(url) = std::env::var(TARGET) {
@@ -25,7 +25,7 @@ async fn proxies_of_the_environment_are_ignored() {
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
         child.env(name, proxy.url("/"));
     }
-    // These would switch the proxies off by themselves.
+    // These variables would disable the proxies themselves.
     for name in ["NO_PROXY", "no_proxy", "REQUEST_METHOD"] {
         child.env_remove(name);
     }

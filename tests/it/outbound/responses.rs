@@ -1,4 +1,4 @@
-//! What servers may do to a response (F46–F49, F51–F54).
+//! Malformed, slow and large responses (F46–F49, F51–F54).
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn answer_and_close(bytes: impl Into<Vec<u8>>) -> Exchange {
     Caller::new().get(&target.url("/?s3cret")).await
 }
 
-/// The attempt ends at its deadline, and its connection with it.
+/// Asserts that the attempt ends at its deadline and closes its connection.
 async fn assert_cut(target: &Target, waiting: &str) {
     let started = Instant::now();
     let exchange = Caller::new().send(get(&target.url("/")), SHORT).await;
@@ -74,7 +74,7 @@ async fn a_target_that_drips_is_cut_at_the_deadline() {
     assert_cut(&target, "reading the response's body").await;
 }
 
-/// A listener whose queue is full drops what comes, as a firewall does.
+/// A listener with a full queue drops new connections, like a firewall.
 #[tokio::test]
 async fn a_host_that_takes_no_connection_fails_before_the_deadline() {
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -222,7 +222,7 @@ async fn reading_stops_at_1_mib_and_the_response_counts() {
             async move {
                 peer.request().await?;
                 peer.write(head).await?;
-                // One size for all: a chunk of 4080 bytes with its frame.
+                // All chunks have the same size: 4,080 bytes with their frame.
                 let chunk = format!("ff0\r\n{}\r\n", "x".repeat(4_080));
                 loop {
                     peer.write(&chunk).await?;
@@ -236,7 +236,7 @@ async fn reading_stops_at_1_mib_and_the_response_counts() {
         assert!(response.truncated);
         eventually("the endless target is cut off", || target.closed().len() == 1).await;
     }
-    // Beyond what is read there is what the sockets hold.
+    // The sockets buffer more than the client reads.
     let read = written.load(std::sync::atomic::Ordering::SeqCst);
     assert!(read < 3 * 16 * 1_024 * 1_024, "{read}");
 }
@@ -252,7 +252,7 @@ async fn any_bytes_can_be_a_body() {
 #[tokio::test]
 async fn any_status_is_a_response() {
     for status in [100_u16, 200, 204, 301, 304, 404, 408, 429, 500, 503, 599, 999] {
-        // What an interim response announces comes after it.
+        // The final response follows an interim one.
         let rest = if status == 100 { "HTTP/1.1 200 OK\r\n\r\n" } else { "" };
         let bytes = format!("HTTP/1.1 {status} x\r\nRetry-After: 3600\r\n\r\n{rest}");
         let response = response(answer_and_close(bytes).await);
@@ -272,7 +272,7 @@ async fn an_answer_before_the_body_was_read_is_an_answer() {
     })
     .await;
     let exchange = Caller::new().send(post(&target.url("/"), "body"), Duration::from_secs(5)).await;
-    // The answer stands there before it was asked for, which is as good as none.
+    // The response arrives before the request, so it may count as no response.
     match exchange.result {
         Ok(response) => assert_eq!(response.status, 413),
         Err(failure) => assert_eq!(failure.code, ErrorCode::Network),

@@ -1,4 +1,4 @@
-//! TLS: whom the client believes, and what it says of the others (S37, F57).
+//! TLS: the servers that the client trusts, and the errors for others (S37, F57).
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ async fn serve(mut peer: Peer) -> std::io::Result<()> {
     }
 }
 
-/// Calls `name` at a server with `config`, trusting `authority`.
+/// Calls `name` at a server with `config`. The client trusts `authority`.
 async fn call(authority: &Authority, config: ServerConfig, name: &str) -> Exchange {
     let target = Target::start_tls(ALLOWED, config, serve).await;
     let dns = Dns::start().await;

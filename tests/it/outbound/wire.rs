@@ -1,4 +1,4 @@
-//! What is written to the wire, and what is never followed (S03, S31–S33, S35, S36, F55).
+//! The bytes of requests, and redirects that are never followed (S03, S31–S33, S35, S36, F55).
 
 use http::{HeaderMap, Method};
 use punctual::domain::headers::parse_headers;
@@ -61,8 +61,7 @@ async fn what_the_user_says_of_himself_wins() {
     }
 }
 
-/// Such headers are refused when they are given; if they come here by whatever way, they are
-/// left out.
+/// The API rejects such headers. If one reaches the client in any way, it is left out.
 #[tokio::test]
 async fn no_header_can_change_the_framing() {
     let target = Target::answering(ALLOWED, OK).await;
@@ -144,7 +143,7 @@ async fn cookies_are_not_kept_and_no_referer_is_sent() {
 
 #[tokio::test]
 async fn nothing_is_decompressed() {
-    // The first bytes of a gzip stream; decoding them would fail or give something else.
+    // The first bytes of a gzip stream. Decoding them would fail or give other bytes.
     let compressed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff];
     for encoding in ["gzip", "br", "zstd", "deflate"] {
         let mut answer = format!(

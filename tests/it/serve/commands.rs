@@ -1,8 +1,8 @@
-//! Operators' commands beside replicas.
+//! Commands of operators while replicas run.
 
 use super::world::World;
 
-/// What they note is compared with the replicas' time, which is the store's.
+/// A command uses the time of the store, as the replicas do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_command_notes_is_of_the_stores_time() {
     let world = World::new(&[]).await;

@@ -1,4 +1,4 @@
-//! An account is deleted while replicas serve it.
+//! Deletion of an account that replicas serve.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::harness::recorder::Recorder;
 use crate::harness::servers::shared;
 use crate::harness::wait::{until, within};
 
-/// How long a replica may take to notice, on a machine that is busy with other tests.
+/// The maximum time until a replica notices, on a busy machine.
 const NOTICED: Duration = Duration::from_secs(20);
 
-/// The members of the sorted sets of a world: its due indexes and run queues.
+/// Returns the members of all sorted sets of a world: its due indexes and run queues.
 async fn queued(world: &World) -> Vec<String> {
     let client = redis::Client::open(shared("PUNCTUAL_TEST_REDIS")).expect("a URL");
     let mut redis = client.get_multiplexed_async_connection().await.expect("connected");

@@ -1,4 +1,4 @@
-//! `punctual doctor` with servers that are well, ill, mute, or not for everybody.
+//! `punctual doctor` with servers that are healthy, faulty or silent, or that restrict the user.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::harness::link::{Link, Mood};
 use crate::harness::postgres::PostgresServer;
 use crate::harness::servers::{RedisServer, shared};
 
-/// How long it may take when all servers are mute.
+/// The maximum duration when all servers are silent.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// What it found: a result, a setting and a text each.
+/// The findings: each has a result, a setting and a text.
 struct Told {
     status: Option<i32>,
     found: Vec<[String; 3]>,
@@ -27,7 +27,7 @@ struct Told {
 }
 
 impl Told {
-    /// Whether a setting has such a result whose text contains this.
+    /// Asserts a finding with this result and setting, whose text contains `part`.
     #[track_caller]
     fn has(&self, result: &str, setting: &str, part: &str) {
         let is =
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// Asks it with these settings over those of the cluster.
+/// Runs the doctor with these settings in addition to those of the cluster.
 async fn doctor(world: &World, options: &[&str], settings: &[(&str, &str)]) -> Told {
     let mut command = world.command(&["doctor", "--json"]);
     command.args(options).envs(settings.iter().copied());
@@ -73,7 +73,7 @@ async fn before_and_after_installing_all_is_well_and_nothing_is_changed() {
     before.has("ok", "store.url", "it has not been set up");
     before.has("ok", "store.url", "the clocks are ");
     before.has("ok", "store.url", "1 replicas open up to 36");
-    // As `tests/servers` starts it: warnings are no failure.
+    // `tests/servers` starts it this way. A warning is not a failure.
     before.has("warning", "store.url", "fsync is off");
     before.has("ok", "queue.url", "Redis ");
     before.has("ok", "queue.url", "maxmemory-policy is noeviction");
@@ -128,7 +128,7 @@ async fn what_is_not_as_it_should_be_is_told_with_what_to_do() {
     assert!(told.said.contains("error: 2 checks failed: look at store.url\n"), "{}", told.said);
 }
 
-/// What the README says is enough is, and less is not.
+/// The rights that the README names are sufficient, and fewer are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rights_that_are_missing_are_told() {
     let redis = RedisServer::start(&[]).await;
@@ -161,7 +161,7 @@ async fn rights_that_are_missing_are_told() {
     let enough = [("PUNCTUAL_STORE_URL", store.as_str()), ("PUNCTUAL_QUEUE_URL", &queue("enough"))];
     let told = doctor(&world, &[], &enough).await;
     assert_eq!((told.status, told.failures()), (Some(0), vec![]), "{}", told.said);
-    // Tables that another user has made cannot be changed by this one.
+    // The user cannot change tables of another user.
     world.run(&["migrate"]);
     let told = doctor(&world, &[], &enough).await;
     told.has("failure", "store.url", "the user owns not all of the tables (");
@@ -206,7 +206,7 @@ async fn certificates_are_looked_at() {
     let port = listener.local_addr().expect("bound").port();
     let accepting = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // Whoever looks at the certificate ends the handshake.
+            // A client that only reads the certificate ends the handshake.
             let _ = expired.accept(stream).await;
         }
     });
@@ -223,7 +223,7 @@ async fn certificates_are_looked_at() {
     told.has("ok", "store.url", &of_store);
     let over = format!("the certificate of 127.0.0.1:{port} has expired at 2020-02-01");
     told.has("failure", "queue.url", &over);
-    // The files that vouch for both, each by its setting.
+    // Each setting names the file that is trusted for its server.
     for setting in ["store.url", "queue.ca_file"] {
         told.has("ok", setting, "a certificate of the authorities is valid until ");
     }

@@ -1,4 +1,4 @@
-//! An account's export says what the API says.
+//! An export of an account contains the same data as the API.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,8 @@ use crate::harness::process::{Installation, complaint};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::until;
 
-/// Schedules with secrets, some changed and one deleted, and jobs with several attempts.
+/// Creates schedules with secrets, changes some and deletes one, and runs jobs with several
+/// attempts.
 async fn fill(api: &ApiClient, target: &Recorder) {
     let secret = json!({ "headers": "{\"x-secret\":\"s3cret\"}", "body": "{\"a\":1}",
                          "httpMethod": "POST", "cronExpression": "0 0 1 1 *", "maxRetries": 3 });
@@ -31,7 +32,7 @@ async fn fill(api: &ApiClient, target: &Recorder) {
     assert_eq!(api.call("DELETE", &path, None).await.expect("an answer").status, 200);
 }
 
-/// A channel that was told of a job that failed.
+/// Creates a channel and lets it receive an alert about a failed job.
 async fn tell(api: &ApiClient, target: &Recorder) {
     let hook =
         json!({ "type": "webhook", "label": "Hook", "config": { "url": target.url("/ok") } });
@@ -53,7 +54,7 @@ async fn tell(api: &ApiClient, target: &Recorder) {
     .await;
 }
 
-/// The lines by kind, without it.
+/// Returns the exported records by kind, without the field `kind`.
 fn by_kind(text: &str) -> BTreeMap<String, Vec<Value>> {
     let mut kinds: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in text.lines() {
@@ -69,7 +70,7 @@ fn sorted(mut records: Vec<Value>) -> Vec<Value> {
     records
 }
 
-/// What was spoiled is said to be so; its own place is all that it opens at.
+/// A secret in the wrong place is exported as unreadable.
 async fn what_is_spoiled_is_said_to_be(one: &Installation, kinds: &BTreeMap<String, Vec<Value>>) {
     let options = SqliteConnectOptions::new().filename(one.file());
     let mut beside: SqliteConnection = options.connect().await.expect("opened");
@@ -141,7 +142,7 @@ async fn an_export_says_what_the_api_says() {
 
     what_is_spoiled_is_said_to_be(&one, &kinds).await;
 
-    // Printed, it is the same but for what it is about.
+    // A printed export has the same jobs.
     let printed = one.run(&["account", "export", "first"]);
     assert_eq!(by_kind(&printed)["job"], kinds["job"]);
     let (status, said) =

@@ -1,4 +1,4 @@
-//! Idempotency keys hold over all replicas and restarts.
+//! Idempotency keys apply across all replicas and restarts.
 
 use serde_json::Value;
 
@@ -26,7 +26,8 @@ async fn another_replica_gives_the_first_answer_again() {
     assert_eq!(all.body["pagination"]["total"], 1);
 }
 
-/// Of calls to all replicas at once, one takes effect; the others are told to wait, or the answer.
+/// Of concurrent calls with one key to all replicas, one takes effect. The others get its response
+/// or are asked to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_calls_at_once_one_takes_effect() {
     let world = World::new(&[]).await;

@@ -1,5 +1,5 @@
-//! A store that a replica cannot use, until somebody mends it: meanwhile it is alive, not ready, and
-//! has said what is wrong; afterwards it serves without having been started again. A command does not
+//! A store that a replica cannot use until an operator repairs it. The replica is alive and not
+//! ready, and logs the reason. After the repair it serves without a restart. A command does not
 //! wait.
 
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::world::{Replica, SHARDS, World};
 use crate::harness::database::run;
 use crate::harness::process::complaint;
 
-/// The URL of the world's database for a user of this name.
+/// Returns the URL of the world's database for a user.
 fn url_of(world: &World, user: &str, password: Option<&str>) -> String {
     let mut url: Url = world.database.url().parse().expect("a URL");
     url.set_username(user).expect("set");
@@ -17,7 +17,7 @@ fn url_of(world: &World, user: &str, password: Option<&str>) -> String {
     url.into()
 }
 
-/// Makes sure that a replica waits for somebody to mend the store.
+/// Asserts that a replica waits for a repair of the store.
 async fn waits(replica: &mut Replica, state: &str, why: &str) {
     replica.waits_for(&json!(["store"])).await;
     replica.says(why).await;
@@ -91,7 +91,7 @@ async fn a_password_file_can_be_mended() {
     replica.stop().await;
 }
 
-/// F19.
+/// F19: a replica with another number of shards serves nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_number_of_shards_is_not_served() {
     let world = World::new(&[]).await;

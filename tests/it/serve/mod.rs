@@ -1,5 +1,5 @@
-//! Replicas of a cluster as their operators run them: the binary, on the servers of
-//! `tests/servers`. What they share in a test is a database, and a prefix in Redis and etcd.
+//! Replicas of a cluster as operators run them: the binary, with the servers of `tests/servers`.
+//! The replicas of one test share a database, and a prefix in Redis and etcd.
 
 mod commands;
 mod deletion;

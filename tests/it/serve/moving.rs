@@ -1,4 +1,4 @@
-//! From one machine to a cluster: `punctual copy`.
+//! The move from a single machine to a cluster: `punctual copy`.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,13 +16,14 @@ use crate::harness::process::Installation;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};
 
-/// `punctual copy` from an installation to the cluster of a world.
+/// Returns the command that copies an installation to the cluster of a world.
 fn copy(world: &World, from: &Installation) -> Command {
     let from = format!("sqlite:{}", from.file().display());
     world.command(&["copy", "--from", &from, "--to", &world.database.url()])
 }
 
-/// A copy that succeeds: for each table its name, rows here, rows there, and rows written.
+/// Runs a copy that must succeed. Returns for each table its name, its rows in the source and in
+/// the target, and the rows that were written.
 fn copied(world: &World, from: &Installation) -> Vec<(String, u64, u64, u64)> {
     let mut command = copy(world, from);
     let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().expect("it runs");
@@ -50,7 +51,7 @@ async fn open(installation: &Installation) -> SqliteConnection {
     options.connect().await.expect("opened")
 }
 
-/// All that an account sees: schedules, skips, and jobs with their attempts.
+/// Returns all data of an account: schedules, skips, and jobs with their attempts.
 async fn everything(api: &ApiClient) -> Value {
     let schedules = api.get("/v1/schedules?pageSize=100").await.data().clone();
     let mut skips = Vec::new();
@@ -65,7 +66,7 @@ async fn everything(api: &ApiClient) -> Value {
     json!({ "schedules": schedules, "skips": skips, "jobs": jobs })
 }
 
-/// Lets all ticks be far away, so that what is there does not change.
+/// Creates schedules and jobs. All ticks are far in the future, so the data does not change.
 async fn fill(api: &ApiClient, target: &Recorder) -> Vec<String> {
     let mut jobs = Vec::new();
     let odd = json!({ "name": "ünï \\u0000 \"quoted\" \n", "body": "{\"a\": \"\\u0041\"}",
@@ -118,7 +119,7 @@ async fn everything_is_moved_and_a_second_copy_changes_nothing() {
     assert_eq!((&skips[0]["count"], &skips[0]["reason"]), (&json!(7), &json!("overlap")));
 }
 
-/// A skip, a month that an account has used up, and an idempotency key.
+/// Adds a skip, an exhausted month, an idempotency key and an orphaned job.
 async fn add_what_takes_long(installation: &Installation) {
     let mut store = open(installation).await;
     let sql = "INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
@@ -131,7 +132,7 @@ async fn add_what_takes_long(installation: &Installation) {
     let sql = "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at, answer)
                SELECT randomblob(16), id, randomblob(32), randomblob(16), 7, '{}' FROM accounts";
     store.execute(sql).await.expect("inserted");
-    // Of nobody, claimed for long.
+    // A running job of an unknown account, with a claim that ends far in the future.
     let sql = "INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                                  attempt_number, max_attempts, wake_at, claimed_by, created_at,
                                  updated_at)
@@ -142,7 +143,7 @@ async fn add_what_takes_long(installation: &Installation) {
     store.close().await.expect("closed");
 }
 
-/// A user, and one row of all that there is about users.
+/// Adds a user, and one row of each kind about users.
 async fn add_users(installation: &Installation) {
     let made = installation.run(&["user", "create", "ann@example.com", "--account", "first"]);
     assert_eq!(made.trim().len(), 24, "a password: {made}");
@@ -160,7 +161,7 @@ async fn add_users(installation: &Installation) {
     store.close().await.expect("closed");
 }
 
-/// A row of all that there is about alerts, with a value in each column.
+/// Adds a row of each kind about alerts, with a value in each column.
 async fn add_alerts(installation: &Installation) {
     let mut store = open(installation).await;
     for sql in [
@@ -195,7 +196,7 @@ async fn add_alerts(installation: &Installation) {
     store.close().await.expect("closed");
 }
 
-/// Each column of each of those rows is what it was.
+/// Asserts that each column of those rows was copied unchanged.
 async fn assert_alerts_moved(world: &World, installation: &Installation) {
     let (mut here, mut there) = (open(installation).await, world.beside().await);
     let columns = async |store: &mut SqliteConnection, table: &str| {
@@ -221,7 +222,7 @@ async fn assert_alerts_moved(world: &World, installation: &Installation) {
             let text = format!("to_jsonb({column}) #>> '{{}}'");
             format!("CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END")
         });
-        // An id is a text with dashes there.
+        // PostgreSQL prints an id with dashes.
         let theirs = theirs.zip(&columns).map(|(text, (_, kind))| match kind.as_str() {
             "BLOB" => format!("replace({text}, '-', '')"),
             _ => text,
@@ -242,7 +243,7 @@ async fn assert_alerts_moved(world: &World, installation: &Installation) {
     }
 }
 
-/// Nobody needs more of PostgreSQL than to own the database, and the password may be in a file.
+/// The owner of the database needs no further rights in PostgreSQL. Its password may be in a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owner_of_the_database_is_enough() {
     let target = Recorder::start().await;
@@ -267,7 +268,7 @@ async fn the_owner_of_the_database_is_enough() {
     let from = format!("sqlite:{}", one.file().display());
     let said = world.run(&["copy", "--from", &from, "--to", &url]);
     assert!(said.contains("Everything is in"), "{said}");
-    assert!(said.contains("1 schedules are due when they were"), "{said}");
+    assert!(said.contains("1 schedules kept their next ticks"), "{said}");
 
     let replica = world.replica(&[]).await;
     let api = replica.client(&one.key);
@@ -276,7 +277,7 @@ async fn the_owner_of_the_database_is_enough() {
     assert!(world.run(&["cluster"]).contains("store.url    ok"));
 }
 
-/// The source goes on between two copies: the second one brings what is new, changed and gone.
+/// The source runs between two copies. The second copy brings new, changed and deleted rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_copy_brings_what_has_changed() {
     let target = Recorder::start().await;
@@ -315,8 +316,8 @@ async fn a_later_copy_brings_what_has_changed() {
     assert_eq!(moved["jobs"].as_array().map(Vec::len), Some(jobs.len() + 1));
 }
 
-/// What is under way when the machine is given up comes to its end in the cluster, and is sent no
-/// more often than it may be.
+/// Jobs that are running or waiting when the machine is stopped finish in the cluster, within their
+/// maximum number of attempts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_jobs_come_to_their_end() {
     let target = Recorder::start().await;
@@ -352,7 +353,7 @@ async fn unfinished_jobs_come_to_their_end() {
     }
 }
 
-/// The next ticks fire once and on time, and those of before are not repeated.
+/// The next ticks fire once and on time, and earlier ticks are not repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ticks_go_on_where_they_were() {
     const SCHEDULES: usize = 30;
@@ -360,7 +361,8 @@ async fn ticks_go_on_where_they_were() {
     let (world, mut one) = (World::new(&[]).await, Installation::new(&[]));
     let mut server = one.serve().await;
     let api = one.client(&server);
-    // Far enough from the full minute to make all of them and to move before the next one.
+    // There is enough time after the last full minute to create all schedules, and before the next
+    // one to move them.
     let wall = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
     within(Duration::from_secs(60), "a good second of the minute", async || {
         (wall() % 60_000 > 45_000 && wall() % 60_000 < 55_000).then_some(())
@@ -404,7 +406,7 @@ async fn ticks_go_on_where_they_were() {
     assert!(shards.len() > 1, "they are spread over the shards: {shards:?}");
 }
 
-/// Replicas wait for the end of a copy that was interrupted; another one brings it.
+/// Replicas wait while a copy is incomplete, until another copy completes it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_copy_is_finished_by_another() {
     const JOBS: i64 = 10_000;
@@ -421,7 +423,7 @@ async fn an_interrupted_copy_is_finished_by_another() {
     store.execute(AssertSqlSafe(sql)).await.expect("inserted");
     store.close().await.expect("closed");
     world.run(&["migrate"]);
-    // Ten seconds at least, of which it gets a part.
+    // The copy takes at least ten seconds, and is interrupted before its end.
     let slow = "CREATE FUNCTION slow () RETURNS trigger LANGUAGE plpgsql
                 AS 'BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END';
                 CREATE TRIGGER slow BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION slow ()";
@@ -450,7 +452,7 @@ async fn an_interrupted_copy_is_finished_by_another() {
     replica.ready().await;
 }
 
-/// What a copy that fails complains about.
+/// Runs a copy that must fail. Returns its error output.
 async fn refused(command: Command) -> String {
     let (status, said) = crate::harness::process::complaint(command).await;
     assert!(matches!(status, Some(1 | 2)), "{status:?}: {said}");
@@ -478,18 +480,18 @@ async fn a_copy_is_refused_where_it_would_do_harm() {
     assert!(said.contains("(--to)") && said.contains("password"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 
-    // Data of its own.
+    // The target has data of its own.
     let other = World::new(&[]).await;
     other.run(&["migrate"]);
     other.key();
     let said = refused(copy(&other, &one)).await;
     assert!(said.contains("another installation"), "{said}");
-    // A database that replicas work with, although there is nothing in it yet.
+    // Replicas use the target, although it is empty.
     let busy = World::new(&[]).await;
     let _replica = busy.replica(&[]).await;
     let said = refused(copy(&busy, &one)).await;
     assert!(said.contains("stop its replicas first"), "{said}");
-    // Once the cluster has it, it stays with what the cluster has done.
+    // After the cluster has started on the copy, a further copy is rejected.
     copied(&world, &one);
     world.replica(&[]).await.stop().await;
     let said = refused(copy(&world, &one)).await;

@@ -1,4 +1,4 @@
-//! `punctual cluster`, and what replicas say of themselves.
+//! `punctual cluster`, and the state that replicas report.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use super::world::{SHARDS, World};
 use crate::harness::database::run;
 use crate::harness::wait::until;
 
-/// What it prints as JSON, and its exit status.
+/// Runs the command with JSON output. Returns its exit status, the JSON, and its error output.
 fn told(world: &World, options: &[&str]) -> (Option<i32>, Value, String) {
     let mut command = world.command(&["cluster", "--json"]);
     let command = command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -40,7 +40,7 @@ async fn members_shards_leaders_and_epochs_are_shown() {
         assert_eq!((&shard["tickLagMs"], &shard["jobLagMs"]), (&json!(0), &json!(0)), "{json}");
     }
 
-    // Each replica says the same of itself.
+    // Each replica reports the same about itself.
     until("replicas and members agree", async || {
         let (_, json, _) = told(&world, &[]);
         let mut shards = Vec::new();
@@ -70,7 +70,7 @@ async fn members_shards_leaders_and_epochs_are_shown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_does_is_late() {
     let world = World::new(&[]).await;
-    // Sets the store up.
+    // This sets up the store.
     world.replica(&[]).await.stop().await;
     run(
         &mut world.beside().await,
@@ -92,7 +92,7 @@ async fn what_nobody_does_is_late() {
     assert!((90_000..150_000).contains(&lag(3, "tickLagMs")), "{json}");
     assert!((40_000..100_000).contains(&lag(5, "jobLagMs")), "{json}");
     assert_eq!((lag(3, "jobLagMs"), lag(5, "tickLagMs"), lag(0, "tickLagMs")), (0, 0, 0));
-    // The last one that led it.
+    // The last leader of the shard is still shown.
     assert_eq!(json["shards"][0]["held"], false);
     assert!(json["shards"][0]["leader"].is_string(), "{json}");
 }

@@ -1,5 +1,5 @@
-//! What a replica refuses to start with, because only another configuration can mend it: one sentence
-//! that names the setting, no password, and nothing half done.
+//! Configurations that a replica refuses to start with. The error is one sentence that names the
+//! setting and contains no password, and nothing is half done.
 
 use super::world::World;
 

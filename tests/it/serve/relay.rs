@@ -1,4 +1,4 @@
-//! A server's second address, where nobody listens until the test says so.
+//! A second address of a server, which accepts connections only after the test opens it.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use crate::harness::servers::free_port;
 
-/// An address that will lead to a server.
+/// An address that leads to a server once it is open.
 pub struct Relay {
     pub port: u16,
     server: SocketAddr,
@@ -15,13 +15,13 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// One for the server at `host:port`, closed.
+    /// Creates a closed relay to the server at `host:port`.
     pub fn to(server: &str) -> Self {
         let server = server.parse().expect("an address");
         Self { port: free_port(), server, passing: None }
     }
 
-    /// Lets connections through from now on.
+    /// Accepts connections from now on.
     pub async fn open(&mut self) {
         let listener = TcpListener::bind(("127.0.0.1", self.port)).await.expect("the port");
         let server = self.server;

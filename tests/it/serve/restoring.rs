@@ -1,4 +1,4 @@
-//! A dump of a cluster's database, restored into an empty one as docs/operations.md says.
+//! A dump of a cluster's database, restored into an empty one as docs/operations.md describes.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn postgres(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program}: {output:?}");
 }
 
-/// The ids of all jobs.
+/// Returns the ids of all jobs.
 async fn jobs(api: &ApiClient) -> Vec<Value> {
     api.jobs("").await.iter().map(|job| job["id"].clone()).collect()
 }
@@ -50,7 +50,7 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     let empty = Database::empty().await;
     let strictly = ["--quiet", "--set", "ON_ERROR_STOP=1", "--single-transaction"];
     postgres("psql", &[&strictly[..], &["--dbname", &empty.url(), "--file", dump]].concat());
-    // As if each had become due between the backup and now.
+    // This makes all schedules due since the backup.
     let ago =
         "UPDATE schedule_state SET next_tick = extract(epoch FROM now())::bigint * 1000 - 600000";
     run(&mut empty.beside().await, ago).await;

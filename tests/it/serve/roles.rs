@@ -1,4 +1,4 @@
-//! Replicas with different roles, and what holds over all of them.
+//! Replicas with different roles, and limits that apply across all replicas.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ async fn one_takes_the_calls_and_another_does_the_work() {
     assert_eq!(api.job(&waiting).await["status"], "PENDING");
     let _scheduler = world.replica(&[("PUNCTUAL_ROLES", "scheduler")]).await;
     let _executor = world.replica(&[("PUNCTUAL_ROLES", "executor")]).await;
-    // The sweep finds what was made before; what is made now is heard of at once.
+    // The sweeper finds the job from before. The executor learns of the new one at once.
     assert_eq!(api.finished(&waiting).await["status"], "SUCCESS");
     let job = api.trigger(&schedule).await;
     assert_eq!(api.finished(&job).await["status"], "SUCCESS");
@@ -51,14 +51,14 @@ async fn what_one_has_made_another_shows_and_changes() {
     assert_eq!(second.get(&path).await.status, 404);
 }
 
-/// The id of the newest key.
+/// Returns the id of the newest key.
 fn key_id(world: &World) -> String {
     let list = world.run(&["key", "list", "--account", "first"]);
     let id = list.split_whitespace().find(|word| word.starts_with("key_"));
     id.expect("an id").to_owned()
 }
 
-/// However slow the machine is: no call that is made so late is let in.
+/// No call five seconds after the revocation is accepted, however slow the machine is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_key_is_refused_by_all_within_five_seconds() {
     let world = World::new(&[]).await;
@@ -82,7 +82,7 @@ async fn a_revoked_key_is_refused_by_all_within_five_seconds() {
     futures_util::future::join_all(refused).await;
 }
 
-/// S13.
+/// S13: an old key works on all replicas until its overlap ends, and the new one works at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rotated_key_and_the_new_one_work_everywhere_until_the_overlap_is_over() {
     let world = World::new(&[]).await;
@@ -94,7 +94,7 @@ async fn a_rotated_key_and_the_new_one_work_everywhere_until_the_overlap_is_over
     let new = world.run(&["key", "rotate", &key_id(&world)]);
     for replica in [&first, &second] {
         assert_eq!(status(replica, &new).await, 200, "at once");
-        // The second one has not seen it before, and has to ask.
+        // The second replica has not seen the key before, so it reads the store.
         assert_eq!(status(replica, &old).await, 200, "for a day");
     }
     let newest = world.run(&["key", "rotate", &key_id(&world), "--overlap", "1s"]);
@@ -126,11 +126,12 @@ async fn requests_are_counted_over_all() {
             status => panic!("{status}"),
         }
     }
-    // A minute may have ended in between, and another one begun.
+    // A new minute may have started during the calls.
     assert!(allowed == 20 || allowed == 40, "{allowed} allowed, {refused} refused");
 }
 
-/// TICK-4 and what the API says are the same whichever replica is asked, while one of them goes.
+/// TICK-4: while a replica stops, the others do its work, and the API gives the same responses on
+/// each replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_stops_leaves_its_work_to_the_others() {
     let target = Recorder::start().await;

@@ -1,4 +1,4 @@
-//! Metrics are shown without asking anybody.
+//! A scrape of the metrics does not call any server.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::world::World;
 use crate::harness::link::{Link, Mood};
 use crate::harness::servers::shared;
 
-/// The port in a URL of one host of this machine.
+/// Returns the port in a URL with one host on this machine.
 fn port(url: &str) -> u16 {
     let (_, rest) = url.rsplit_once("127.0.0.1:").expect("loopback");
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().expect("a port")
 }
 
-/// Servers that say nothing, which is worse than servers that are gone, delay no scrape.
+/// Silent servers, which are worse than stopped ones, do not delay a scrape.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scrape_waits_for_no_server() {
     let mut world = World::new(&[]).await;
@@ -38,7 +38,7 @@ async fn a_scrape_waits_for_no_server() {
     for link in &links {
         link.set(Mood::Silent);
     }
-    // By then every loop waits for an answer, and has been seen to fail.
+    // By then each loop waits for a response and has reported a failure.
     replica.says("run failed, trying again").await;
     for _ in 0..50 {
         let asked = tokio::time::timeout(Duration::from_secs(1), replica.ask("/metrics"));

@@ -1,5 +1,5 @@
-//! Servers that are not there yet, or not as they should be, when a replica starts (F83): it waits,
-//! alive but not ready, says which setting to look at, and becomes ready by itself.
+//! Servers that are down or misconfigured when a replica starts (F83). The replica waits, alive and
+//! not ready, logs the setting to check, and becomes ready by itself.
 
 use serde_json::json;
 use sqlx::Connection;
@@ -10,7 +10,8 @@ use crate::harness::database::run;
 use crate::harness::servers::{PASSWORD, RedisServer, shared};
 use crate::harness::wait::until;
 
-/// The host and port in a URL of one host, and the URL with another port.
+/// Returns the host and port of a URL with one host, and a function that returns the URL with
+/// another port.
 fn parts(url: &str) -> (String, impl Fn(u16) -> String + use<>) {
     let (before, rest) = url.rsplit_once("127.0.0.1:").expect("loopback");
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -49,7 +50,8 @@ async fn servers_may_come_later_in_any_order() {
     replica.stop().await;
 }
 
-/// What was ready once stays ready without queue and cluster: the API goes on.
+/// A ready replica stays ready without the queue and the cluster, because the API works without
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_goes_away_later_does_not_take_readiness_along() {
     let mut redis = RedisServer::start(&[]).await;
@@ -76,7 +78,7 @@ async fn a_queue_with_another_password_is_told() {
     replica.stop().await;
 }
 
-/// F25 at the start: it waits for room.
+/// F25: a replica that starts waits until the queue has free memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_without_room_is_waited_for() {
     let redis = RedisServer::start(&["--maxmemory", "100kb"]).await;
@@ -103,7 +105,7 @@ async fn a_queue_that_only_reads_is_told() {
     replica.ready().await;
 }
 
-/// F26.
+/// F26: a replica warns about a queue that may evict entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_throws_entries_away_is_warned_of() {
     let redis = RedisServer::start(&["--maxmemory-policy", "allkeys-lru"]).await;
@@ -125,7 +127,7 @@ async fn a_cluster_that_refuses_the_user_is_told() {
     assert!(!replica.said().contains("hunter2"), "{}", replica.said());
 }
 
-/// The replicas of one installation do not lead under the prefix of another.
+/// A replica does not lead under the prefix of another installation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prefix_of_another_installation_is_told() {
     let mut world = World::new(&[]).await;
@@ -143,7 +145,7 @@ async fn a_prefix_of_another_installation_is_told() {
     world.replica(&[]).await;
 }
 
-/// Whatever it asks the store for before it is ready, it asks again.
+/// A replica repeats each query of its start until it succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_is_held_while_it_starts_is_waited_for() {
     let world = World::new(&[]).await;

@@ -1,5 +1,5 @@
-//! A replica that is told to stop: readiness first, its shards to others, attempts within the grace
-//! period, and what is left of them to others too (STOP-1).
+//! The stop of a replica: it reports not ready, hands over its shards, finishes attempts within the
+//! grace period, and leaves the other attempts to other replicas (STOP-1).
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use super::world::{SHARDS, World};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};
 
-/// How long the shards of a replica that stops are without a leader; the lease of one that dies is
-/// of 30 s here.
+/// The maximum time without a leader for the shards of a stopping replica. The lease of a dead one
+/// lasts 30 s here.
 const HANDED_OVER: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,17 +47,17 @@ async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
     })
     .await;
     println!("handed over {:?} after it was told", told.elapsed());
-    // Neither attempt is over yet.
+    // Both attempts are still running.
     let api = new.client(&key);
     assert_eq!(api.job(&slow).await["status"], "RUNNING");
     assert_eq!(api.job(&endless).await["status"], "RUNNING");
     target.release();
     let ended = api.finished(&slow).await;
     assert_eq!((&ended["status"], &ended["attemptNumber"]), (&json!("SUCCESS"), &json!(1)));
-    // One was cut off.
+    // One attempt was aborted.
     old.ends(1).await;
     assert!(told.elapsed() < Duration::from_secs(30), "{:?}", told.elapsed());
-    // What did not end in time is tried again by the other, soon.
+    // The other replica soon retries the aborted attempt.
     within(Duration::from_secs(40), "it is tried again", async || {
         target.hits_of(&endless).iter().any(|hit| hit.attempt == 2).then_some(())
     })

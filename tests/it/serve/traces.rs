@@ -1,4 +1,4 @@
-//! Traces, as a collector of the published protocol is sent them by real replicas.
+//! Traces that real replicas send to a collector of the published protocol.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::harness::wait::{until, within};
 
 const URL: &str = "PUNCTUAL_TRACES_OTLP_URL";
 const LOG: [(&str, &str); 2] = [("PUNCTUAL_LOG", "debug"), ("PUNCTUAL_LOG_FORMAT", "json")];
-/// What only the target is to see.
+/// A secret that only the target may receive.
 const SECRET: &str = "swordfish";
-/// The next minute has begun by then, and its tick has fired.
+/// By then the next minute has begun and its tick has fired.
 const TICK: Duration = Duration::from_secs(80);
 
 async fn collector() -> Collector {
@@ -26,7 +26,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The spans of a job, once all of these names have come.
+/// Waits until the spans of a job with all of these names have arrived, and returns them.
 async fn spans(collector: &Collector, job: &str, names: &[&str]) -> Vec<Received> {
     until(&format!("the spans of {job}"), async || {
         let mut of_job = collector.received();
@@ -43,7 +43,7 @@ fn named<'a>(spans: &'a [Received], name: &str) -> &'a Received {
     spans.iter().find(|received| received.span.name == name).expect("it came")
 }
 
-/// Answers the first request with 503 and all others with 200.
+/// Starts a target that answers the first request with 503 and all others with 200.
 async fn failing_once() -> Target {
     let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     Target::start("127.0.0.1:0", move |mut peer| {
@@ -60,7 +60,7 @@ async fn failing_once() -> Target {
     .await
 }
 
-/// The lines of a log that are about a job.
+/// Returns the log lines about a job.
 fn lines(replica: &Replica, job: &str) -> Vec<Value> {
     let lines = replica.said();
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -103,7 +103,7 @@ async fn a_job_is_one_trace_over_all_replicas() {
     assert_eq!(whole.attribute("punctual.attempts"), "2");
     assert_ne!(root.replica, whole.replica, "made by one and run by the other");
 
-    // The target has been told of each attempt, by the id of its span.
+    // The target received the span id of each attempt.
     let mut attempts: Vec<_> = spans.iter().filter(|span| span.span.name == "attempt").collect();
     attempts.sort_by_key(|attempt| attempt.attribute("punctual.attempt"));
     let told: Vec<_> = target.requests().iter().map(|sent| sent.header("traceparent")).collect();
@@ -117,7 +117,8 @@ async fn a_job_is_one_trace_over_all_replicas() {
     assert_eq!(attempts[0].attribute("server.port"), target.port().to_string());
     assert_eq!(attempts[0].attribute("punctual.schedule.id"), schedule);
 
-    // The request is the caller's child, and the job's root links to it.
+    // The span of the request is a child of the caller's span. The root span of the job links to
+    // it.
     let request = until("the request's span", async || {
         let received = collector.received();
         received.into_iter().find(|received| received.span.name.ends_with("/trigger"))
@@ -129,7 +130,8 @@ async fn a_job_is_one_trace_over_all_replicas() {
     let [link] = &root.span.links[..] else { panic!("{root:?}") };
     assert_eq!((&link.trace_id, &link.span_id), (&request.span.trace_id, &request.span.span_id));
 
-    // The log follows the job through the replicas by the same id, and no secret is anywhere.
+    // The log lines of all replicas about the job have the same trace id. The secret appears
+    // nowhere.
     let ended = lines(&executor, &job);
     assert_eq!(ended.len(), 4, "two began and two ended: {ended:?}");
     assert!(ended.iter().all(|line| line["trace_id"] == trace), "{ended:?}");
@@ -166,7 +168,7 @@ async fn a_tick_is_a_trace_from_its_instant_on() {
     assert_eq!(messages, ["attempt begins", "attempt ended", "job made"]);
 }
 
-/// A target that is content with everything.
+/// Starts a target that answers 200.
 async fn content() -> Target {
     Target::answering("127.0.0.1:0", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await
 }
@@ -224,7 +226,7 @@ async fn a_collector_may_want_tls_and_a_token() {
     assert!(!replica.said().contains(SECRET));
     replica.stop().await;
 
-    // What waits at the stop is sent still.
+    // Spans that wait at the stop are still sent.
     let received = collector.received();
     assert!(received.iter().any(|received| received.span.name == "job"), "{received:?}");
 }

@@ -1,4 +1,4 @@
-//! The unit of systemd, as systemd reads it.
+//! The systemd unit, checked by systemd.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::process::Command;
 const UNIT: &str = include_str!("../../../charts/systemd/punctual.service");
 const INSTALLED: &str = "/usr/local/bin/punctual";
 
-/// What systemd complains about.
+/// Returns the complaints of systemd about a unit.
 fn complaints(folder: &Path, unit: &str) -> String {
-    // It looks whether the program is there.
+    // systemd checks that the program exists.
     let unit = unit.replace(INSTALLED, env!("CARGO_BIN_EXE_punctual"));
     let path = folder.join("punctual.service");
     fs::write(&path, unit).expect("written");

@@ -1,5 +1,5 @@
-//! Two versions side by side (F39): a newer one migrates the store and an older one goes on; or the
-//! newer one waits until the older one is gone.
+//! Two versions at the same time (F39): a newer release migrates the store while an older one runs,
+//! or waits until the older one has stopped.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::harness::process::complaint;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};
 
-/// A migration of a release to come: it only adds, so `min_compatible` stays.
+/// A migration of a future release. It only adds columns, so `min_compatible` stays.
 const EXPANDING: &str = "
     ALTER TABLE schedules ADD COLUMN note text;
     ALTER TABLE schedule_versions ADD COLUMN color text NOT NULL DEFAULT 'none';
@@ -27,14 +27,14 @@ const EXPANDING: &str = "
     ALTER TABLE skips ADD COLUMN note text;
     CREATE TABLE channels (id uuid PRIMARY KEY);";
 
-/// What it may write then.
+/// Writes that the newer release may make after the migration.
 const WRITES: &str = "
     INSERT INTO audit_log (id, account_id, actor, action, object, origin)
     SELECT gen_random_uuid(), id, 'service', 'thing.done', 'thing_1', 'service' FROM accounts;
     INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
     SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules;";
 
-/// Waits until a tick of each of the three schedules has run that is not due yet.
+/// Waits until each of the three schedules has run a tick that is not due yet.
 async fn all_tick(world: &World) {
     let mut beside = world.beside().await;
     let last = "SELECT coalesce(max(id::text), '') FROM jobs WHERE trigger IN (0, 2)";
@@ -53,7 +53,7 @@ async fn all_tick(world: &World) {
     .await;
 }
 
-/// The newest migration of the store.
+/// Returns the newest migration of the store.
 async fn newest(world: &World) -> i64 {
     let version = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
     version.fetch_one(&mut world.beside().await).await.expect("a version")
@@ -74,11 +74,11 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
     }
     all_tick(&world).await;
     let schedule = api.create(&target.url("/seq/500,200"), json!({ "maxRetries": 2 })).await;
-    // So that all of its statements are prepared.
+    // This prepares all statements.
     let warm = api.trigger(&schedule).await;
     api.finished(&warm).await;
     api.get("/v1/schedules").await.data();
-    // The newer one is the same but for a migration more, which it applies itself.
+    // The newer replica is the same binary with one more migration, which it applies itself.
     let newer = world.folder.path().join("newer");
     std::fs::create_dir(&newer).expect("a folder");
     std::fs::write(newer.join("later.sql"), EXPANDING).expect("written");
@@ -110,7 +110,7 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
     let beside = new.client(&key);
     let job = beside.trigger(&schedule).await;
     assert_eq!(beside.finished(&job).await["status"], "SUCCESS");
-    // One of the older release comes beside them, and the first of it goes.
+    // Another replica of the older release joins, and the first one stops.
     let another = world.replica(&[]).await;
     old.stop().await;
     all_tick(&world).await;
@@ -120,7 +120,8 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
     let api = old.client(&key);
     assert!(!new.said().contains("\"level\":\"ERROR\""), "{}", new.said());
 
-    // Once something was taken away, nobody of that release starts; who runs goes on.
+    // After an incompatible migration, replicas of the older release do not start. Running ones
+    // continue.
     run(&mut world.beside().await, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'")
         .await;
     let mut late = world.start(&[]).await;
@@ -129,7 +130,7 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
     assert_eq!(api.get("/v1/schedules").await.status, 200);
 }
 
-/// What is encrypted from version 3 on, a replica of version 2 would send as it is.
+/// From version 3 on, secrets are encrypted. A replica of version 2 would send them encrypted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn older_replicas_are_stopped_before_what_they_cannot_read_is_written() {
     let world = World::new(&[]).await;

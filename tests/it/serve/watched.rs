@@ -14,12 +14,12 @@ use crate::harness::client::ApiClient;
 use crate::harness::servers::{Process, free_port};
 use crate::harness::wait::within;
 
-/// The rules that the chart brings.
+/// The alerting rules of the chart.
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/punctual/rules");
-/// How long an alert may take whose minutes are seconds.
+/// The timeout of an alert, whose minutes are seconds here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A Prometheus that scrapes every second, and for which a minute of the rules is a second.
+/// A Prometheus that scrapes every second. A minute in the rules lasts a second.
 struct Prometheus {
     folder: TempDir,
     api: ApiClient,
@@ -58,13 +58,13 @@ impl Prometheus {
         Self { folder, api, _process: process }
     }
 
-    /// Scrapes these from now on.
+    /// Sets the replicas to scrape.
     fn scrape(&self, replicas: &[&Replica]) {
         let targets: Vec<_> = replicas.iter().map(|replica| replica.operations()).collect();
         watch(self.folder.path(), &targets);
     }
 
-    /// Waits until so many replicas are scraped.
+    /// Waits until this number of replicas is scraped.
     async fn sees(&self, replicas: usize) {
         within(PATIENCE, "the replicas are scraped", async || {
             let reply = self.api.get("/api/v1/query?query=count(punctual_build_info)").await;
@@ -74,7 +74,7 @@ impl Prometheus {
         .await;
     }
 
-    /// Waits until an alert fires, or until it does no more.
+    /// Waits until an alert fires or is resolved.
     async fn waits_for(&self, alert: &str, fires: bool) {
         let what = format!("{alert} {}", if fires { "fires" } else { "is resolved" });
         within(PATIENCE, &what, async || {
@@ -87,24 +87,24 @@ impl Prometheus {
         .await;
     }
 
-    /// Every rule could be evaluated.
+    /// Asserts that every rule could be evaluated.
     fn evaluates_all(&self) {
         let said = fs::read_to_string(self.folder.path().join("log")).expect("a log");
         assert!(!said.contains("Evaluating rule failed"), "{said}");
     }
 }
 
-/// Tells the Prometheus of this folder whom to scrape.
+/// Writes the targets for the Prometheus in this folder.
 fn watch(folder: &Path, targets: &[SocketAddr]) {
     let targets: Vec<_> = targets.iter().map(ToString::to_string).collect();
     let groups = json!([{"targets": targets, "labels": {"namespace": "test"}}]);
-    // As a whole, so that it is not read half.
+    // The rename is atomic, so Prometheus never reads half of the file.
     let draft = folder.join("draft");
     fs::write(&draft, groups.to_string()).expect("written");
     fs::rename(draft, folder.join("targets.json")).expect("renamed");
 }
 
-/// Rules of which each span is a sixtieth: `[10m]` becomes `[10s]`, `for: 1h` becomes `for: 1m`.
+/// Divides each time span in the rules by 60: `[10m]` becomes `[10s]`, `for: 1h` becomes `for: 1m`.
 fn in_time_lapse(rules: &str) -> String {
     let mut told = String::new();
     let mut rest = rules;
@@ -147,7 +147,7 @@ async fn killed_replicas_raise_the_right_alerts_until_others_come() {
     prometheus.waits_for("PunctualDown", false).await;
     prometheus.waits_for("PunctualShardsLeaderless", false).await;
 
-    // Nobody is left who could lead.
+    // No replica is left that could lead.
     drop((one, two));
     prometheus.waits_for("PunctualShardsLeaderless", true).await;
     let other = world.replica(&[]).await;
@@ -155,7 +155,7 @@ async fn killed_replicas_raise_the_right_alerts_until_others_come() {
     prometheus.waits_for("PunctualShardsLeaderless", false).await;
     prometheus.waits_for("PunctualDown", false).await;
 
-    // Nobody is left at all.
+    // No replica is left at all.
     drop((runner, other));
     prometheus.waits_for("PunctualDown", true).await;
     let last = world.replica(&[]).await;

@@ -1,4 +1,4 @@
-//! A cluster of a test's own, and its replicas.
+//! A cluster for one test, and its replicas.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use crate::harness::process::{binary, complaint};
 use crate::harness::servers::shared;
 use crate::harness::wait::{until, within};
 
-/// How long starting may take on a machine that is busy with other tests.
+/// The timeout of a start, on a machine that is busy with other tests.
 const START: Duration = Duration::from_secs(30);
-/// Shards of a cluster under test, unless the test says otherwise.
+/// The default number of shards of a cluster under test.
 pub const SHARDS: u16 = 8;
 
-/// A database, a prefix, and what is written into a folder.
+/// A database, a prefix in Redis and etcd, and a folder.
 pub struct World {
     pub database: Database,
     pub folder: TempDir,
@@ -30,7 +30,8 @@ pub struct World {
 }
 
 impl World {
-    /// One on a database without tables; `settings` are variables over the usual ones.
+    /// Creates a world with an empty database. `settings` are variables in addition to the default
+    /// ones.
     pub async fn new(settings: &[(&'static str, &str)]) -> Self {
         let prefix = format!("test-{:032x}", Random::system().bits());
         let database = Database::empty().await;
@@ -48,12 +49,12 @@ impl World {
         Self { database, folder, prefix, settings }
     }
 
-    /// Sets a variable for what is started from now on.
+    /// Sets a variable for processes that start later.
     pub fn set(&mut self, name: &'static str, value: impl Into<String>) {
         self.settings.push((name, value.into()));
     }
 
-    /// The binary with the settings of this cluster.
+    /// Returns a command of the binary with the settings of this cluster.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = binary(&self.folder.path().join("data"));
         command.args(arguments);
@@ -61,7 +62,7 @@ impl World {
         command
     }
 
-    /// Runs a command that succeeds; what it prints.
+    /// Runs a command that must succeed, and returns its output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let mut command = self.command(arguments);
         let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
@@ -70,14 +71,14 @@ impl World {
         String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
 
-    /// Makes an account and a key.
+    /// Creates an account and a key. Returns the key.
     pub fn key(&self) -> String {
         self.run(&["account", "create", "first"]);
         self.run(&["key", "create", "--account", "first"])
     }
 
-    /// What `serve` complains about, ending with this status, with these settings over those of the
-    /// cluster.
+    /// Runs `serve` with these settings in addition to those of the cluster. It must fail with this
+    /// status. Returns its error output.
     pub async fn refusal(&self, expected: i32, settings: &[(&str, &str)]) -> String {
         let mut command = self.command(&["serve"]);
         command.envs(settings.iter().copied());
@@ -87,13 +88,13 @@ impl World {
         said
     }
 
-    /// A connection to the database.
+    /// Opens a connection to the database.
     pub async fn beside(&self) -> PgConnection {
         self.database.beside().await
     }
 
-    /// Starts a replica, with these settings over those of the cluster, and waits until it can be
-    /// asked how it is.
+    /// Starts a replica with these settings in addition to those of the cluster, and waits until
+    /// its operations listener responds.
     pub async fn start(&self, settings: &[(&str, &str)]) -> Replica {
         let number = Random::system().bits();
         let log = self.folder.path().join(format!("log-{number:032x}"));
@@ -121,7 +122,7 @@ impl World {
     }
 }
 
-/// A running replica; killed when it is dropped.
+/// A running replica. It is killed when it is dropped.
 pub struct Replica {
     child: Child,
     log: std::path::PathBuf,
@@ -130,7 +131,7 @@ pub struct Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -143,28 +144,28 @@ impl Replica {
         }
     }
 
-    /// All it has logged.
+    /// Returns the log.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.log).expect("a log")
     }
 
-    /// Waits until it has logged a text.
+    /// Waits until the log contains a text.
     pub async fn says(&self, text: &str) {
         let what = format!("it says {text:?}");
         until(&what, async || self.said().contains(text).then_some(())).await;
     }
 
-    /// What it answers on the operations listener.
+    /// Returns a response of the operations listener.
     pub async fn ask(&self, path: &str) -> Reply {
         self.operations.get(path).await
     }
 
-    /// Where it answers operators.
+    /// Returns the address of the operations listener.
     pub fn operations(&self) -> SocketAddr {
         self.operations.address()
     }
 
-    /// Waits until it is ready.
+    /// Waits until the replica is ready.
     pub async fn ready(&mut self) {
         within(START, "it is ready", async || {
             self.assert_alive();
@@ -173,11 +174,11 @@ impl Replica {
         .await;
     }
 
-    /// Waits until it is alive, not ready, and waits for these servers.
+    /// Waits until the replica is alive, not ready, and waits for these servers.
     pub async fn waits_for(&mut self, servers: &Value) {
         let what = format!("it waits for {servers}");
         let mut last = Value::Null;
-        // Starting ends with it, on a machine that may be busy.
+        // On a busy machine, the rest of the start takes its time.
         within(START, &what, async || {
             self.assert_alive();
             let reply = self.ask("/readyz").await;
@@ -192,7 +193,7 @@ impl Replica {
         assert_eq!(self.ask("/healthz").await.status, 200);
     }
 
-    /// A client of its API.
+    /// Returns an API client of the replica.
     pub fn client(&self, key: &str) -> ApiClient {
         let lines = self.said();
         let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -202,26 +203,26 @@ impl Replica {
         ApiClient::new(public, key)
     }
 
-    /// The shards that it leads, as it says itself.
+    /// Returns the shards that the replica reports to lead.
     pub async fn shards(&self) -> Vec<u64> {
         let reply = self.ask("/readyz").await;
         let shards = reply.body["shards"].as_array().expect("shards");
         shards.iter().filter_map(Value::as_u64).collect()
     }
 
-    /// Asks it to stop and waits for its end.
+    /// Asks the replica to stop and waits for its end.
     pub async fn stop(self) {
         self.tell_to_stop();
         self.ends(0).await;
     }
 
-    /// Asks it to stop.
+    /// Asks the replica to stop.
     pub fn tell_to_stop(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
     }
 
-    /// Waits for the end it was asked for, with this status.
+    /// Waits until the replica has ended with this status.
     pub async fn ends(mut self, expected: i32) {
         let child = &mut self.child;
         let status = within(START, "it ends", async || child.try_wait().expect("a child")).await;

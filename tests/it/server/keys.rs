@@ -1,4 +1,4 @@
-//! Keys as they come over a socket (S14).
+//! API keys over a socket (S14).
 
 use punctual::runtime::ServeLimits;
 

@@ -1,4 +1,4 @@
-//! Limits: slow clients, too many of them, too large headers.
+//! Limits: slow clients, too many clients, headers that are too large.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::io::AsyncWriteExt;
 
 use super::{PATIENCE, answer, rest, start};
 
-/// S24: sockets that send half a header.
+/// S24: the number of sockets that send half a header.
 const SLOW_CLIENTS: usize = 2_000;
 
-/// Both ends of every socket are this process's.
+/// Returns the number of clients that this process can hold. It has both ends of each socket.
 fn affordable_clients() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find(|line| line.starts_with("Max open files"));

@@ -1,4 +1,4 @@
-//! What one client can and cannot do to the others, on the loop that serves both listeners.
+//! The effects of one client on others, on the loop that serves both listeners.
 
 mod keys;
 mod limits;
@@ -12,7 +12,7 @@ use punctual::runtime::{Clock, ServeLimits, Tasks, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long anything may take before a test fails.
+/// The timeout of all waits.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A listener under test.
@@ -30,30 +30,30 @@ async fn start(router: Router, limits: ServeLimits) -> Served {
 }
 
 impl Served {
-    /// A connection on which `bytes` have been sent.
+    /// Opens a connection and sends `bytes` on it.
     async fn send(&self, bytes: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.expect("listening");
         stream.write_all(bytes.as_bytes()).await.expect("sent");
         stream
     }
 
-    /// The whole answer to a GET on a connection of its own.
+    /// Returns the whole response to a `GET` on a separate connection.
     async fn get(&self, path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         rest(&mut self.send(&request).await).await
     }
 }
 
-/// What comes until the server closes the connection.
+/// Reads until the server closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     let read = stream.read_to_end(&mut text);
-    // How a connection ends, orderly or by a reset, is not the point here.
+    // A connection may end cleanly or by a reset.
     let _ = tokio::time::timeout(PATIENCE, read).await.expect("the server closes in time");
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// What comes until the end of the headers and `body`.
+/// Reads until the end of the headers and `body`.
 async fn answer(stream: &mut TcpStream, body: &str) -> String {
     let mut text = String::new();
     while !text.ends_with(&format!("\r\n\r\n{body}")) {

@@ -1,4 +1,4 @@
-//! A stop: requests under way are answered, nobody else is kept.
+//! A stop: running requests are answered, and other connections are closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::{PATIENCE, answer, rest, start};
 
-/// A router whose `/slow` tells when it has begun and answers when told to.
+/// Returns a router whose `/slow` notifies `begun` at its start and waits for `go`.
 fn slow_router(begun: &Arc<Notify>, go: &Arc<Notify>) -> Router {
     let (begun, go) = (begun.clone(), go.clone());
     let slow = get(|| async move {

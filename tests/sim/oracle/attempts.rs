@@ -1,4 +1,4 @@
-//! What becomes of jobs: JOB-1 to JOB-3, and that store and target tell the same story.
+//! Checks jobs and attempts: JOB-1 to JOB-3, and the agreement of the store with the target.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ pub fn judge(world: &World, seen: &Seen) -> Vec<String> {
     broken.into_iter().map(tell).collect()
 }
 
-/// JOB-1: numbered without gaps, no more than allowed, one after the other.
+/// JOB-1: attempts are numbered without gaps, their number is limited, and they run one after the
+/// other.
 fn numbers(seen: &Seen) -> Vec<&'static str> {
     let (job, attempts) = (&seen.job, &seen.attempts);
     let mut broken = Vec::new();
@@ -43,7 +44,7 @@ fn numbers(seen: &Seen) -> Vec<&'static str> {
     broken
 }
 
-/// Each attempt comes to the target at most once, after it was recorded, and alone.
+/// Each attempt reaches the target at most once, after it was recorded, and alone.
 fn hits(seen: &Seen) -> Vec<&'static str> {
     let mut broken = Vec::new();
     let (job, hits) = (&seen.job, &seen.hits);
@@ -72,7 +73,8 @@ fn hits(seen: &Seen) -> Vec<&'static str> {
     broken
 }
 
-/// Whether an attempt, still open at the target when a hit came, had a claim then.
+/// Returns `true` if an attempt that was still open at the target at the time of a hit had a claim
+/// then.
 fn is_live(seen: &Seen, open: u8, hit: &Hit) -> bool {
     let began = seen.hits.iter().find(|other| other.attempt == open).map(|other| other.at);
     let ended = attempt(seen, open).and_then(|attempt| attempt.completed_at);
@@ -84,7 +86,7 @@ fn attempt(seen: &Seen, number: u8) -> Option<&Attempt> {
     seen.attempts.iter().find(|attempt| attempt.number == number)
 }
 
-/// An attempt that got an answer got the target's.
+/// The response in the store is the response of the target.
 fn agrees(world: &World, seen: &Seen, attempt: &Attempt) -> Option<&'static str> {
     let answer = script(world.seed, seen.job.id, attempt.number);
     let was_sent = seen.hits.iter().any(|hit| hit.attempt == attempt.number);
@@ -93,7 +95,7 @@ fn agrees(world: &World, seen: &Seen, attempt: &Attempt) -> Option<&'static str>
         (Some(429), _) => matches!(answer, Answer::TooMany(_)),
         (Some(status), _) => answer == Answer::Status(status),
         (None, Some(ErrorCode::Network)) => answer == Answer::Reset,
-        // Any attempt can be cut off by a jump of the clock, a death, or a user.
+        // A clock jump, a crash or a user can cut off any attempt.
         (None, Some(ErrorCode::Timeout | ErrorCode::WorkerLost | ErrorCode::Cancelled)) => true,
         _ => false,
     };
@@ -103,7 +105,7 @@ fn agrees(world: &World, seen: &Seen, attempt: &Attempt) -> Option<&'static str>
     (attempt.status_code.is_some() && !was_sent).then_some("an answer to a request never sent")
 }
 
-/// No attempt comes before the wait after the one before is over.
+/// An attempt never starts before the wait after the previous attempt is over.
 fn waits(world: &World, seen: &Seen) -> Option<&'static str> {
     let too_soon = |two: &[Attempt]| {
         let Some(ended) = two[0].completed_at else { return true };
@@ -119,7 +121,7 @@ fn waits(world: &World, seen: &Seen) -> Option<&'static str> {
     seen.attempts.windows(2).any(too_soon).then_some("a retry came too soon")
 }
 
-/// Only what may pass is tried again.
+/// Only retryable results are retried.
 fn needless(seen: &Seen) -> Option<&'static str> {
     let expected = expected(seen);
     let followed = seen.attempts.split_last().map_or(&[][..], |(_, followed)| followed);
@@ -129,7 +131,7 @@ fn needless(seen: &Seen) -> Option<&'static str> {
     followed.iter().any(is_final).then_some("an attempt after one that was final")
 }
 
-/// The status that the schedule expects, as its endpoint tells.
+/// Returns the status that the schedule expects, from its endpoint.
 fn expected(seen: &Seen) -> Option<u16> {
     seen.job.endpoint.rsplit('/').next().and_then(|code| code.parse().ok())
 }
@@ -142,7 +144,7 @@ fn is_retried(code: u16) -> bool {
     code >= 500 || code == 408 || code == 429
 }
 
-/// What was cancelled, or whose schedule was deleted, has no further attempt.
+/// A cancelled job and a job of a deleted schedule have no further attempt.
 fn stopped(world: &World, seen: &Seen) -> Option<&'static str> {
     let history = &world.history;
     let cancelled = history.cancelled.get(&seen.job.id).copied().flatten();
@@ -151,7 +153,7 @@ fn stopped(world: &World, seen: &Seen) -> Option<&'static str> {
     [cancelled, deleted].into_iter().flatten().any(is_after).then_some("an attempt after the end")
 }
 
-/// JOB-3, and the end that follows from the last attempt.
+/// JOB-3, and the result that follows from the last attempt.
 fn end(world: &World, seen: &Seen) -> Option<&'static str> {
     let job = &seen.job;
     let known = &world.history.schedules[&job.schedule_id];

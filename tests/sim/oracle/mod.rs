@@ -1,5 +1,5 @@
-//! The judge: reads what is in the store and what came to the target after a run, and compares it
-//! with what users did. It works everything out anew, with nothing of the service's own reasoning.
+//! The oracle: compares the store and the requests at the target after a run with the actions of
+//! the users. It derives all expectations without code of the service.
 
 mod attempts;
 mod overlap;
@@ -16,22 +16,22 @@ use crate::history::Known;
 use crate::target::Hit;
 use crate::world::World;
 
-/// A job with all that is known of it.
+/// A job and all facts about it.
 pub struct Seen {
     pub job: Job,
     pub attempts: Vec<Attempt>,
-    /// In the order in which they came.
+    /// The requests in their order of arrival.
     pub hits: Vec<Hit>,
 }
 
 impl Seen {
-    /// Whether a tick made it.
+    /// Returns `true` if a tick made the job.
     pub fn is_of_tick(&self) -> bool {
         matches!(self.job.trigger, Trigger::Schedule | Trigger::CatchUp)
     }
 }
 
-/// A schedule with all that is known of it.
+/// A schedule and all facts about it.
 pub struct Case<'a> {
     pub id: ScheduleId,
     pub known: &'a Known,
@@ -42,13 +42,13 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Those that ticks made, oldest first.
+    /// Returns the jobs that ticks made, oldest first.
     pub fn tick_jobs(&self) -> impl Iterator<Item = &Seen> {
         self.jobs.iter().copied().filter(|seen| seen.is_of_tick())
     }
 }
 
-/// Judges a run that has come to its end; returns how many jobs it was about.
+/// Checks a finished run. Returns the number of its jobs.
 pub async fn judge(world: &mut World) -> usize {
     let mut hits: BTreeMap<_, Vec<Hit>> = BTreeMap::new();
     for hit in world.target.hits() {
@@ -84,7 +84,7 @@ pub async fn judge(world: &mut World) -> usize {
     seen.len()
 }
 
-/// One job for each trigger or retry that was answered, and no more than one for each other.
+/// Requires one job for each trigger or retry with a response, and at most one for each without.
 fn promises(world: &World, seen: &[Seen]) -> Vec<String> {
     let mut broken = Vec::new();
     let by_users: HashSet<_> =

@@ -1,4 +1,5 @@
-//! Overlap policies: with `skip` and `queue_one` one job of a tick at a time.
+//! Checks the overlap policies: with `skip` and `queue_one`, at most one job of a tick runs at a
+//! time.
 
 use punctual::domain::Timestamp;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
@@ -13,7 +14,7 @@ pub fn judge(case: &Case) -> Vec<String> {
     }
     for skip in case.skips.iter().filter(|skip| skip.reason == SkipReason::Overlap.as_str()) {
         let blocks = |seen: &Seen, tick: Timestamp| {
-            // It is in the way until its end is in the store, which is a little later.
+            // A job blocks ticks until its end is stored, a little after the end itself.
             seen.job.scheduled_run_at < tick && seen.job.updated_at >= tick
         };
         for tick in [skip.first, skip.last] {
@@ -28,8 +29,8 @@ pub fn judge(case: &Case) -> Vec<String> {
     broken
 }
 
-/// Jobs of ticks that were active at the same time. A job is active from its start, which its
-/// predecessor must have come before the end of, to its own end.
+/// Finds jobs of ticks that were active at the same time. A job is active from its start to its
+/// end.
 fn beside(case: &Case) -> Vec<String> {
     let span = |seen: &Seen| {
         let job = &seen.job;

@@ -1,4 +1,4 @@
-//! What becomes of ticks: TICK-1 to TICK-4 and the catch-up policies.
+//! Checks ticks: TICK-1 to TICK-4 and the catch-up policies.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use punctual::domain::schedule::CatchUpPolicy;
 
 use super::{Case, Seen};
 
-/// Up to this late every tick runs.
+/// A tick that is at most this late always runs.
 const ALWAYS_RUNS: Duration = Duration::from_secs(60);
 
 pub fn judge(case: &Case) -> Vec<String> {
@@ -50,7 +50,7 @@ fn early(seen: &Seen) -> Option<String> {
     (job.trigger != trigger).then(|| format!("{} is {late:?} late and {}", job.id, job.trigger))
 }
 
-/// TICK-2: each tick is a job or in one skip, and skips hold nothing else.
+/// TICK-2: each tick is in exactly one job or one skip, and skips contain nothing else.
 fn none_vanishes(
     case: &Case,
     ticks: &BTreeSet<Timestamp>,
@@ -74,8 +74,8 @@ fn none_vanishes(
     broken
 }
 
-/// What is over a minute late runs as the policy says. Known only of schedules that have always
-/// had the same policy.
+/// The policy decides which ticks run that are more than one minute late. This is checked only for
+/// schedules whose policy never changed.
 fn catch_up(case: &Case) -> Vec<String> {
     let policies: HashSet<_> = case.known.catch_ups.iter().map(|policy| policy.as_str()).collect();
     if policies.len() > 1 {

@@ -1,7 +1,8 @@
-//! Who imports whom.
+//! Imports between the modules of the crate.
 //!
-//! The crate's modules have ranks; data and calls flow one way. The table in `ranks` says who may
-//! import whom; beside that no two modules beside each other may import each other.
+//! The modules have ranks, and data and calls flow in one direction. The table in `ranks` says
+//! which modules may import which. In addition, two modules of the same parent must not import each
+//! other.
 
 mod ranks;
 mod references;
@@ -43,10 +44,10 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What a reference does that its module's rank forbids.
+/// Returns the violation of a reference that the rank of its module forbids.
 fn breach(from: &[String], reference: &Reference) -> Option<String> {
     let (own, other) = (Unit::of(from), Unit::of(&reference.module));
-    // A module that is only made nameable is judged where an item of it is named.
+    // A reference that only imports a module is checked where an item of the module is named.
     let item = reference.path[reference.module.len()..].last().map(String::as_str);
     (!own.may_import(&other, item)).then(|| {
         let path = reference.path.join("::");
@@ -54,7 +55,7 @@ fn breach(from: &[String], reference: &Reference) -> Option<String> {
     })
 }
 
-/// The two modules beside each other that a reference connects, if it leaves its own.
+/// Returns the two sibling modules that a reference connects, if it leaves its own module.
 fn edge(from: &[String], to: &[String]) -> Option<(Vec<String>, Vec<String>)> {
     let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     let beside = from.len() > common && to.len() > common;

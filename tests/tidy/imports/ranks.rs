@@ -1,15 +1,15 @@
-//! The ranks.
+//! The ranks of the modules.
 
 use std::fmt;
 
-/// A module that has a rank: one at the top of the crate, or the adapter of a contract.
+/// A module with a rank: a top-level module of the crate, or the adapter of a contract.
 #[derive(PartialEq, Eq)]
 pub struct Unit {
     name: String,
     adapter: Option<String>,
 }
 
-/// Each module at the top of the crate with its rank. Adapters have [`ADAPTER`].
+/// The rank of each top-level module. Adapters have the rank [`ADAPTER`].
 const RANKS: [(&str, u8); 22] = [
     ("domain", 0),
     ("telemetry", 1),
@@ -39,11 +39,11 @@ const CONTRACT: u8 = 3;
 /// Adapters, stages and commands.
 const ADAPTER: u8 = 4;
 const COMMANDS: u8 = ADAPTER;
-/// What the outside world calls.
+/// The entry points of the service.
 const DOOR: u8 = 5;
 const CONFIG: u8 = 6;
 
-/// The commands and queries that all front doors share.
+/// The commands and queries that all entry points share.
 const COMMAND_MODULES: [&str; 3] = ["schedules", "accounts", "notifications"];
 
 /// The contracts and their adapters.
@@ -58,7 +58,7 @@ fn is_settings(item: &str) -> bool {
 }
 
 impl Unit {
-    /// The unit that a module belongs to.
+    /// Returns the unit that a module belongs to.
     pub fn of(module: &[String]) -> Self {
         let name = module.first().cloned().unwrap_or_else(|| "lib".to_owned());
         let own = ADAPTERS.iter().find(|(contract, _)| *contract == name);
@@ -73,13 +73,13 @@ impl Unit {
         Some(if self.adapter.is_some() { ADAPTER } else { own.1 })
     }
 
-    /// A complaint if the unit is not in the table.
+    /// Returns a complaint if the unit is not in the table.
     pub fn unranked(&self) -> Option<String> {
         let what = || format!("`{self}` has no rank: give it one in tests/tidy/imports/ranks.rs");
         self.rank().is_none().then(what)
     }
 
-    /// Whether code of this unit may name `item` of another, or the other as such.
+    /// Returns `true` if this unit may use `item` of another unit, or that unit itself.
     pub fn may_import(&self, other: &Self, item: Option<&str>) -> bool {
         let (Some(own), Some(theirs)) = (self.rank(), other.rank()) else { return true };
         if self == other {

@@ -1,23 +1,23 @@
-//! Which modules of the crate a file names, in `use` lines and in paths.
+//! Finds the modules of the crate that a file names, in `use` declarations and in paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rust::{Kind, Token, closing, tokens};
 use crate::tree::{File, Tree};
 
-/// Every module of the crate, as its path from the root.
+/// All modules of the crate, as paths from the root.
 pub struct Modules(BTreeSet<Vec<String>>);
 
-/// A place that names something of the crate.
+/// A reference to an item of the crate.
 pub struct Reference {
     pub line: usize,
-    /// The whole path, from the crate's root.
+    /// The whole path from the root of the crate.
     pub path: Vec<String>,
-    /// The module in it: as much of the path as there is a module for.
+    /// The module of the path: its longest prefix that is a module.
     pub module: Vec<String>,
 }
 
-/// The module a file is.
+/// Returns the module of a file.
 pub fn module_of(path: &str) -> Vec<String> {
     let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
     let inner = inner.strip_suffix("/mod").unwrap_or(inner);
@@ -37,7 +37,7 @@ impl Modules {
         Self(all)
     }
 
-    /// As much of a path as there is a module for.
+    /// Returns the longest prefix of a path that is a module.
     fn module_in(&self, path: &[String]) -> Vec<String> {
         let lengths = (0..=path.len()).rev();
         let known = lengths.map(|length| &path[..length]).find(|part| self.0.contains(*part));
@@ -45,13 +45,13 @@ impl Modules {
     }
 }
 
-/// What a file names of its crate, its tests left out.
+/// Returns the references of a file to its crate, without those in its tests.
 pub fn references(file: &File, modules: &Modules) -> Vec<Reference> {
     let tokens = tokens(file);
     let mut here = module_of(&file.path);
-    // Inline modules: where each ends.
+    // The end of each open inline module.
     let mut inline: Vec<usize> = Vec::new();
-    // Modules that a `use` made nameable here.
+    // Modules that a `use` in this file imports.
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -83,14 +83,14 @@ pub fn references(file: &File, modules: &Modules) -> Vec<Reference> {
     found
 }
 
-/// Whether the token is in the middle of a path, a field or a method.
+/// Returns `true` if the token is inside a path, or is a field or a method.
 fn continues_a_path(tokens: &[Token], at: usize) -> bool {
     at > 0
         && (tokens[at - 1].is_sign(':') || tokens[at - 1].is_sign('.'))
         && !(at > 1 && tokens[at - 1].is_sign(':') && !tokens[at - 2].is_sign(':'))
 }
 
-/// Where the path that begins at a token starts from, and the index of what follows its first `::`.
+/// Returns the module that the path at a token starts from, and the index after its first `::`.
 fn base(
     tokens: &[Token],
     at: usize,
@@ -127,13 +127,13 @@ fn is_path_sign(tokens: &[Token], at: usize) -> bool {
     matches!(tokens.get(at..at + 2), Some([a, b]) if a.is_sign(':') && b.is_sign(':'))
 }
 
-/// A path and the name it has from there on, if it is imported.
+/// A path, and its local name if it is imported.
 struct Path {
     path: Vec<String>,
     name: Option<String>,
 }
 
-/// Reads on from where a `::` may be, branching at braces.
+/// Reads a path on from a possible `::`, and branches at braces.
 fn read_path(tokens: &[Token], at: usize, base: Vec<String>, paths: &mut Vec<Path>) {
     let next = tokens.get(at + 2).filter(|_| is_path_sign(tokens, at));
     match next.map(|token| &token.kind) {
@@ -161,7 +161,7 @@ fn join(base: &[String], word: &str) -> Vec<String> {
     if word == "self" { base.to_vec() } else { [base, &[word.to_owned()]].concat() }
 }
 
-/// The index after the next comma that is not in inner braces, or `end`.
+/// Returns the index after the next comma outside of inner braces, or `end`.
 fn after_comma(tokens: &[Token], mut at: usize, end: usize) -> usize {
     while at < end {
         match tokens[at].kind {

@@ -1,8 +1,8 @@
-//! TENANT-1 in the SQL of the adapters: a statement on accounts' data names the account.
+//! TENANT-1 in the SQL of the adapters: a statement on data of accounts names the account.
 //!
-//! Which tables hold such data, the migrations say: those with a column `account_id`. Each query of
-//! a statement that reads or changes one of them (`queries`) has the account as a condition of all
-//! its rows; one that only adds rows fills the column. What may do without is listed (`listed`).
+//! The migrations define which tables hold such data: those with a column `account_id`. Each query
+//! of a statement that reads or changes such a table (`queries`) must require the account for all
+//! its rows. A query that only adds rows must fill the column. Exceptions are in `listed`.
 
 mod listed;
 mod queries;
@@ -18,17 +18,18 @@ use crate::tree::{File, Finding, Tree};
 
 const STORES: [&str; 2] = ["sqlite", "postgres"];
 
-/// Found by a key that was read together with an account's row, in the same transaction.
+/// Tables whose key was read from a row of the account in the same transaction.
 const FOLLOWING: [&str; 1] = ["schedule_state"];
 
-/// Whose account is that of the row they belong to.
+/// Tables without `account_id` whose rows belong to a row with one.
 const BELONGING: [&str; 1] = ["attempts"];
 
 fn check(tree: &Tree) -> Vec<Finding> {
     check_but_for(tree, LISTED)
 }
 
-/// All but `listed`, of which each is one statement of a store, or one of each.
+/// Checks all statements except those in `listed`. Each entry of it covers one statement of a
+/// store, or one of each store.
 fn check_but_for(tree: &Tree, listed: &[(&str, &str)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut used = vec![0; listed.len()];
@@ -38,7 +39,7 @@ fn check_but_for(tree: &Tree, listed: &[(&str, &str)]) -> Vec<Finding> {
         let mut found = vec![0; listed.len()];
         for (file, line, statement) in statements_of(tree, store) {
             let name = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
-            // So that what is listed can say where it ends.
+            // The semicolon lets an entry state that the text ends there.
             let ended = format!("{statement};");
             let is_it = |(of, part): &(&str, &str)| *of == name && ended.contains(part);
             let places: Vec<_> = (0..listed.len()).filter(|at| is_it(&listed[*at])).collect();
@@ -61,8 +62,8 @@ fn check_but_for(tree: &Tree, listed: &[(&str, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// The statements of a store; what both share is beside the folders of the stores, and goes with the
-/// first.
+/// Returns the statements of a store. Statements that both stores share are in other folders and
+/// count for the first store.
 fn statements_of<'a>(
     tree: &'a Tree,
     store: &str,
@@ -80,10 +81,10 @@ fn statements_of<'a>(
     })
 }
 
-/// Where it is named what goes with an account.
+/// The file that names the tables from which the rows of a deleted account are removed.
 const CLEARED_IN: &str = "src/store/life.rs";
 
-/// The tables of accounts whose rows would stay when the account is deleted.
+/// Finds tables of accounts whose rows would remain after the account is deleted.
 fn check_cleared(tree: &Tree) -> Vec<Finding> {
     let Some(file) = tree.files.iter().find(|file| file.path == CLEARED_IN) else {
         return Vec::new();
@@ -96,7 +97,7 @@ fn check_cleared(tree: &Tree) -> Vec<Finding> {
     stay.map(|table| Finding::new(CLEARED_IN, what(table))).collect()
 }
 
-/// The tables of a store with a column `account_id`.
+/// Returns the tables of a store with a column `account_id`.
 fn tables_of_accounts(tree: &Tree, store: &str) -> BTreeSet<String> {
     let mut tables = BTreeSet::new();
     let folder = format!("migrations/{store}/");
@@ -112,7 +113,8 @@ fn tables_of_accounts(tree: &Tree, store: &str) -> BTreeSet<String> {
     tables
 }
 
-/// The SQL in a file, each statement with its line; blanks are single.
+/// Returns the SQL statements in a file with their lines. Runs of whitespace are reduced to one
+/// space.
 fn statements(file: &File) -> Vec<(usize, String)> {
     let stream: TokenStream = match file.text.parse() {
         Ok(stream) => stream,
@@ -127,7 +129,7 @@ fn statements(file: &File) -> Vec<(usize, String)> {
     found
 }
 
-/// The texts in a stream; those of one `concat!` are one.
+/// Collects the string literals of a stream. Those of one `concat!` are joined.
 fn literals(stream: TokenStream, found: &mut Vec<(usize, String)>) {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     for (at, tree) in trees.iter().enumerate() {

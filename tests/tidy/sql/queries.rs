@@ -1,8 +1,8 @@
-//! The queries of a statement, and which of them are on one account's rows alone.
+//! Finds the queries of a statement that are not limited to the rows of one account.
 //!
-//! A statement is a tree: what is in parentheses is a part of its own. A query is what is between
-//! set operators on one level of it, so that each arm of a `UNION`, each common table expression and
-//! each subquery is looked at by itself.
+//! A statement is a tree: parentheses form a part of their own. Set operators separate the queries
+//! on one level. So each arm of a `UNION`, each common table expression and each subquery is
+//! checked by itself.
 
 /// A part of a query.
 #[derive(Debug)]
@@ -17,14 +17,14 @@ impl Item {
     }
 }
 
-/// What begins a query.
+/// The keywords that start a query.
 const VERBS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
-/// What comes before the name of a table.
+/// The keywords before the name of a table.
 const BEFORE_TABLES: [&str; 6] = ["FROM", "JOIN", "INTO", "UPDATE", "USING", "ONLY"];
-/// What comes before a condition that all rows meet.
+/// The keywords before a condition that all rows meet.
 const BEFORE_CONDITIONS: [&str; 3] = ["WHERE", "AND", "ON"];
 
-/// The first of `tables` that a query is on which may touch the rows of several accounts.
+/// Returns the first of `tables` that has a query which may touch rows of several accounts.
 pub fn open_table<'a>(
     statement: &str,
     tables: impl Fn(&str) -> Option<&'a str>,
@@ -61,7 +61,7 @@ fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || "_.$?{}:".contains(letter)
 }
 
-/// `is_inside` says whether the query around these items is about one account.
+/// `is_inside` is `true` if the query around these items is limited to one account.
 fn open_in<'a>(
     items: &[Item],
     tables: &impl Fn(&str) -> Option<&'a str>,
@@ -81,7 +81,7 @@ fn open_in<'a>(
     })
 }
 
-/// The tables that a query names, but for those of its subqueries.
+/// Returns the tables of a query, without those of its subqueries.
 fn arm_tables(arm: &[Item]) -> impl Iterator<Item = &str> {
     let mut in_list = false;
     arm.iter().enumerate().filter_map(move |(at, item)| {
@@ -97,8 +97,8 @@ fn arm_tables(arm: &[Item]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a query is about one account: all its rows meet the condition that the account is a
-/// certain one, or it adds rows in whose `account_id` it puts one.
+/// Returns `true` if a query is limited to one account: all its rows must have a certain account,
+/// or it adds rows and fills their `account_id`.
 fn is_closed<'a>(arm: &[Item], tables: &impl Fn(&str) -> Option<&'a str>, is_inside: bool) -> bool {
     if !arm.iter().any(|item| item.is(&["INSERT"])) {
         return has_condition(arm, is_inside);
@@ -106,12 +106,12 @@ fn is_closed<'a>(arm: &[Item], tables: &impl Fn(&str) -> Option<&'a str>, is_ins
     let fills = arm.iter().any(|item| {
         matches!(item, Item::Group(columns) if columns.iter().any(|one| one.is(&["account_id"])))
     });
-    // The first one is what it adds to.
+    // The first table is the one that gets the rows.
     let reads = arm_tables(arm).skip(1).any(|table| tables(table).is_some());
     fills && (!reads || has_condition(arm, is_inside))
 }
 
-/// Whether all rows have to be of one account, whatever else they have to be.
+/// Returns `true` if a condition limits all rows to one account.
 fn has_condition(arm: &[Item], is_inside: bool) -> bool {
     let from = arm.iter().position(|item| item.is(&["WHERE", "ON"])).unwrap_or(0);
     let conditions = &arm[from..];
@@ -121,7 +121,7 @@ fn has_condition(arm: &[Item], is_inside: bool) -> bool {
     let begins = |at: usize| at == 0 || conditions[at - 1].is(&BEFORE_CONDITIONS);
     (0..conditions.len()).filter(|at| begins(*at)).any(|at| match &conditions[at..] {
         [Item::Word(column), rest @ ..] if is_account(column) => is_one(rest, is_inside),
-        // One of the rows that another query finds.
+        // The value must be in the result of another query.
         [Item::Word(_), within, Item::Group(group), ..] if within.is(&["IN"]) => {
             group.iter().any(|item| item.is(&VERBS)) && has_condition(group, is_inside)
         }
@@ -136,8 +136,8 @@ fn is_account(column: &str) -> bool {
     column == "account_id" || column.ends_with(".account_id")
 }
 
-/// Whether a comparison with one account follows: with a parameter or, inside of a query about one
-/// account, with that one.
+/// Returns `true` if the column is compared with one account: with a parameter or, inside a query
+/// about one account, with that account.
 fn is_one(rest: &[Item], is_inside: bool) -> bool {
     let [equals, Item::Word(value), ..] = rest else { return false };
     equals.is(&["="]) && (value.starts_with(['$', '?']) || (is_inside && is_account(value)))

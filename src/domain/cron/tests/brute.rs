@@ -1,10 +1,11 @@
-//! The rule for ticks as it reads, minute by minute: slow, simple, and sharing nothing with the
-//! code under test, not even its reader of expressions.
+//! A literal implementation of the rule for ticks, minute by minute: slow, simple, and independent
+//! of the code under test, including its reader of expressions.
 
 use chrono::{DateTime, Datelike, Offset, TimeZone};
 use chrono_tz::Tz;
 
-/// Longer than any gap or repetition of the clock, so that what came before is known.
+/// The number of minutes before the window. It exceeds any gap or repetition of the clock, so that
+/// all earlier wall times that matter are known.
 const WARM_UP: i64 = 26 * 60;
 
 const MONTHS: &str = "  JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC";
@@ -79,7 +80,7 @@ fn allowed(text: &str, min: usize, max: usize, names: &str) -> Vec<bool> {
     allowed
 }
 
-/// What the wall shows at each minute of a time.
+/// The wall time at each minute of a period.
 pub(super) struct Window {
     /// The first minute (since the epoch) whose ticks are known.
     pub(super) first: i64,
@@ -95,7 +96,7 @@ impl Window {
         Self { first, last, walls: walls.collect() }
     }
 
-    /// The minutes at which `rule` ticks.
+    /// Returns the minutes at which `rule` ticks.
     pub(super) fn ticks(&self, rule: &Rule) -> Vec<i64> {
         let base = self.walls.iter().min().unwrap() - 1;
         let place = |wall: i64| usize::try_from(wall - base).unwrap();
@@ -121,7 +122,7 @@ impl Window {
     }
 }
 
-/// The minutes between `first` and `last` at which the offset of a zone changes.
+/// Returns the minutes between `first` and `last` at which the offset of a zone changes.
 pub(super) fn changes(timezone: Tz, first: i64, last: i64) -> Vec<i64> {
     let mut changes = Vec::new();
     for hour in (first..last).step_by(60) {
@@ -133,7 +134,7 @@ pub(super) fn changes(timezone: Tz, first: i64, last: i64) -> Vec<i64> {
     changes
 }
 
-/// The offset of a zone in minutes. In the years tested it is whole minutes everywhere.
+/// Returns the offset of a zone in minutes. In the tested years it is a whole number everywhere.
 fn offset(timezone: Tz, minute: i64) -> i64 {
     let utc = DateTime::from_timestamp(minute * 60, 0).unwrap().naive_utc();
     i64::from(timezone.offset_from_utc_datetime(&utc).fix().local_minus_utc()) / 60

@@ -1,4 +1,4 @@
-//! Any text is answered within 5 ms, in a debug build too.
+//! Any text is answered within 5 ms, even in a debug build.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,8 @@ use crate::domain::cron::Cadence;
 
 const BOUND: Duration = Duration::from_millis(5);
 
-/// The time the answer takes: the best of some tries, so that a busy machine does not count.
+/// Returns the duration of `answer`: the best of up to 20 tries, so that a busy machine does not
+/// matter.
 #[expect(clippy::disallowed_methods, reason = "the bound is one of real time")]
 fn time_of(mut answer: impl FnMut()) -> Duration {
     let mut best = Duration::MAX;

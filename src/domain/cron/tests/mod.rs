@@ -1,5 +1,5 @@
-//! The cron domain held to values known from elsewhere, to a walk over every minute, to a second
-//! crate, and to its bound on time.
+//! Checks the cron domain against known values, a walk over every minute, a second crate, and a
+//! time limit.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,12 +14,12 @@ mod zones;
 
 use crate::domain::Timestamp;
 
-/// The instant of a text such as `2026-03-29T01:00`, in UTC.
+/// Returns the instant of a text such as `2026-03-29T01:00`, in UTC.
 fn at(text: &str) -> Timestamp {
     format!("{text}:00Z").parse().expect(text)
 }
 
-/// The instant of a minute since the epoch.
+/// Returns the instant of a minute since the epoch.
 fn at_minute(minute: i64) -> Timestamp {
     Timestamp::from_millis(minute * 60_000)
 }

@@ -1,4 +1,4 @@
-//! Agreement with the walk over every minute.
+//! Compares with the walk over every minute.
 
 use chrono_tz::Tz;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn minute(text: &str) -> i64 {
     at(text).as_millis() / 60_000
 }
 
-/// 2024 to 2030, and 2011 for Apia, which had no 30 December then.
+/// Returns 2024 to 2030, and also 2011 for Apia, which had no 30 December that year.
 fn years(timezone: Tz) -> Vec<(i64, i64)> {
     let mut years = vec![(minute("2024-01-01T00:00"), minute("2031-01-01T00:00"))];
     if timezone == Tz::Pacific__Apia {
@@ -35,7 +35,8 @@ fn years(timezone: Tz) -> Vec<(i64, i64)> {
     years
 }
 
-/// A minute of interest: half of them near a change of the clock, where there are any.
+/// Generates a minute to test around. If the zone has changes of the clock, half of the minutes are
+/// near one.
 fn place() -> impl Strategy<Value = (Tz, i64)> {
     let changes: Vec<_> = ZONES
         .iter()
@@ -58,7 +59,7 @@ fn place() -> impl Strategy<Value = (Tz, i64)> {
     )
 }
 
-/// One field: `*` often, else a list of values, ranges and steps.
+/// Generates one field: often `*`, else a list of values, ranges and steps.
 fn field(min: u32, max: u32, names: &'static [&'static str]) -> impl Strategy<Value = String> {
     let value = move |value: u32| match names.get((value - min) as usize) {
         Some(name) if value.is_multiple_of(2) => (*name).to_owned(),
@@ -80,7 +81,7 @@ fn field(min: u32, max: u32, names: &'static [&'static str]) -> impl Strategy<Va
     ]
 }
 
-/// An expression that may or may not have a date.
+/// Generates an expression that may or may not have a date.
 pub(super) fn expression() -> impl Strategy<Value = String> {
     const MONTHS: &[&str] =
         &["JAN", "FEB", "MAR", "apr", "May", "JUN", "JUL", "AUG", "sEp", "OCT", "NOV", "DEC"];
@@ -96,7 +97,7 @@ fn next(ticks: &[i64], after: i64) -> Option<i64> {
     ticks.iter().copied().find(|&tick| tick > after)
 }
 
-/// Compares one cadence with the walk, all through a window and for the given parts of it.
+/// Compares one cadence with the walk, over a whole window and over the given parts of it.
 fn compare(
     expression: &str,
     timezone: Tz,
@@ -148,7 +149,7 @@ proptest! {
     }
 }
 
-/// All of the years, so that long times between ticks and many changes are crossed.
+/// Covers all of the years, so that long pauses between ticks and many clock changes are crossed.
 #[test]
 fn agrees_with_the_walk_for_years() {
     let expressions =
@@ -176,7 +177,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Ticks and the instants asked about do not share a minute grid.
+    /// The instants asked about do not lie on whole minutes.
     #[test]
     fn instants_between_minutes(
         (timezone, middle) in place(),

@@ -1,4 +1,4 @@
-//! What is not an expression or not a timezone, and what is after all.
+//! Texts that are not an expression or not a timezone, and unusual texts that are valid.
 
 use crate::domain::cron::{
     Cadence, Cron, InvalidCadence, InvalidCron, InvalidTimezone, parse_timezone,

@@ -1,4 +1,4 @@
-//! Agreement with the crate `croner`, where it reads an expression as we do: in UTC, without
+//! Compares with the crate `croner` where both read an expression in the same way: in UTC, without
 //! `a/n`, and without `*/n` in one day field while the other is restricted.
 
 use std::str::FromStr;

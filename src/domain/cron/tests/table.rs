@@ -1,10 +1,10 @@
-//! Expressions and their next runs. Expected values are those of a walk over every minute with
+//! Expressions and their next runs. The expected values come from a walk over every minute with
 //! another implementation of the timezone data, reviewed by hand.
 
 use super::at;
 use crate::domain::cron::Cadence;
 
-/// Expression, timezone, the instant asked about, the next runs; instants in UTC.
+/// The expression, the timezone, the instant asked about and the next runs; instants are in UTC.
 type Row = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
@@ -122,7 +122,7 @@ fn next_runs() {
     }
 }
 
-/// The same runs found backwards and counted.
+/// Searches the same runs backwards and counts them.
 #[test]
 fn latest_runs_and_counts() {
     for (expression, timezone, from, expected) in TABLE {

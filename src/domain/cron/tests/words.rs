@@ -1,4 +1,4 @@
-//! Descriptions, previews and warnings.
+//! Tests descriptions, previews and warnings.
 
 use super::at;
 use crate::domain::cron::{Cadence, Cron, Run, describe, preview, warnings};

@@ -1,4 +1,4 @@
-//! The spans of every zone against the data they are found in.
+//! Compares the spans of every zone with the data from which they are derived.
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::TZ_VARIANTS;
@@ -10,7 +10,7 @@ const END: i64 = 4_133_980_800;
 
 #[test]
 fn spans_show_what_the_data_show() {
-    // Less than half the step of the search, and out of tune with days.
+    // Less than half the search step, and not a multiple of a day, so that the times of day vary.
     const STEP: usize = 163_019;
     for timezone in TZ_VARIANTS {
         let zone = Zone::of(timezone);

@@ -1,17 +1,17 @@
-//! What people are told of jobs that ended: ALERT-1.
+//! Alerts about finished jobs: ALERT-1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::history::{Alert, History, Job};
 use super::{Violation, violation};
 
-/// The statuses of deliveries as they are stored.
+/// The statuses of deliveries in the store.
 const DELIVERED: i16 = 3;
 const FAILED: i16 = 4;
 const MERGED: i16 = 5;
 
-/// I13: each job that ended by itself is told by one delivery, which has come to its end; what was
-/// delivered has come.
+/// I13: each job that ended by itself has one delivery, which is final. Each delivered alert was
+/// received.
 pub fn each_end_is_told(history: &History) -> Vec<Violation> {
     let mut of_jobs: BTreeMap<&str, Vec<&Alert>> = BTreeMap::new();
     for alert in &history.alerts {

@@ -1,4 +1,4 @@
-//! Jobs and attempts: bounded, numbered, ended for good, as the target saw them.
+//! Jobs and attempts: bounded, numbered, final, and as seen by the target.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use super::super::history::{History, Job};
 use super::ticks::APART_MS;
 use super::{Violation, violation};
 
-/// How long a job's attempts may take, and everything about them but the waits in between: a ticket
-/// that was lost may have to be found.
+/// The maximum time for the attempts of a job without the waits in between. It includes the time to
+/// find a lost ticket.
 const ATTEMPTS_MS: i64 = 10_000;
-/// How far an exchange's time, by the monotonic clock, and that of its attempt may be apart: the
-/// service's clock follows the store's meanwhile.
+/// The maximum difference between the duration of an exchange, on the monotonic clock, and of its
+/// attempt. The service's clock is adjusted to that of the store in the meantime.
 const TIMES_APART_MS: i64 = 50;
 
-/// I3.
+/// I3: attempts are numbered without gaps, and their number is bounded.
 pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for job in &history.jobs {
@@ -39,7 +39,7 @@ pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
     found
 }
 
-/// How many attempts the path calls for that a job's requests go to.
+/// Returns the number of attempts that the path of the job's endpoint requires.
 fn needed(job: &Job) -> usize {
     let Some((_, statuses)) = job.endpoint.split_once("/seq/") else { return 1 };
     let statuses = statuses.split('/').next().unwrap_or_default().split(',');
@@ -47,7 +47,7 @@ fn needed(job: &Job) -> usize {
     place.map_or(job.most as usize, |place| (place + 1).min(job.most as usize))
 }
 
-/// I4: each job ends, and in time after the last of what was wrong meanwhile.
+/// I4: each job ends in time, counted from the end of the last fault.
 pub fn all_jobs_end(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for job in &history.jobs {
@@ -67,15 +67,16 @@ pub fn all_jobs_end(history: &History) -> Vec<Violation> {
     found
 }
 
-/// How long a job may take, in real milliseconds: its attempts and the waits between them (RETRY-1),
-/// after those of the job that it may have been held for. What keeps ticks keeps tickets as long.
+/// Returns the maximum time of a job in real milliseconds: its attempts and the waits between them
+/// (RETRY-1), after those of the job that may hold it. A fault that delays ticks delays tickets by
+/// the same time.
 fn ends_within(history: &History, job: &Job) -> i64 {
     let waits = (1..job.most).map(|attempt| 1_000_i64 << attempt).sum::<i64>();
     let late = history.latest_ms.unwrap_or_default();
     ATTEMPTS_MS + 2 * history.lapse.real(waits) + late
 }
 
-/// I5.
+/// I5: a final job does not change.
 pub fn ends_are_final(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let now: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
@@ -102,7 +103,7 @@ pub fn ends_are_final(history: &History) -> Vec<Violation> {
     found
 }
 
-/// I5: what is told of the times of attempts fits together, and what the target took.
+/// I5: the times of attempts are consistent with each other and with the target.
 pub fn attempts_take_their_time(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let apart = APART_MS * history.lapse.factor;
@@ -133,14 +134,14 @@ pub fn attempts_take_their_time(history: &History) -> Vec<Violation> {
     found
 }
 
-/// How many milliseconds the target lets pass before it answers.
+/// Returns the time in milliseconds that the target takes to respond.
 fn slowness(job: &Job) -> i64 {
     let slow = job.endpoint.split_once("/slow/").map(|(_, rest)| rest);
     let slow = slow.and_then(|rest| rest.split('/').next()?.parse().ok());
     slow.unwrap_or_default()
 }
 
-/// I6.
+/// I6: the store and the target agree.
 pub fn store_and_target_agree(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
@@ -150,7 +151,7 @@ pub fn store_and_target_agree(history: &History) -> Vec<Violation> {
             Some(job) if !job.endpoint.ends_with(&hit.path) || job.body != hit.body => {
                 found.push(violation("I6", format!("{hit:?} is not what {job:?} says")));
             }
-            // The last part of a path is the body, in all versions of those that have one.
+            // In paths with a body, the last part equals the body, in all versions.
             Some(job) if !job.body.is_empty() && hit.path.rsplit('/').next() != Some(&job.body) => {
                 found.push(violation("I6", format!("of two versions: {job:?}")));
             }

@@ -1,11 +1,11 @@
-//! Leaders: one at a time for each shard.
+//! Leaders: each shard has one at a time.
 
 use std::collections::BTreeMap;
 
 use super::super::history::{History, Written};
 use super::{Violation, violation};
 
-/// I10. A tick becomes a job or a skip by whoever has raised the shard's epoch last.
+/// I10: only the process that raised the shard's epoch last turns ticks into jobs or skips.
 pub fn each_write_is_by_the_newest_leader(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut raised: BTreeMap<(i32, i64), &str> = BTreeMap::new();

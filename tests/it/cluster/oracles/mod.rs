@@ -1,8 +1,9 @@
-//! What must hold of every history: functions from a history to what is wrong with it.
+//! The invariants of every history, as functions that return the violations.
 //!
-//! I1 no tick lost; I2 none doubled; I3 attempts; I4 no job stuck; I5 ends are final; I6 store and
-//! target agree; I7 what was answered stays; I8 never early; I9 accounts do not see each other; I10
-//! one leader a shard; I11 the next tick lies ahead; I12 nothing leaks; I13 each end is told.
+//! I1 no tick is lost; I2 no tick runs twice; I3 attempts are numbered and bounded; I4 no job
+//! hangs; I5 final jobs do not change; I6 store and target agree; I7 responses to users stay true;
+//! I8 no tick is early; I9 accounts do not see each other; I10 each shard has one leader; I11 the
+//! next tick is in the future; I12 nothing leaks; I13 each end of a job is alerted.
 
 mod alerts;
 mod attempts;
@@ -18,10 +19,10 @@ use std::fmt;
 use super::history::History;
 pub use ticks::{lags, lateness};
 
-/// Something that must not be.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// Of which invariant.
+    /// The invariant.
     pub of: &'static str,
     pub what: String,
 }
@@ -36,7 +37,7 @@ fn violation(of: &'static str, what: impl Into<String>) -> Violation {
     Violation { of, what: what.into() }
 }
 
-/// Everything that is wrong with a run.
+/// Returns all violations of a run.
 pub fn judge(history: &History) -> Vec<Violation> {
     let oracles = [
         ticks::each_tick_is_a_job_or_a_skip,
@@ -59,12 +60,12 @@ pub fn judge(history: &History) -> Vec<Violation> {
     oracles.iter().flat_map(|oracle| oracle(history)).collect()
 }
 
-/// Which invariants are violated.
+/// Returns the violated invariants.
 pub fn names(violations: &[Violation]) -> BTreeSet<&'static str> {
     violations.iter().map(|violation| violation.of).collect()
 }
 
-/// Some of the violations, for people.
+/// Formats the first violations for people.
 pub fn told(violations: &[Violation]) -> String {
     let mut lines: Vec<_> = violations.iter().take(30).map(ToString::to_string).collect();
     lines.push(format!("{} in all", violations.len()));

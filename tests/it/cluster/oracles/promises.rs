@@ -1,4 +1,4 @@
-//! What users were told: it stays, refusals have reasons, and nobody hears of others.
+//! Responses to users: they stay true, errors have reasons, and no account sees another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::super::history::{Answer, Call, History, Job, Probe, What};
 use super::ticks::APART_MS;
 use super::{Violation, violation};
 
-/// I7, and I2 for triggers: one job for each that was accepted.
+/// I7 and, for triggers, I2: each accepted trigger has exactly one job.
 pub fn what_was_answered_stays(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
@@ -56,8 +56,8 @@ pub fn what_was_answered_stays(history: &History) -> Vec<Violation> {
     found
 }
 
-/// A job that was made after a change was answered, and before the next one was asked for, sends what
-/// that says.
+/// Finds jobs that violate a change: a job that was made after the response to a change and before
+/// the next change must send the body of that change.
 fn changed(history: &History) -> Vec<Violation> {
     let mut changes: BTreeMap<&str, Vec<(&Call, &str)>> = BTreeMap::new();
     for call in &history.calls {
@@ -94,7 +94,7 @@ fn deleted(call: &Call) -> Option<&str> {
     }
 }
 
-/// A batch that was not answered for is there as a whole, or not at all.
+/// Finds a batch without a response that exists in part. It must exist completely or not at all.
 fn half(history: &History, names: &[String]) -> Option<Violation> {
     let there = names.iter().filter(|name| history.schedules.iter().any(|s| s.name == **name));
     let there = there.count();
@@ -102,7 +102,8 @@ fn half(history: &History, names: &[String]) -> Option<Violation> {
     (there != 0 && there != names.len()).then(|| violation("I7", what))
 }
 
-/// The last answered switch of each schedule holds, unless a later one was not answered.
+/// Finds schedules that differ from their last successful switch, unless a later one got no
+/// response.
 fn switched(history: &History) -> Vec<Violation> {
     let mut last: BTreeMap<&str, (&Answer, bool)> = BTreeMap::new();
     for call in &history.calls {
@@ -121,7 +122,7 @@ fn switched(history: &History) -> Vec<Violation> {
         .collect()
 }
 
-/// I7: a call fails only while something is wrong, and then says so in the one form there is.
+/// I7: a call fails only during a fault, and then with the documented error.
 pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &history.calls {
@@ -133,7 +134,7 @@ pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
             Answer::Refused { status: 400, code } => {
                 matches!(call.what, What::Other) && code == "VALIDATION_ERROR"
             }
-            // The oracle of promises speaks of reads.
+            // `what_was_answered_stays` checks reads.
             Answer::Refused { status: 404, .. } => matches!(call.what, What::Read { .. }),
             Answer::Refused { .. } => false,
         };
@@ -144,7 +145,7 @@ pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
     found
 }
 
-/// I9.
+/// I9: an account cannot tell objects of other accounts from unknown ones.
 pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
     let answered = |answer: &(u16, String)| answer.0 != 0 && answer.0 < 500;
     let told = history.probes.iter().filter(|probe| {

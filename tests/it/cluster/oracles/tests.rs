@@ -1,4 +1,4 @@
-//! The oracles themselves, on histories that are made up.
+//! Tests of the oracles on artificial histories.
 
 use super::super::history::*;
 use super::super::lapse::MINUTE;
@@ -52,7 +52,7 @@ fn hit_of(job: &Job, attempt: u32) -> Hit {
     }
 }
 
-/// Three ticks of a schedule, and a trigger.
+/// Returns a valid history with three ticks of a schedule and a trigger.
 fn good() -> History {
     let names = vec!["one".to_owned()];
     let mut jobs: Vec<_> = [1, 2, 3].map(|minute| job_of_tick(minute * MINUTE)).into();
@@ -89,7 +89,7 @@ fn good() -> History {
     }
 }
 
-/// What is found when a good history is spoiled.
+/// Asserts the violations of a valid history after `spoil`.
 #[track_caller]
 fn found(expected: &[&str], spoil: impl FnOnce(&mut History)) {
     let mut history = good();
@@ -163,7 +163,7 @@ fn what_is_off_must_not_tick_and_what_is_on_must() {
     found(&["I2"], |history| {
         history.calls.push(switch(false, 90_000));
         history.calls.push(switch(true, 150_000));
-        // Of a tick while it was off, made when it was on again.
+        // The tick was due while the schedule was off. Its job was made after it was on again.
         let late = &mut history.jobs[1];
         (late.created, late.started) = (151_000, Some(151_010));
         (late.completed, late.updated) = (Some(151_030), 151_031);
@@ -352,7 +352,7 @@ fn ends_that_are_not_told_or_told_twice_are_found() {
     let right: [&dyn Fn(&mut History); 3] = [
         &|_| (),
         &|history| history.alerts[0] = told(&history.jobs[0], 5),
-        // What ended before anybody wanted to be told is not told.
+        // Jobs that ended before the preference was set have no alert.
         &|history| {
             history.telling_since = 10 * MINUTE;
             history.alerts.clear();

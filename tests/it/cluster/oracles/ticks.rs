@@ -1,4 +1,4 @@
-//! Ticks: none lost, none doubled, none early.
+//! Ticks: none is lost, doubled or early.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,26 +6,25 @@ use super::super::history::{Answer, History, Job, What};
 use super::super::lapse::MINUTE;
 use super::{Violation, violation};
 
-/// How early a hit may seem, in real milliseconds: two clocks round.
+/// The tolerance for early requests, in real milliseconds: two clocks are rounded.
 const EARLY_MS: i64 = 50;
-/// How far the clocks of replicas may be apart, in real milliseconds.
+/// The maximum difference between the clocks of replicas, in real milliseconds.
 pub(super) const APART_MS: i64 = 20;
-/// How long before a change a tick may have been due and not fired, in real milliseconds: while
-/// something is wrong, and else.
+/// The time before a change in which a due tick may have been dropped, in real milliseconds: during
+/// a fault, and otherwise.
 const LET_GO_IN_TROUBLE_MS: i64 = 10_000;
 const LET_GO_MS: i64 = 3_000;
-/// How late a job may start half of the time after it was made, in real milliseconds, while nothing
-/// is wrong.
+/// The maximum median of the start lag of jobs without faults, in real milliseconds.
 const USUAL_LAG_MS: i64 = 350;
 
-/// A time in which it is certain how a schedule ticks, by the service's clock.
+/// A time in which the cadence of a schedule is certain, on the service's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     from: i64,
     to: i64,
-    /// 0: not at all.
+    /// The interval of the ticks, or 0 without ticks.
     minutes: i64,
-    /// Whether a change follows, before which a late tick may have been let go.
+    /// `true` if a change follows, before which a late tick may have been dropped.
     is_followed: bool,
 }
 
@@ -38,11 +37,11 @@ impl Segment {
     }
 }
 
-/// What is asked of a schedule: from when and until when, whether it is certain, and how it ticks
-/// then. `None`: as before it was switched off.
+/// A change of a schedule: its start, its end, `true` if its success is certain, and the interval
+/// after it. `None` means the interval before the schedule was switched off.
 type Change = (i64, i64, bool, Option<i64>);
 
-/// How each schedule was to tick, from what users asked and were told.
+/// Returns the expected cadences of each schedule, from the calls of the users and their results.
 fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
     let lapse = history.lapse;
     let mut changes: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
@@ -78,7 +77,7 @@ fn of_one(changes: &[Change]) -> Vec<Segment> {
     for (place, (_, ended, done, minutes)) in changes.iter().enumerate() {
         usual = minutes.filter(|minutes| *minutes > 0).unwrap_or(usual);
         let next = changes.get(place + 1);
-        // After an unanswered call nothing is certain until the next answer.
+        // After a call without a response, nothing is certain until the next response.
         if *done {
             segments.push(Segment {
                 from: *ended,
@@ -91,7 +90,7 @@ fn of_one(changes: &[Change]) -> Vec<Segment> {
     segments
 }
 
-/// I1.
+/// I1: each tick is in a job or a skip.
 pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
     let jobs = ticks_of_jobs(history);
     let mut found = Vec::new();
@@ -117,7 +116,7 @@ pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
     found
 }
 
-/// How long before this change a tick may have been due and let go.
+/// Returns the time before this change in which a due tick may have been dropped.
 fn let_go(history: &History, change: i64) -> i64 {
     let at = history.lapse.at(change);
     let is_troubled = history.is_troubled(at - LET_GO_IN_TROUBLE_MS, at);
@@ -137,7 +136,7 @@ fn ticks_of_jobs(history: &History) -> BTreeMap<(&str, i64), Vec<&Job>> {
     ticks
 }
 
-/// I2, and what shall not be a job at all (TICK-4).
+/// I2: no tick has two jobs, and no job exists without a tick (TICK-4).
 pub fn no_tick_is_doubled(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for ((schedule, tick), jobs) in ticks_of_jobs(history) {
@@ -174,7 +173,7 @@ pub fn no_tick_is_doubled(history: &History) -> Vec<Violation> {
     found
 }
 
-/// I8.
+/// I8: no request is sent before its tick.
 pub fn nothing_is_early(history: &History) -> Vec<Violation> {
     let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
     let early = |hit: &&super::super::history::Hit| {
@@ -185,7 +184,7 @@ pub fn nothing_is_early(history: &History) -> Vec<Violation> {
     early.map(|hit| violation("I8", format!("{} was sent before its tick", hit.job))).collect()
 }
 
-/// How late jobs of ticks were made, in real milliseconds, sorted.
+/// Returns the lags between ticks and the creation of their jobs, in real milliseconds, sorted.
 pub fn lateness(history: &History) -> Vec<i64> {
     let counts = |job: &&Job| job.is_of_tick() && !history.held_up.contains(&job.schedule);
     let ticked = history.jobs.iter().filter(counts);
@@ -194,7 +193,8 @@ pub fn lateness(history: &History) -> Vec<i64> {
     late
 }
 
-/// How long jobs waited for their first request, in real milliseconds, sorted.
+/// Returns the times from the creation of jobs to their first request, in real milliseconds,
+/// sorted.
 pub fn lags(history: &History) -> Vec<i64> {
     let created: BTreeMap<_, _> =
         history.jobs.iter().map(|job| (job.id.as_str(), job.created)).collect();
@@ -208,7 +208,7 @@ pub fn lags(history: &History) -> Vec<i64> {
     lags
 }
 
-/// I8: within the bound of the run, and prompt when nothing is wrong.
+/// I8: ticks fire within the bound of the run, and jobs start promptly without faults.
 pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     if let (Some(bound), Some(latest)) = (history.latest_ms, lateness(history).last())
@@ -226,7 +226,7 @@ pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
     found
 }
 
-/// I11.
+/// I11: the next tick of an enabled schedule is in the future.
 pub fn the_next_tick_lies_ahead(history: &History) -> Vec<Violation> {
     let stuck = history.schedules.iter().filter(|schedule| {
         let ahead = schedule.next.is_some_and(|next| next + MINUTE > history.read);

@@ -1,9 +1,9 @@
-//! What replicas use: it comes back to what it was.
+//! Resources of replicas: their usage returns to the initial level.
 
 use super::super::history::{History, Use};
 use super::{Violation, violation};
 
-/// I12.
+/// I12: no resource leaks.
 pub fn nothing_leaks(history: &History) -> Vec<Violation> {
     let grown = history.uses.iter().filter(|used| used.after > used.most);
     let what = |used: &Use| format!("{}: {} before, {} after", used.what, used.before, used.after);

@@ -1,4 +1,4 @@
-//! Several replicas that find each other in etcd.
+//! Several replicas that find each other through etcd.
 
 use punctual::cluster::etcd::{EtcdCluster, ServerSettings, Settings};
 
@@ -7,7 +7,7 @@ use crate::harness::servers::shared;
 
 pub const LEASE: Duration = Duration::from_secs(2);
 
-/// A replica of the installation `test`; `change` may make it another.
+/// Starts a replica of the installation `test`. `change` may change its settings.
 pub fn join(url: &str, clock: &Clock, change: impl FnOnce(&mut Settings)) -> Replica {
     let random = Random::system();
     let mut settings = Settings {
@@ -25,7 +25,7 @@ pub fn join(url: &str, clock: &Clock, change: impl FnOnce(&mut Settings)) -> Rep
     Replica { name, cluster: Arc::new(cluster), clock: clock.clone(), tasks }
 }
 
-/// The shared servers, with a prefix of the test's own.
+/// Returns the URL of the shared servers with a unique prefix.
 fn own_url() -> String {
     format!("{}/test-{:032x}", shared("PUNCTUAL_TEST_ETCD"), Random::system().bits())
 }
@@ -82,7 +82,7 @@ async fn a_killed_replica_is_followed_when_its_lease_ends() {
     all[1].kill().await;
     until("the others lead its shards", async || all_led(&[all[0], all[2]]).then_some(())).await;
     println!("followed after {:?}", begun.elapsed());
-    // The servers look for ended leases twice in a second.
+    // The servers look for expired leases twice per second.
     assert!(begun.elapsed() < LEASE + Duration::from_secs(1), "{:?}", begun.elapsed());
     referee.no_shard_was_led_twice().await;
 }

@@ -1,4 +1,4 @@
-//! What replicas do when etcd fails.
+//! Replicas during failures of etcd.
 
 use etcd_client::{Client, PermissionType};
 use punctual::cluster::etcd::ServerSettings;
@@ -69,7 +69,7 @@ async fn without_a_majority_no_term_is_trusted_until_it_is_back() {
         all.iter().all(|replica| replica.leads().is_empty()).then_some(())
     })
     .await;
-    // The leader that is left needs a while to notice that it is alone; until then it renews.
+    // The remaining leader needs a while to detect that it is alone. Until then it renews leases.
     let bound = LEASE + Duration::from_secs(3);
     assert!(begun.elapsed() < bound, "{:?}", begun.elapsed());
     servers.restart(0);
@@ -187,7 +187,7 @@ async fn over_tls_the_given_authority_is_trusted_and_no_other() {
     assert!(careful.leads().is_empty(), "an unknown authority");
 }
 
-/// Switches authentication on: `me` with the password `secret` may use the keys of the tests.
+/// Enables authentication: the user `me` with the password `secret` may use the keys of the tests.
 async fn require_login(client: &mut Client) {
     let all = etcd_client::Permission::new(PermissionType::Readwrite, "test/").with_prefix();
     client.role_add("tests").await.expect("added");

@@ -1,4 +1,4 @@
-//! A cluster whose calls meet faults, and that tells its replica late what it shall lead.
+//! A cluster whose calls meet faults, and whose terms arrive late.
 
 use async_trait::async_trait;
 use punctual::cluster::{Cluster, ClusterError, Member, Replacement};
@@ -16,7 +16,7 @@ pub struct FlakyCluster {
 }
 
 impl FlakyCluster {
-    /// The replica with such a cluster in place of its own.
+    /// Returns the replica with its cluster wrapped in faults.
     pub fn around(replica: Replica, faults: &Arc<Faults>) -> Replica {
         let (inner, faults) = (replica.cluster, faults.clone());
         let late = watch::Sender::new(Terms::new());

@@ -1,8 +1,8 @@
-//! The cluster's contract as a suite.
+//! The contract of the cluster as a suite.
 //!
-//! A case is a function of all replicas of a fresh cluster. It is listed once, below, and runs on
-//! every adapter, once as it is and once with faults: one line at the end adds an adapter. What takes
-//! several replicas, or servers to fail, is beside the cases, in files of the adapter.
+//! A case is a function of all replicas of a new cluster. It is listed once, below, and runs on
+//! every adapter, without and with faults. One line at the end adds an adapter. Tests with several
+//! replicas or failing servers are in separate files of the adapter.
 
 mod etcd;
 mod etcd_faults;

@@ -1,4 +1,4 @@
-//! What holds however many replicas there are.
+//! Rules that hold for any number of replicas.
 
 use super::world::*;
 

@@ -1,4 +1,4 @@
-//! Replicas of one cluster, and what always holds between them.
+//! Replicas of one cluster, and the invariants between them.
 
 pub use std::collections::{BTreeMap, BTreeSet};
 pub use std::sync::Arc;
@@ -10,10 +10,10 @@ pub use punctual::runtime::{Clock, Random, Tasks};
 
 pub use crate::harness::wait::until;
 
-/// How many shards there are.
+/// The number of shards.
 pub const SHARDS: u16 = 12;
 
-/// A replica's part in the cluster.
+/// A replica of the cluster.
 pub struct Replica {
     pub name: String,
     pub cluster: SharedCluster,
@@ -22,17 +22,17 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// The terms that it trusts now.
+    /// Returns the terms that the replica trusts now.
     pub fn trusted(&self) -> Terms {
         trusted(&self.clock, &self.cluster)
     }
 
-    /// The shards that it trusts to lead.
+    /// Returns the shards that the replica trusts to lead.
     pub fn leads(&self) -> BTreeSet<ShardId> {
         self.trusted().into_keys().collect()
     }
 
-    /// Ends it as a loss of power would.
+    /// Kills the replica as a power loss would.
     pub async fn kill(&self) {
         self.tasks.finish(Duration::ZERO).await;
     }
@@ -45,14 +45,15 @@ fn trusted(clock: &Clock, cluster: &SharedCluster) -> Terms {
     terms
 }
 
-/// Whether all shards are led, each by one of `replicas`.
+/// Returns `true` if each shard has exactly one leader among `replicas`.
 pub fn all_led(replicas: &[&Replica]) -> bool {
     let led: Vec<_> = replicas.iter().flat_map(|replica| replica.leads()).collect();
     led.len() == usize::from(SHARDS)
         && led.iter().collect::<BTreeSet<_>>().len() == usize::from(SHARDS)
 }
 
-/// Waits until all shards are led, each by one of `replicas`, in parts that are even.
+/// Waits until each shard has exactly one leader among `replicas`, and the shards are divided
+/// evenly.
 pub async fn evenly_led(replicas: &[&Replica]) {
     until("all shards are led evenly", async || {
         let most = usize::from(SHARDS).div_ceil(replicas.len());
@@ -62,7 +63,7 @@ pub async fn evenly_led(replicas: &[&Replica]) {
     .await;
 }
 
-/// Looks all the time whether two replicas trust themselves to lead one shard.
+/// Checks continuously that no two replicas trust to lead the same shard.
 pub struct Referee {
     watching: tokio::task::JoinHandle<()>,
 }
@@ -80,7 +81,7 @@ impl Referee {
                     for (_, other) in &all[place + 1..] {
                         let second = trusted(clock, other);
                         let again = trusted(clock, cluster);
-                        // A term that is there before and after was there in between.
+                        // A term that is there before and after was also there in between.
                         let both = first.iter().find(|(shard, term)| {
                             let stayed = again.get(shard).map(|term| term.number);
                             second.contains_key(shard) && stayed == Some(term.number)
@@ -94,10 +95,10 @@ impl Referee {
         Self { watching }
     }
 
-    /// Ends it.
+    /// Ends the check.
     ///
     /// # Panics
-    /// If a shard was led by two.
+    /// If two replicas led the same shard.
     pub async fn no_shard_was_led_twice(self) {
         self.watching.abort();
         if let Err(ended) = self.watching.await {

@@ -1,4 +1,4 @@
-//! Counting requests.
+//! Counters of requests.
 
 use super::world::*;
 

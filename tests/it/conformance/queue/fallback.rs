@@ -1,4 +1,4 @@
-//! What goes on within a process while the shared queue is away.
+//! The queue in the process that replaces the shared queue while that is unreachable.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 use super::world::*;
 use crate::harness::wait::until;
 
-/// With a shared queue that answers: nothing is to be seen of the own one.
+/// Opens the fallback on a reachable shared queue. The local queue must have no visible effect.
 pub async fn open() -> Opened {
     let (queue, world) = World::new(true);
     (queue, Box::new(world))
 }
 
-/// A shared queue that can be away, and the clock and tasks of what stands in for it.
+/// A shared queue that can become unreachable, and the clock and tasks of the fallback.
 struct World {
     shared: Arc<Leaving>,
     clock: Clock,
@@ -43,7 +43,7 @@ impl World {
         self.shared.is_away.store(true, Ordering::SeqCst);
     }
 
-    /// Lets the shared queue come back, and time pass until that is believed.
+    /// Makes the shared queue reachable, and advances the clock until it is used again.
     async fn come_back(&self, queue: &SharedQueue) {
         self.shared.is_away.store(false, Ordering::SeqCst);
         until("it is used again", async || {
@@ -59,10 +59,10 @@ impl World {
     }
 }
 
-/// A shard whose index shows where indexes are built.
+/// A shard whose index shows which queue builds indexes.
 const OTHER_SHARD: ShardId = ShardId(77);
 
-/// A queue whose server comes and goes.
+/// A queue whose server can become unreachable.
 #[derive(Default)]
 struct Leaving {
     inner: MemoryQueue,

@@ -1,7 +1,7 @@
-//! A queue whose calls meet faults, and whose caller makes them again.
+//! A queue whose calls meet faults, and whose caller repeats them.
 //!
-//! What is written can be written again. What an answer took with it when it got lost comes back
-//! from the store: tickets by the sweep, changes by the leader's comparison.
+//! A write can be repeated. The contents of a lost response come back from the store: tickets
+//! through the sweeper, changes through the comparison of the leader.
 
 use async_trait::async_trait;
 use punctual::queue::{Changes, Queue, Result, Verdict};
@@ -16,7 +16,7 @@ pub struct FlakyQueue {
     pub faults: Arc<Faults>,
 }
 
-/// Makes a call that can be repeated without more.
+/// Makes a call that can simply be repeated.
 macro_rules! repeatable {
     ($self:ident.$name:ident($($argument:expr),*)) => {
         $self.faults.repeatable(stringify!($name), || $self.inner.$name($($argument),*)).await
@@ -87,7 +87,7 @@ impl Queue for FlakyQueue {
         self.faults.call("take", take, again).await
     }
 
-    /// Nobody counts again: it would be another request.
+    /// A count is never repeated, because that would count another request.
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
         self.faults.never_repeated("count", || self.inner.count(subject, windows, now)).await
     }

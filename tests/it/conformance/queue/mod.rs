@@ -1,8 +1,8 @@
-//! The queue's contract as a suite.
+//! The contract of the queue as a suite.
 //!
-//! A case is a function of a fresh queue. It is listed once, below, and runs on every adapter, once
-//! as it is and once with faults: one line at the end adds an adapter. What only one adapter has is
-//! beside the cases, in a file of its name.
+//! A case is a function of a new queue. It is listed once, below, and runs on every adapter,
+//! without and with faults. One line at the end adds an adapter. Tests of only one adapter are in a
+//! separate file of its name.
 
 mod counting;
 mod fallback;

@@ -1,4 +1,4 @@
-//! What only a Redis Cluster has: shards on several nodes, of which one fails or gives some away.
+//! Tests for Redis Cluster only: shards on several nodes, one of which fails or gives slots away.
 
 use std::time::Instant;
 
@@ -7,17 +7,17 @@ use super::world::*;
 use crate::harness::redis_cluster::RedisCluster;
 use crate::harness::wait::{until, within};
 
-/// Ticket `n` of a shard.
+/// Returns ticket `n` of a shard.
 fn of(shard: u16, n: u128) -> Ticket {
     Ticket { shard: ShardId(shard), ..ticket(u128::from(shard) * 1_000_000 + n, n, 1, 0) }
 }
 
-/// Ticket `n` of each shard.
+/// Returns ticket `n` of each shard.
 fn of_each(n: u128) -> Vec<Ticket> {
     (0..SHARDS).map(|shard| of(shard, n)).collect()
 }
 
-/// The shards that a node has.
+/// Returns the shards of a node.
 async fn shards_of(cluster: &RedisCluster, node: usize) -> Vec<u16> {
     let mut own = Vec::new();
     for shard in 0..SHARDS {
@@ -28,7 +28,7 @@ async fn shards_of(cluster: &RedisCluster, node: usize) -> Vec<u16> {
     own
 }
 
-/// Takes until nothing comes any more of `wanted`, whatever fails meanwhile.
+/// Takes until `wanted` tickets have arrived. Failing calls are repeated.
 async fn take_all(queue: &SharedQueue, wanted: usize) -> Vec<Ticket> {
     let mut all = Vec::new();
     within(FAILS_WITHIN * 4, "what is not down is handed out", async || {
@@ -56,7 +56,7 @@ async fn is_whole_again(queue: &SharedQueue) {
     .await;
 }
 
-/// A node without replicas is gone, or silent: only its own shards wait for it.
+/// Makes a node without replicas fail or hang. Only its own shards may wait for it.
 async fn others_go_on(
     fail: impl FnOnce(&mut RedisCluster, usize),
     mend: impl AsyncFnOnce(&mut RedisCluster, usize),
@@ -77,7 +77,7 @@ async fn others_go_on(
     let shards: HashSet<_> = taken.iter().map(|ticket| ticket.shard.0).collect();
     assert_eq!(shards, left.iter().copied().collect());
     for shard in &left {
-        // While the client connects anew to the node that is down, all others wait.
+        // While the client reconnects to the failed node, calls for other nodes wait, too.
         let due = until("it is elsewhere", async || {
             queue.due(ShardId(*shard), EPOCH, (None, at(5)), 9).await.ok()
         });
@@ -86,7 +86,7 @@ async fn others_go_on(
     let begun = Instant::now();
     queue.due(SHARD, EPOCH, (None, at(5)), 9).await.expect_err("its node is down");
     assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
-    // What is pushed with others is not lost with them.
+    // Tickets for the other nodes are not lost, although the push fails.
     let again = of_each(2);
     let mut shards = HashSet::new();
     until("what is pushed for the others is handed out", async || {
@@ -120,8 +120,8 @@ async fn beside_a_hanging_node_others_go_on() {
     .await;
 }
 
-/// The client is sent to another node (MOVED, ASK), and told to wait (TRYAGAIN). A ticket whose take
-/// failed comes by the sweep, as anywhere; the next test shows that the scripts lose none.
+/// The nodes redirect the client (MOVED, ASK) and ask it to wait (TRYAGAIN). The sweeper restores
+/// the tickets of a failed take. The next test shows that the scripts lose none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_slots_move_tickets_are_pushed_and_handed_out() {
     let cluster = RedisCluster::start().await;
@@ -155,12 +155,12 @@ async fn while_slots_move_tickets_are_pushed_and_handed_out() {
     is_whole_again(&queue).await;
 }
 
-/// What goes on while slots move.
+/// The tickets that are pushed and taken while slots move.
 #[derive(Default)]
 struct Work {
     pushed: Vec<Ticket>,
     taken: Vec<JobId>,
-    /// Tickets that may be queued twice.
+    /// The number of tickets that may be in the queue twice.
     repeated: usize,
 }
 
@@ -184,7 +184,7 @@ impl Work {
         }
     }
 
-    /// What a take had whose answer did not come is pushed again, as the sweep does it.
+    /// Takes until all tickets have arrived. Pushes missing ones again, as the sweeper does.
     async fn take_the_rest(&mut self, queue: &SharedQueue) {
         until("all are handed out", async || {
             self.take(queue).await;
@@ -201,12 +201,12 @@ impl Work {
     }
 }
 
-/// A script that reads what it has just emptied is ended by the server then, after its removals.
+/// The server aborts a script that reads a key which it has just emptied, after the removals.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_ticket_of_a_shard_whose_slot_moves_is_handed_out() {
     let cluster = RedisCluster::start().await;
     let (queue, _tasks) = queue_at(&cluster.url(), "test");
-    // Of a shard of which each key is there; those that are not cannot be asked for then.
+    // All keys of this shard exist. Missing keys cannot be read while the slot moves.
     let tickets = [of(3, 1), of(3, 2), Ticket { start: at(1_000_000), ..of(3, 3) }];
     until("it is there", async || queue.push(&tickets).await.ok()).await;
     let one = until("one is handed out", async || {

@@ -1,4 +1,4 @@
-//! Short ways to make and ask for what the cases need.
+//! Short constructors and queries for the cases.
 
 pub use std::any::Any;
 pub use std::collections::{HashMap, HashSet};
@@ -12,10 +12,10 @@ pub use punctual::queue::{Changes, Due, Index, Member, Room, SharedQueue, Window
 
 pub const SHARD: ShardId = ShardId(3);
 pub const EPOCH: Epoch = Epoch(7);
-/// How many shards there are.
+/// The number of shards.
 pub const SHARDS: u16 = 8;
 
-/// A fresh queue, and what it lives in; dropped after the test.
+/// A new queue and its environment, which is dropped after the test.
 pub type Opened = (SharedQueue, Box<dyn Any>);
 
 pub fn at(ms: i64) -> Timestamp {
@@ -30,7 +30,7 @@ pub fn account(n: u128) -> AccountId {
     AccountId::new(at(0), n)
 }
 
-/// Ticket `n` of an account to a host, that may start at `start` milliseconds.
+/// Returns ticket `n` of account `of` to a host. It may start at `start` milliseconds.
 pub fn ticket(n: u128, of: u128, host: u64, start: i64) -> Ticket {
     Ticket {
         job: JobId::new(at(0), n),

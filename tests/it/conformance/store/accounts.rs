@@ -93,14 +93,15 @@ pub async fn a_rotated_key_and_its_successor_overlap(w: &World) {
     assert_eq!((of(1).expires_at, of(3).expires_at), (Some(minute(60)), None));
     assert_eq!((of(3).scope, of(3).name.as_str()), (Scope::Read, "key 1"));
     assert_eq!(of(3).created_by.as_deref(), Some("service"));
-    // What expires soon is not prolonged; its successor has as much time as it had.
+    // A rotation does not extend a key that expires soon. The new key gets the lifetime that the
+    // old one had.
     assert_eq!((of(2).expires_at, of(4).expires_at), (Some(minute(40)), Some(minute(70))));
     let known = w.store.key(new_key(3).id).await.expect("read").expect("a key");
     assert!(known.digest.matches(&KeyDigest([8; 32])));
 }
 
-/// A key that is only left until the overlap is over is rotated again: by somebody who has lost what
-/// took its place.
+/// A key in its overlap is rotated again, because its owner has lost the new key. The new one gets
+/// the lifetime of the original key.
 pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &World) {
     let long = NewKey { expires_at: Some(minute(1_000)), ..new_key(2) };
     for key in [new_key(1), long] {
@@ -117,12 +118,12 @@ pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &
     assert_eq!((of(5).expires_at, of(6).expires_at), (Some(minute(1_030)), Some(minute(1_030))));
 }
 
-/// As many keys as there may be: one can take another one's place at once, and no further one.
+/// An account with the maximum number of keys can replace a key at once, but not with an overlap.
 pub async fn a_full_account_rotates_what_ends_at_once(w: &World) {
     for number in 1..=10 {
         w.store.create_key(&w.write(minute(0)), &new_key(number)).await.expect("create");
     }
-    // Called again, one that ends the old key at once finds that it has ended.
+    // A repeated rotation without an overlap would find that the old key has ended.
     let rotate = async |rotation| {
         w.steady.rotate_key(&w.write(minute(30)), &rotation).await.expect("rotate")
     };
@@ -214,7 +215,7 @@ pub async fn the_last_use_of_keys_is_kept(w: &World) {
     note(&[(w.foreign, 3, 4), (w.account, 1, 5), (w.account, 9, 5)]).await;
     assert_eq!(used(w.account).await, [Some(minute(5)), None]);
     assert_eq!(used(w.foreign).await, [Some(minute(4))]);
-    // An older one, one of another account, and a later one.
+    // An older use, a use of another account's key, and a later use.
     note(&[(w.account, 1, 3), (w.foreign, 2, 6), (w.foreign, 3, 7)]).await;
     assert_eq!(used(w.account).await, [Some(minute(5)), None]);
     assert_eq!(used(w.foreign).await, [Some(minute(7))]);

@@ -1,5 +1,6 @@
-//! Random histories of schedules that fail and recover, of channels that come and go, and of notifiers
-//! that deliver, fail and are lost: nothing is forgotten, and nothing waits for ever (ALERT-1).
+//! Random histories of schedules that fail and recover, of channels that are created, verified and
+//! deleted, and of notifiers that deliver, fail and crash. No event is lost, and no delivery waits
+//! forever (ALERT-1).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -30,7 +31,7 @@ struct Known {
     is_deleted: bool,
 }
 
-/// An alert about a job, and to whom it goes.
+/// An alert about a job, with its channel.
 type Told = (&'static str, JobId, Option<ChannelId>);
 
 struct History<'w> {
@@ -39,12 +40,12 @@ struct History<'w> {
     rules: GroupingRules,
     now: Timestamp,
     schedules: Vec<Known>,
-    /// Those that are there, and whether they are verified.
+    /// The existing channels, and whether they are verified.
     channels: BTreeMap<ChannelId, bool>,
-    /// Events that were raised and not relayed.
+    /// The raised events that are not relayed yet.
     outbox: Vec<(AlertKind, JobId, usize)>,
     expected: BTreeSet<Told>,
-    /// What each digest said it stands for.
+    /// The content of each digest.
     digests: HashMap<DeliveryId, DeliveryContent>,
 }
 
@@ -123,7 +124,8 @@ impl History<'_> {
         self.check(&self.w.deliveries().await);
     }
 
-    /// ALERT-1: each event that was wanted is a delivery to each of its channels, or a record.
+    /// ALERT-1: each wanted event has a delivery to each of its channels, or a record of its
+    /// failure.
     fn check(&self, all: &[Delivery]) {
         let of_jobs =
             |one: &&Delivery| concerns_host(one.kind) || one.kind == AlertKind::JobSucceeded;
@@ -164,7 +166,7 @@ impl History<'_> {
                     gone.push(claimed.channel);
                     failed(None, None, true)
                 }
-                // The notifier is lost.
+                // The notifier crashes.
                 13 | 14 => continue,
                 _ => failed(None, None, false),
             };
@@ -251,7 +253,7 @@ impl History<'_> {
         self.schedules[place].is_deleted = true;
     }
 
-    /// Everything that is due is done, until nothing is: nobody looks at what is left then.
+    /// Does all due work and advances the clock, until no work is left.
     async fn drain(&mut self) {
         self.relay().await;
         for _ in 0..2_000 {

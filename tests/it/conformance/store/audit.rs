@@ -18,14 +18,14 @@ fn everything() -> AuditQuery {
     AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 1_000 }
 }
 
-/// The account's entries, oldest first.
+/// Returns the entries of the account, oldest first.
 async fn entries(w: &World) -> Vec<AuditEntry> {
     let page = w.store.audit_log(w.account, &everything()).await.expect("list");
     assert!(!page.has_more);
     page.entries.into_iter().rev().collect()
 }
 
-/// The last entry says what was done to what, and there are so many.
+/// Asserts the number of entries, and the action and the object of the last one.
 async fn last_is(w: &World, count: usize, action: Action, object: impl ToString) {
     let entries = entries(w).await;
     let last = entries.last().expect("an entry");
@@ -33,7 +33,7 @@ async fn last_is(w: &World, count: usize, action: Action, object: impl ToString)
     assert_eq!(last.object, object.to_string());
 }
 
-/// The entry of the world's own account, and the schedule's.
+/// The number of entries for the world's own account and its schedule.
 const BEFORE: usize = 2;
 
 pub async fn an_entry_says_who_did_what_from_where(w: &World) {
@@ -126,7 +126,7 @@ pub async fn who_belongs_to_an_account_is_entered(w: &World) {
         let changed = w.store.change_member(&w.write(minute(at)), bob, change).await;
         assert_eq!(changed.expect("change"), MemberChanged::Done);
     };
-    // The second time changes nothing.
+    // The second call changes nothing.
     for _ in 0..2 {
         change(2, MemberChange::Set(Role::Viewer)).await;
         last_is(w, before + 1, Action::MemberRoleSet, bob).await;
@@ -150,7 +150,7 @@ pub async fn who_belongs_to_an_account_is_entered(w: &World) {
 
 pub async fn who_joins_is_entered_once(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
-    // In the same instant as the account.
+    // The account was created at the same instant.
     let told =
         entries(w).await.into_iter().find(|entry| entry.action == Action::MemberAdded.as_str());
     assert_eq!(told.expect("an entry").object, ann.to_string());
@@ -182,14 +182,14 @@ pub async fn who_joins_is_entered_once(w: &World) {
     assert_eq!(told, [(Action::AccountCreated.as_str().to_owned(), id.to_string())]);
 }
 
-/// What the log of an account says of a user, or that of the installation: oldest first.
+/// Returns the entries about a user in the log of an account or of the installation, oldest first.
 async fn told_of(w: &World, account: AccountId, user: UserId) -> Vec<String> {
     let page = w.store.audit_log(account, &everything()).await.expect("list");
     let of = page.entries.into_iter().rev().filter(|one| one.object == user.to_string());
     of.map(|one| one.action).collect()
 }
 
-/// Changes a user in every way that there is; twice, where the second time changes nothing.
+/// Changes a user in every possible way. Changes twice where the second change has no effect.
 async fn change_in_every_way(w: &World, user: UserId) {
     let (one, two) = (new_session(1, user), new_session(2, user));
     for session in [&one, &two] {
@@ -294,7 +294,7 @@ pub async fn what_changes_nothing_is_not_entered(w: &World) {
     assert_eq!((count(Action::JobCancelled), count(Action::KeyRevoked)), (1, 1), "{actions:?}");
 }
 
-/// `tamper` runs a statement beside the store, and tells what the database says against it.
+/// `tamper` runs a statement directly on the database and returns the error.
 pub async fn an_entry_stays_as_it_was_written(
     w: &World,
     tamper: impl AsyncFn(&'static str) -> Option<String>,
@@ -374,10 +374,10 @@ pub async fn old_entries_go_in_small_batches(w: &World) {
     }
     let mut rounds = Vec::new();
     for _ in 0..4 {
-        // A call that is repeated is another round.
+        // A repeated call would prune another batch.
         rounds.push(w.steady.prune_audit_log(minute(4), 3).await.expect("prune"));
     }
-    // Two accounts, the schedule and three of its jobs.
+    // The entries of two accounts, the schedule and three of its jobs.
     assert_eq!(rounds, [3, 3, 0, 0]);
     let left: Vec<_> = entries(w).await.iter().map(|entry| entry.id.timestamp()).collect();
     assert_eq!(left, [minute(4), minute(5)]);

@@ -76,7 +76,7 @@ pub async fn a_tick_fired_in_between_makes_it_stale(w: &World) {
 pub async fn disabling_stops_ticks(w: &World) {
     let id = w.schedule().await;
     let firing = w.firing(id).await;
-    // A next tick makes no sense in a disabled schedule; it is not kept.
+    // A disabled schedule has no next tick, so it is not stored.
     let change = Change { is_enabled: false, ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(1)), id, &change).await.expect("change");
     assert_eq!(w.read(id).await.next_tick, None);

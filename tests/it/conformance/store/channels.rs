@@ -34,7 +34,7 @@ pub fn new_channel(w: &World, label: &str) -> NewChannel {
 }
 
 impl World {
-    /// Stores a channel of an account that is not verified.
+    /// Stores an unverified channel of an account.
     pub async fn unverified_channel(&self, account: AccountId, label: &str) -> ChannelId {
         let (write, new) = (self.write_for(account, minute(1)), new_channel(self, label));
         let made = self.store.create_channel(&write, &new, None).await.expect("create");
@@ -60,7 +60,7 @@ impl World {
         self.store.channel(self.account, id).await.expect("read").expect("a channel")
     }
 
-    /// Has all failures of a schedule told on these channels.
+    /// Alerts these channels about all failures of a schedule.
     pub async fn tell_failures(&self, schedule: ScheduleId, channels: &[ChannelId]) {
         let policy = AlertPolicy { notify_on: NotifyOn::Failure, ..AlertPolicy::default() };
         self.tell(schedule, policy, channels).await;
@@ -78,7 +78,7 @@ async fn labels(w: &World, account: AccountId) -> Vec<String> {
     channels.into_iter().map(|channel| channel.label).collect()
 }
 
-/// The objects that were done something to, oldest first.
+/// Returns the objects of the entries with this action, oldest first.
 async fn entered(w: &World, action: Action) -> Vec<String> {
     let action = Some(action);
     let query = AuditQuery { from: None, to: None, actor: None, action, after: None, limit: 99 };
@@ -100,7 +100,7 @@ pub async fn one_reads_back_and_is_listed_newest_first(w: &World) {
     assert_eq!(labels(w, w.account).await, ["nëw", "old"]);
     assert_eq!(entered(w, Action::ChannelCreated).await.len(), 2);
 
-    // Of others it is not there.
+    // Other accounts cannot see it.
     assert_eq!(w.store.channels(w.foreign).await.expect("list"), []);
     assert_eq!(w.store.channel(w.foreign, id).await.expect("read"), None);
     let theirs = w.write_for(w.foreign, minute(2));
@@ -169,7 +169,7 @@ pub async fn a_change_of_the_place_takes_verified_away(w: &World) {
     assert_eq!(second.config, Some(config("second")));
     assert_eq!(entered(w, Action::ChannelSecretRotated).await, [id.to_string()]);
 
-    // Worked out from a configuration that is not there any more.
+    // This change was computed from a replaced configuration.
     assert_eq!(change(first.revision, to("third")).await, ChannelChanged::Stale);
     assert_eq!(w.stored(id).await, second);
     let done = change(first.revision, label).await;
@@ -192,7 +192,7 @@ pub async fn a_change_of_the_place_takes_verified_away(w: &World) {
     assert_eq!(verified.config, Some(config("chat")), "what the test has found out");
     assert_eq!(entered(w, Action::ChannelVerified).await.len(), 2);
 
-    // A reader who unsubscribes, once or twice.
+    // The recipient unsubscribes, once or twice.
     for _ in 0..2 {
         let write = w.write(minute(4));
         assert!(w.store.unverify_channel(&write, id, "unsubscribed").await.expect("unverify"));
@@ -203,7 +203,7 @@ pub async fn a_change_of_the_place_takes_verified_away(w: &World) {
 
 pub async fn tests_are_counted_for_an_hour(w: &World) {
     let id = w.unverified_channel(w.account, "ops").await;
-    // A count whose answer was lost is counted again.
+    // A count with a lost response is counted again.
     let count = async |at| w.steady.count_test(w.account, id, at).await.expect("count");
     for n in 0..TESTS_PER_HOUR {
         assert_eq!(count(minute(n.into())).await, TryAllowed::Yes);
@@ -225,7 +225,7 @@ pub async fn tests_are_counted_for_an_hour(w: &World) {
     assert_eq!(allowed.count(), 4, "exact, too, if many ask at once");
 }
 
-/// What is seen of the deliveries of a channel: status and error, by time.
+/// Returns the status and the error of each delivery to a channel, by time.
 async fn stand(w: &World, channel: ChannelId) -> Vec<(DeliveryStatus, Option<DeliveryError>)> {
     let all = w.deliveries().await;
     let of = all.into_iter().filter(|delivery| delivery.channel == Some(channel));
@@ -261,7 +261,7 @@ pub async fn deleting_one_detaches_it_and_fails_what_waits(w: &World) {
     let failed = all.iter().find(|one| one.channel == Some(gone)).expect("kept");
     assert_eq!((failed.channel_type, failed.channel_label.as_deref()), (None, None));
     assert_eq!((failed.completed_at, failed.tries.len()), (Some(minute(3)), 0));
-    // What fails from then on is told to the others, and that nobody is told is recorded.
+    // Later failures alert the remaining channels. A failure without any channel is recorded.
     w.fail(both, 4).await;
     w.fail(only, 4).await;
     w.relay(minute(5), &ONE_BY_ONE).await;
@@ -269,7 +269,7 @@ pub async fn deleting_one_detaches_it_and_fails_what_waits(w: &World) {
     let none: Vec<_> = none.map(|one| (one.schedule, one.error_code)).collect();
     assert_eq!(none, [(Some(only), Some(DeliveryError::NoChannel))]);
     assert_eq!(stand(w, gone).await.len(), 1);
-    // The warning is over when somebody has chosen anew.
+    // A new choice of channels ends the warning.
     w.tell_failures(only, &[other]).await;
     let read = w.store.preference(w.account, only).await.expect("read").expect("there");
     assert_eq!(read.detached, None);
@@ -341,12 +341,12 @@ pub async fn accounts_that_are_suspended_or_gone_are_refused(w: &World) {
     assert!(!w.store.unverify_channel(&write(), id, "they left").await.expect("unverify"));
 }
 
-/// The next instant that is counted.
+/// Returns the next representable instant.
 pub fn after(at: Timestamp) -> Timestamp {
     at.plus(Duration::from_millis(1))
 }
 
-/// `spoil` executes a statement beside the store, `reopen` opens it with other keys.
+/// `spoil` runs a statement directly on the database. `reopen` opens the store with other keys.
 pub async fn configurations_are_encrypted(
     w: &World,
     reopen: impl AsyncFn(Sealer) -> SharedStore,
@@ -360,7 +360,7 @@ pub async fn configurations_are_encrypted(
     let other = reopen(sealer_of(&["other"])).await;
     let read = other.channel(w.account, fine).await.expect("read").expect("there");
     assert_eq!((read.config, read.channel.label.as_str()), (None, "fine"));
-    // Another channel's does not open here.
+    // The configuration of another channel cannot be opened here.
     spoil(
         "UPDATE notification_channels SET config =
              (SELECT config FROM notification_channels WHERE label = 'fine')

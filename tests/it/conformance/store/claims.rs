@@ -116,7 +116,7 @@ pub async fn without_a_lease_nothing_is_claimed(w: &World) {
     assert_eq!(w.claim(minute(1), &[job]).await.len(), 1, "it waits for another one");
 }
 
-/// What ended long ago is of no use, but for the claims under it.
+/// An expired lease is removed, unless claims under it exist.
 pub async fn leases_are_removed_when_no_claim_needs_them(w: &World) {
     let id = w.schedule().await;
     let [lost, late] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
@@ -167,7 +167,7 @@ pub async fn late_ones_are_found_oldest_first(w: &World) {
 
 pub async fn late_ones_are_found_page_by_page(w: &World) {
     let id = w.schedule().await;
-    // Many of one start, as firing makes them, around the border of pages.
+    // Many jobs with the same start, as from one firing, around the ends of pages.
     let mut expected = Vec::new();
     for (start, count) in [(1, 3), (2, 8), (3, 4)] {
         let mut jobs = Vec::new();

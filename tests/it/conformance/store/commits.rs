@@ -82,7 +82,8 @@ pub async fn a_lost_claim_changes_nothing(w: &World) {
     assert_eq!(w.job_and_attempts(job).await, before);
     assert_eq!(w.read(id).await.last_run_at, None);
 
-    // The attempt was closed and the next one is under way: the first executor comes too late.
+    // The attempt was closed and the next one is running, so the commit of the first executor is
+    // lost.
     let closed = w.completion(&claimed, None, End::Retry(failure(), minute(2)));
     w.commit(minute(2), &[closed]).await;
     let second = w.claim(minute(2), &[job]).await.remove(0);
@@ -207,7 +208,7 @@ pub async fn the_streak_counts_failures_since_a_success(w: &World) {
         assert_eq!(read.last_job_status, Some(status));
         assert_eq!((read.revision, read.updated_at), (1, minute(0)));
     }
-    // Several of one schedule in one batch count in their order.
+    // Several outcomes of one schedule in one batch count in their order.
     let mut jobs = Vec::new();
     for at in 10..14 {
         jobs.push(w.manual_job(id, minute(at)).await);
@@ -239,7 +240,7 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
     assert_eq!(read.last_job_status, Some(JobStatus::Success));
     assert_eq!(read.consecutive_failures, 1, "it ended after the success");
 
-    // The same within one batch.
+    // Both jobs end within one batch.
     let other = w.schedule().await;
     let [slow, quick] =
         [w.manual_job(other, minute(1)).await, w.manual_job(other, minute(2)).await];
@@ -258,7 +259,7 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
 pub async fn cancelled_jobs_count_nothing(w: &World) {
     let id = w.schedule().await;
     run_job(w, id, 1, End::Failed(failure())).await;
-    // It ends by itself before it is told to.
+    // The job ends by itself before the executor learns of the cancellation.
     for end in [End::Failed(failure()), End::Retry(failure(), minute(3))] {
         let job = w.manual_job(id, minute(2)).await;
         let claimed = w.claim(minute(2), &[job]).await.remove(0);

@@ -1,4 +1,5 @@
-//! Rows that cannot be read back. How they come to be so is each adapter's; what follows is not.
+//! Rows that cannot be read back. Each adapter damages rows in its own way; the effects are the
+//! same.
 
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
@@ -8,7 +9,7 @@ use punctual::store::{DeliveryContent, End};
 use super::alerts::ONE_BY_ONE;
 use super::world::{SHARD, World, definition, minute};
 
-/// Ways to damage what is marked.
+/// Statements that damage the marked version.
 const OF_VERSIONS: [&str; 2] = [
     "UPDATE schedule_versions SET http_method = 'BREW' WHERE timezone = 'marked'",
     "UPDATE schedule_versions SET max_retries = 700 WHERE timezone = 'marked'",
@@ -16,14 +17,14 @@ const OF_VERSIONS: [&str; 2] = [
 
 const MEND: &str = "UPDATE schedule_versions SET http_method = 'POST', max_retries = 3";
 
-/// One that damage can be told to hit.
+/// Creates a schedule that the damage statements hit.
 async fn marked(w: &World) -> ScheduleId {
     let definition =
         punctual::domain::schedule::Definition { timezone: "marked".into(), ..definition() };
     w.schedule_with(|new| new.version = w.new_version(definition)).await
 }
 
-/// `spoil` executes a statement beside the store.
+/// `spoil` runs a statement directly on the database.
 pub async fn a_damaged_version_fails_its_job_alone(w: &World, spoil: impl AsyncFn(&'static str)) {
     for damage in OF_VERSIONS {
         let (fine, damaged) = (w.schedule().await, marked(w).await);
@@ -42,7 +43,7 @@ pub async fn a_damaged_version_fails_its_job_alone(w: &World, spoil: impl AsyncF
         let failure = unreadable.failure.clone();
         assert_eq!((failure.code, failure.retryable), (ErrorCode::Internal, false));
         assert!(!failure.message.contains("BREW"), "{}", failure.message);
-        // It is as any other that runs, and ends as any other.
+        // It runs and ends like any other job.
         let mut end = w.completion(&claims.taken[0], None, End::Failed(failure));
         end.job = bad;
         w.commit(minute(1), &[end]).await;
@@ -102,7 +103,7 @@ pub async fn damaged_rows_stop_no_alerts(w: &World, spoil: impl AsyncFn(&'static
         w.tell_failures(id, &[channel]).await;
         w.fail(id, 2).await;
     }
-    // An event of a kind that only newer releases know waits for them.
+    // An event of an unknown kind waits for a newer release.
     let unknown = "UPDATE notification_events SET type = 'job.odd' WHERE schedule_name = 'newer'";
     spoil(unknown).await;
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 2);

@@ -15,7 +15,7 @@ use super::alerts::{CLAIM, ONE_BY_ONE, try_end};
 use super::channels::config;
 use super::world::{World, minute};
 
-/// A failure that may be tried again.
+/// Returns a failure that may be retried.
 fn failed(retry_at: Option<Timestamp>) -> TryOutcome {
     TryOutcome::Failed {
         code: DeliveryError::Timeout,
@@ -26,7 +26,7 @@ fn failed(retry_at: Option<Timestamp>) -> TryOutcome {
     }
 }
 
-/// A channel that so many failures of one schedule wait for, since `at`.
+/// Creates a channel with `count` waiting deliveries about failures of one schedule, since `at`.
 async fn waiting(w: &World, label: &str, count: usize, at: Timestamp) -> (ChannelId, ScheduleId) {
     let (channel, id) = (w.channel(label).await, w.schedule().await);
     w.tell_failures(id, &[channel]).await;
@@ -43,7 +43,7 @@ async fn read(w: &World, id: DeliveryId) -> Delivery {
     w.store.delivery(w.account, id).await.expect("read").expect("a delivery")
 }
 
-/// Claims with these bounds; a call that is repeated would take more.
+/// Claims with these limits, without faults: a repeated call would claim more.
 async fn take(w: &World, limit: u32, per_channel: u32, busy: &[ChannelId]) -> Vec<ClaimedDelivery> {
     let busy = busy.to_vec();
     let claim = DeliveryClaim { limit, per_channel, busy, ..w.delivery_claim(minute(200)) };
@@ -95,7 +95,7 @@ pub async fn claims_are_bounded_and_fair(w: &World) {
 }
 
 pub async fn accounts_and_types_get_their_share(w: &World) {
-    // More than is looked at in one pass.
+    // More deliveries than one pass looks at.
     let (flood, _) = waiting(w, "flood", 2_500, minute(100)).await;
     let (other, _) = waiting(w, "other", 9, minute(101)).await;
     let limits = w.delivery_claim(minute(200));
@@ -148,7 +148,7 @@ pub async fn what_is_said_of_an_old_configuration_is_not_true_of_the_new_one(w: 
 }
 
 pub async fn a_channel_with_very_much_to_do_hides_no_other(w: &World) {
-    // More than is looked at in one pass.
+    // More deliveries than one pass looks at.
     let (flood, _) = waiting(w, "flood", 2_500, minute(100)).await;
     let (quiet, _) = waiting(w, "quiet", 1, minute(101)).await;
     let taken = take(w, 100, 4, &[]).await;
@@ -237,9 +237,9 @@ pub async fn an_end_takes_effect_under_its_claim_only(w: &World) {
     assert_eq!(seen.error_message.as_deref(), Some("no answer"));
     assert_eq!(seen.tries[0].response.as_deref(), Some("nul \u{fffd} in it"));
 
-    // It took longer than its claim, and nobody has taken it over.
+    // The try took longer than its claim, but no other notifier has claimed the delivery.
     assert_eq!(complete(w, minute(30), &[fine(late)]).await, [true]);
-    // Somebody has.
+    // Now another notifier has claimed it.
     let again = w.claim_due(minute(31)).await.taken.remove(0);
     assert_eq!((again.id, again.attempt), (lost.id, 2));
     assert_eq!(complete(w, minute(31), &[fine(lost)]).await, [false]);
@@ -268,8 +268,8 @@ pub async fn a_failed_try_waits_for_its_time(w: &World) {
     assert_eq!((seen.error_code, seen.completed_at), (Some(DeliveryError::Timeout), None));
     assert_eq!(w.work(minute(3)).await.next, Some(minute(3).plus(CLAIM)));
 
-    // The provider asks for an hour: all that waits for it waits until then; what is under way
-    // is not held back.
+    // The provider asks for a pause of one hour. All waiting deliveries to it wait until then;
+    // running ones are not held back.
     let until = minute(63);
     let asks = |claimed| {
         let mut end = try_end(claimed, minute(3), failed(Some(until)));
@@ -285,7 +285,7 @@ pub async fn a_failed_try_waits_for_its_time(w: &World) {
         complete(w, minute(3), &[try_end(third, minute(3), TryOutcome::Delivered)]).await,
         [true]
     );
-    // What comes meanwhile waits too.
+    // Deliveries that are planned in the meantime wait, too.
     let late = w.schedule().await;
     w.tell_failures(late, &[channel, other]).await;
     w.fail(late, 10).await;
@@ -296,7 +296,7 @@ pub async fn a_failed_try_waits_for_its_time(w: &World) {
         w.claim_due(until).await.taken.iter().filter(|one| one.channel == channel).count(),
         3
     );
-    // Verified anew, nothing waits any more.
+    // After the channel is verified again, no delivery waits any more.
     w.verify(channel).await;
     w.fail(late, 20).await;
     w.relay(minute(21), &ONE_BY_ONE).await;
@@ -326,7 +326,7 @@ pub async fn a_channel_that_is_gone_is_not_verified_any_more(w: &World) {
         w.store.audit_log(w.account, &query).await.expect("list").entries.len()
     };
     assert_eq!(entries().await, 1);
-    // One that is under way may end as it likes; what waits fails.
+    // A running delivery may end in any way. Waiting ones fail.
     assert_eq!(complete(w, minute(3), &[gone(second)]).await, [true]);
     assert_eq!(entries().await, 1);
     let claimed = w.claim_due(minute(3)).await;
@@ -337,7 +337,7 @@ pub async fn a_channel_that_is_gone_is_not_verified_any_more(w: &World) {
     assert_eq!(count(DeliveryError::ChannelUnverified), 1);
 }
 
-/// Claims no more than so many.
+/// Claims at most `limit` deliveries.
 async fn take_at(w: &World, now: Timestamp, limit: u32) -> Vec<ClaimedDelivery> {
     let claim = DeliveryClaim { limit, ..w.delivery_claim(now) };
     w.steady.claim_deliveries(&claim).await.expect("claim").taken
@@ -365,7 +365,7 @@ pub async fn a_failed_one_is_delivered_again(w: &World) {
     assert_eq!((seen.status, seen.next_try_at), (DeliveryStatus::Pending, Some(minute(9))));
     assert_eq!((seen.tries_made, seen.tries.len()), (1, 1), "what was is kept");
     assert_eq!((seen.completed_at, seen.error_code), (None, None));
-    // Five more.
+    // Five more tries.
     let mut now = minute(10);
     for n in 1..=5 {
         let claimed = w.claim_due(now).await.taken.remove(0);
@@ -410,7 +410,7 @@ pub async fn one_is_delivered_again_as_often_as_one_asks(w: &World) {
         assert_eq!(complete(w, now, &[end]).await, [true]);
         let again = w.store.redeliver(&w.write(now), claimed.id).await.expect("redeliver");
         assert_eq!(again, Redelivered::Done);
-        // Tries that are lost count as well.
+        // Lost tries count, too.
         for n in 0..4 {
             let now = now.plus(Duration::from_secs(10 + n));
             let claim = DeliveryClaim { until: now, ..w.delivery_claim(now) };
@@ -439,7 +439,7 @@ pub async fn they_are_listed_newest_first_in_pages(w: &World) {
     for one in &whole.deliveries {
         assert_eq!(&read(w, one.id).await, one);
     }
-    // Pages by place and by number.
+    // Pages by cursor and by number.
     let (mut after, mut paged) = (None, Vec::new());
     loop {
         let page = list(DeliveryQuery { after, limit: 3, ..all.clone() }).await;
@@ -456,7 +456,7 @@ pub async fn they_are_listed_newest_first_in_pages(w: &World) {
     let page = list(DeliveryQuery { offset: 99, limit: 5, ..all.clone() }).await;
     assert_eq!((page.deliveries.len(), page.total, page.has_more), (0, 10, false));
 
-    // They stay when what they are of is gone.
+    // Deliveries stay when their schedule and their channel are deleted.
     assert!(w.store.delete_schedule(&w.write(minute(6)), of_a).await.expect("delete"));
     assert!(w.store.delete_channel(&w.write(minute(6)), a.expect("one")).await.expect("delete"));
     let page = list(DeliveryQuery { channel: a, ..all }).await;
@@ -465,7 +465,8 @@ pub async fn they_are_listed_newest_first_in_pages(w: &World) {
     assert!(page.deliveries.iter().all(|one| one.channel_label.is_none()));
 }
 
-/// Two channels with a few deliveries each, of which one has arrived, and one that nobody was told.
+/// Creates two channels with a few deliveries each, one of which was delivered, and one delivery
+/// without a channel.
 async fn few(w: &World) -> [(Option<ChannelId>, ScheduleId); 3] {
     let (a, of_a) = waiting(w, "a", 5, minute(2)).await;
     let (b, of_b) = waiting(w, "b", 4, minute(3)).await;
@@ -555,7 +556,7 @@ pub async fn old_ones_go_in_small_batches(w: &World) {
     let before = w.store.rows_left(w.account).await.expect("count");
     assert_eq!([prune(minute(5)).await, prune(minute(5)).await], [3, 1]);
     assert_eq!(prune(minute(5)).await, 0);
-    // With their tries.
+    // Their tries are removed, too.
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), before - 8);
     let left: Vec<_> = w.deliveries().await.iter().map(|one| one.status).collect();
     let (pending, delivered) = (DeliveryStatus::Pending, DeliveryStatus::Delivered);

@@ -1,4 +1,5 @@
-//! A caller can go away at any moment: an HTTP client that disconnects, a task that is stopped.
+//! Dropped calls: a caller can stop at any await, as when an HTTP client disconnects or a task is
+//! stopped.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,8 +11,8 @@ use punctual::store::{NewSchedule, TickJob};
 
 use super::world::{World, every_job, every_schedule, minute, soon};
 
-/// Polls a future a number of times with pauses in between for others, then drops it. Returns
-/// whether it had ended.
+/// Polls a future `polls` times, yielding in between, and then drops it. Returns `true` if it had
+/// ended.
 async fn abandon(polls: usize, future: impl Future) -> bool {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -31,7 +32,8 @@ pub async fn a_creation_is_whole_or_absent(w: &World) {
         let ended = abandon(polls, w.store.create_schedules(&write, &pair, None)).await;
         acknowledged += u32::from(ended);
         w.store.ping().await.expect("the store can be used");
-        // The abandoned write may still be under way: one view of the store shows both or none.
+        // The abandoned write may still be running. One snapshot of the store shows both schedules
+        // or none.
         let page = w.store.schedules(w.account, &every_schedule()).await.expect("list");
         let [first, second] =
             pair.map(|new| page.schedules.iter().any(|schedule| schedule.id == new.id));
@@ -49,7 +51,7 @@ pub async fn a_firing_is_whole_or_absent(w: &World) {
         let tick = firing.tick;
         abandon(polls, w.store.fire(&[w.fence], soon(tick), std::slice::from_ref(&firing))).await;
         w.store.ping().await.expect("the store can be used");
-        // The abandoned write may still be under way, and end between two reads.
+        // The abandoned write may still be running and end between two reads.
         let moved = w.read(id).await.next_tick != Some(tick);
         let job = w.store.job(w.account, JobId::of_tick(id, tick)).await.expect("read");
         let moved_since = w.read(id).await.next_tick != Some(tick);
@@ -80,7 +82,7 @@ pub async fn reads_can_be_dropped(w: &World) {
         abandon(polls, w.store.late(minute(9), None, 500)).await;
     }
     assert_eq!(w.listed(&every_job()).await.len(), 100);
-    // No connection was left in an old view of the store.
+    // No connection may be left with an old snapshot.
     let job = w.manual_job(id, minute(3)).await;
     for _ in 0..8 {
         assert_eq!(w.listed(&every_job()).await[0], job);

@@ -32,7 +32,7 @@ pub async fn an_epoch_rises(w: &World) {
         async |shard| w.store.raise_epoch(ShardId(shard), "r", minute(1)).await.expect("raise");
     let (a, other, b) = (raise(3).await, raise(2).await, raise(3).await);
     assert!(a < b);
-    // A call that is repeated raises again, so the numbers themselves say nothing.
+    // A repeated call raises the epoch again, so the numbers themselves are not checked.
     let records = w.store.shard_records(minute(1)).await.expect("read");
     let newest = |shard: u16| records[usize::from(shard)].led.as_ref().map(|led| led.epoch);
     assert_eq!((newest(2), newest(3)), (Some(other), Some(b)), "each shard counts for itself");
@@ -166,7 +166,7 @@ pub async fn a_job_that_exists_is_not_made_again(w: &World) {
     let [id, other] = [w.schedule().await, w.schedule().await];
     let job = w.tick_job(id).await;
     w.run(soon(minute(1)), job, End::Succeeded).await;
-    // The same tick comes again, as after a clock that was set back.
+    // The same tick is due again, as after a clock was set back.
     let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
     let done = w.fire(minute(3), &[w.firing(id).await, w.firing(other).await]).await;

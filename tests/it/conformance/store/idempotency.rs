@@ -17,7 +17,7 @@ fn asks(holder: u128) -> Reservation {
     Reservation { once: once(holder), request: [1; 32] }
 }
 
-/// A change under the reservation of `holder`.
+/// Returns a change under the reservation of `holder`.
 fn write(w: &World, holder: u128) -> Write {
     Write { once: Some(once(holder)), ..w.write(minute(1)) }
 }
@@ -49,7 +49,8 @@ pub async fn a_key_is_of_one_account(w: &World) {
     w.store.keep_answer(w.foreign, once(1), "foreign").await.expect("keep");
     w.store.release(w.foreign, once(1)).await.expect("release");
     assert_eq!(reserve(w, 1, &asks(2)).await, Reserved::Running);
-    // The account is part of a key's hash; one that were the same all the same says nothing.
+    // The account is part of the hash of a key. Even an equal hash reveals nothing to another
+    // account.
     let foreign = w.store.reserve(w.foreign, minute(1), &asks(3)).await.expect("reserve");
     assert_eq!(foreign, Reserved::Running);
 }
@@ -139,7 +140,7 @@ pub async fn old_answers_go_in_small_batches(w: &World) {
     }
     let mut rounds = Vec::new();
     for _ in 0..3 {
-        // A call that is repeated is another round.
+        // A repeated call would prune another batch.
         rounds.push(w.steady.prune_answers(minute(3), 2).await.expect("prune"));
     }
     assert_eq!(rounds, [2, 1, 0]);

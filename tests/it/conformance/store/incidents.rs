@@ -25,7 +25,7 @@ fn seconds(minutes: i64, seconds: u64) -> Timestamp {
     minute(minutes).plus(Duration::from_secs(seconds))
 }
 
-/// So many schedules that tell failures and recoveries on a channel.
+/// Creates `count` schedules that alert a channel about failures and recoveries.
 async fn schedules(w: &World, channel: ChannelId, count: usize) -> Vec<ScheduleId> {
     let mut ids = Vec::new();
     for n in 0..count {
@@ -49,7 +49,7 @@ async fn succeed(w: &World, ids: &[ScheduleId], at: Timestamp) {
     w.end_all(ids, at, &End::Succeeded).await;
 }
 
-/// Does all that is to be done from `from` to `to`, when it is due; what has arrived.
+/// Does all work between `from` and `to` when it is due. Returns the delivered alerts.
 async fn deliver(w: &World, from: Timestamp, to: Timestamp) -> Vec<ClaimedDelivery> {
     let (mut now, mut arrived) = (from, Vec::new());
     loop {
@@ -94,7 +94,7 @@ pub async fn a_host_that_is_down_is_told_once_and_so_is_its_return(w: &World) {
     assert!(told.error.as_deref().is_some_and(|error| error.contains("503")), "{told:?}");
     assert_eq!(told.names.len(), 5);
 
-    // They fail again, some of them for the first time, and recover by and by.
+    // They fail again, some of them for the first time, and recover one after the other.
     let late = schedules(w, channel, 3).await;
     fail(w, &ids[..50], seconds(4, 0)).await;
     fail(w, &late, seconds(4, 1)).await;
@@ -118,7 +118,7 @@ pub async fn a_host_that_is_down_is_told_once_and_so_is_its_return(w: &World) {
         assert!(one.completed_at.is_some() && one.next_try_at.is_none());
     }
     assert_eq!(w.work(minute(500)).await, AlertWork::default(), "it is over");
-    // The next failure is told by itself.
+    // The next failure gets its own alert.
     fail(w, &ids[..1], minute(60)).await;
     let arrived = deliver(w, seconds(60, 1), minute(62)).await;
     assert_eq!(kinds(&arrived), [AlertKind::JobFailed]);
@@ -134,12 +134,12 @@ pub async fn a_few_failures_are_sent_one_by_one(w: &World) {
     assert_eq!(kinds(&arrived), [AlertKind::JobFailed; 3]);
     let sent_at: Vec<_> = w.deliveries().await.iter().map(|one| one.tries[0].started_at).collect();
     assert_eq!(sent_at, [minute(2).plus(RULES.gather); 3]);
-    // One goes on failing, one recovers.
+    // One keeps failing, one recovers.
     fail(w, &ids[..1], minute(4)).await;
     succeed(w, &ids[1..2], minute(4).plus(Duration::from_millis(1))).await;
     let arrived = deliver(w, seconds(4, 1), minute(5)).await;
     assert_eq!(kinds(&arrived), [AlertKind::JobFailed, AlertKind::ScheduleRecovered]);
-    // With the two that fail still, these are five.
+    // With the two that still fail, five are failing.
     fail(w, &ids[3..], minute(6)).await;
     let arrived = deliver(w, minute(6), minute(7)).await;
     assert_eq!(kinds(&arrived), [AlertKind::IncidentOpened]);
@@ -147,7 +147,7 @@ pub async fn a_few_failures_are_sent_one_by_one(w: &World) {
     assert_eq!((told.schedules, told.failing), (6, 5));
     let merged = w.deliveries().await.into_iter().filter(|one| one.merged_into.is_some());
     assert_eq!(merged.count(), 3, "what was told already stays so");
-    // Some recover, the others do not run: after a while it is taken to be over.
+    // Some recover and the others do not run. The incident closes after a while.
     succeed(w, &ids[3..5], minute(8)).await;
     let arrived = deliver(w, minute(8), minute(9)).await;
     assert_eq!(kinds(&arrived), [AlertKind::IncidentClosed]);
@@ -171,7 +171,7 @@ pub async fn hosts_and_channels_are_told_apart(w: &World) {
             ids.push(id);
         }
     }
-    // Of the second host `a` is told by two schedules only.
+    // Only two schedules of the second host alert `a`.
     for (n, id) in hosts[0].iter().chain(&hosts[1]).enumerate() {
         let both = [a, b];
         w.tell_failures(*id, if n < 7 { &both } else { &both[1..] }).await;
@@ -187,7 +187,7 @@ pub async fn hosts_and_channels_are_told_apart(w: &World) {
     assert_eq!(count(a, AlertKind::JobFailed), 2);
     assert_eq!(count(b, AlertKind::IncidentOpened), 2);
     assert_eq!(arrived.len(), 5);
-    // Recoveries that nobody wants to be told close it all the same.
+    // Recoveries also close an incident if no preference asks for them.
     for ids in &hosts {
         succeed(w, ids, minute(4)).await;
     }
@@ -203,7 +203,7 @@ pub async fn what_is_over_before_it_is_told_is_told_in_order(w: &World) {
     succeed(w, &ids, minute(2).plus(Duration::from_millis(1))).await;
     let arrived = deliver(w, seconds(2, 1), minute(3)).await;
     assert_eq!(kinds(&arrived), [AlertKind::IncidentOpened, AlertKind::IncidentClosed]);
-    // Too few for an incident: each failure, then its recovery.
+    // These are too few for an incident: each failure and each recovery has its own alert.
     fail(w, &ids[..2], minute(4)).await;
     succeed(w, &ids[..2], minute(4).plus(Duration::from_millis(1))).await;
     let arrived = deliver(w, seconds(4, 1), minute(5)).await;
@@ -265,7 +265,7 @@ pub async fn what_gathers_for_a_channel_that_is_lost_fails(w: &World) {
         assert!(failed.iter().all(|one| one.status == DeliveryStatus::Failed));
         assert!(failed.iter().all(|one| one.error_code == Some(code)), "{failed:?}");
     }
-    // Verified again, it is told of the host as if for the first time.
+    // After it is verified again, the channel is alerted about the host as for the first time.
     w.verify(left).await;
     fail(w, &ids, minute(4)).await;
     let arrived = deliver(w, minute(4), minute(5)).await;
@@ -273,7 +273,7 @@ pub async fn what_gathers_for_a_channel_that_is_lost_fails(w: &World) {
     assert_eq!(to, [(AlertKind::IncidentOpened, left)]);
 }
 
-/// As it is deleted or loses `verified` while an incident is due, over and over.
+/// The channel is deleted or unverified while an incident is due, in several rounds.
 pub async fn a_channel_that_is_lost_just_then_leaves_no_incident(w: &World) {
     let ids = schedules(w, w.channel("first").await, 5).await;
     for round in 0..6 {

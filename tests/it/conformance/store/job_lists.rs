@@ -53,7 +53,7 @@ pub async fn filters(w: &World) {
 pub async fn pages_by_cursor_and_by_offset(w: &World) {
     let id = w.schedule().await;
     for number in 0..7 {
-        // Ties in time, which the rest of the id breaks.
+        // Jobs at the same time are ordered by the rest of the id.
         w.manual_job(id, minute(number / 3)).await;
     }
     let all = w.listed(&every_job()).await;

@@ -93,7 +93,7 @@ pub async fn cancelling_a_waiting_one_ends_it(w: &World) {
     assert_eq!(cancelled, Cancelled::NotFound);
 }
 
-/// A command takes its time before it waits for its turn: a claim may come in between.
+/// A command gets its time before it waits for its turn, so a claim may come in between.
 pub async fn cancelled_by_an_older_command_it_ends_after_its_start(w: &World) {
     let id = w.schedule().await;
     let (cancelled, deleted) =

@@ -1,4 +1,4 @@
-//! The counters of months: how they begin, and what becomes of them.
+//! Monthly job counters: how they start and end.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use punctual::store::{End, Firing, Granted, NewJob, Retried, TickJob, Triggered,
 use super::world::{World, every_job, failure, minute};
 use crate::harness::wait::until;
 
-/// What is in the counter at this time; absent if it is not there.
+/// Returns the counter at this time, or `None` if it does not exist.
 async fn reserved(w: &World, now: Timestamp) -> Option<u64> {
     w.store.usage(w.account, now).await.expect("count").jobs_reserved
 }
 
-/// Fires so many jobs of a schedule at once.
+/// Fires `count` jobs of a schedule at once.
 async fn make_jobs(w: &World, schedule: ScheduleId, count: u64) {
     let job = |n: u64| TickJob { id: JobId::new(minute(1), n.into()), trigger: Trigger::CatchUp };
     let jobs = (0..count).map(job).collect();

@@ -1,33 +1,35 @@
-//! What becomes of the jobs of an older store, in which those that had not finished were among the others.
+//! The migration of unfinished jobs from an older store, which kept them in the same table as
+//! finished ones.
 
 use punctual::domain::job::JobStatus;
 use punctual::domain::{AccountId, JobId, Timestamp};
 use punctual::store::SharedStore;
 use sqlx::migrate::Migrator;
 
-/// The last migration before.
+/// The last migration of the older store.
 const BEFORE: i64 = 11;
-/// How many jobs have finished.
+/// The number of finished jobs.
 pub const FINISHED: u32 = 1_000_000;
 
-/// The account, its schedule and its version.
+/// The account of the unfinished jobs.
 pub const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
-/// The instant in the ids of the jobs: 2024-05-15.
+/// The time in the ids of the jobs: 2024-05-15.
 pub const AT: Timestamp = Timestamp::from_millis(1_715_774_400_000);
 
-/// The migrations of an older binary.
+/// Returns the migrations of an older binary.
 pub fn older(all: &Migrator) -> Migrator {
     let known = all.iter().filter(|migration| migration.version <= BEFORE).cloned();
     Migrator::with_migrations(known.collect())
 }
 
-/// The id of one of the jobs that have not finished.
+/// Returns the id of an unfinished job.
 pub fn unfinished(number: u128) -> JobId {
     JobId::new(AT, number)
 }
 
-/// An account's version, and three jobs of it that have not finished: one that waits for its first attempt,
-/// one for its second, one whose second runs. `id` writes an id as the database does.
+/// Returns statements that insert a version of an account and three unfinished jobs: one that waits
+/// for its first attempt, one that waits for its second, and one whose second attempt is running.
+/// `id` formats an id for the database.
 pub fn statements(id: impl Fn([u8; 16]) -> String) -> String {
     let [one, two, three] = [1, 2, 3].map(|number| id(unfinished(number).to_bytes()));
     let (account, version, schedule) = (id([1; 16]), id([2; 16]), id([3; 16]));
@@ -51,7 +53,7 @@ pub fn statements(id: impl Fn([u8; 16]) -> String) -> String {
     )
 }
 
-/// They are shown as before, and go on as before.
+/// Asserts that the unfinished jobs look and continue as before.
 pub async fn go_on(store: &SharedStore) {
     let read = async |number| {
         let found = store.job(ACCOUNT, unfinished(number)).await.expect("read");

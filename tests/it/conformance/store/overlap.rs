@@ -11,7 +11,7 @@ pub async fn with_policy(w: &World, policy: OverlapPolicy) -> ScheduleId {
     w.schedule_with(|new| new.overlap_policy = policy).await
 }
 
-/// How many ticks were skipped because of overlap.
+/// Returns the number of ticks that were skipped because of overlap.
 pub async fn overlaps(w: &World, id: ScheduleId) -> u32 {
     let skips = w.skips(id).await;
     skips
@@ -59,7 +59,7 @@ pub async fn the_stored_policy_holds_not_the_one_that_was_read(w: &World) {
     let Fired { tickets, .. } =
         w.store.fire(&[w.fence], soon(minute(2)), &[read]).await.expect("fire");
     assert_eq!(tickets, [], "one is active");
-    // It may take one more look at the schedule, and no more.
+    // The firing may need one more read of the schedule, but not two.
     if w.read(id).await.next_tick == Some(minute(2)) {
         w.fire(soon(minute(2)), &[firing]).await;
     }
@@ -100,7 +100,7 @@ pub async fn queue_one_holds_one_more(w: &World) {
     assert_eq!(committed.tickets.len(), 1);
     let ticket = committed.tickets[0];
     assert_eq!((ticket.job, ticket.start), (held, soon(minute(9))));
-    // The held one is the active one now: there is room for one to be held again.
+    // The held job is the active one now, so another job can be held.
     assert!(w.fire_next(id).await.is_empty());
     let next = JobId::of_tick(id, minute(4));
     assert_eq!(w.status(next).await, JobStatus::Pending);
@@ -233,11 +233,11 @@ pub async fn a_job_that_exists_does_not_become_active(w: &World) {
     let id = with_policy(w, OverlapPolicy::Skip).await;
     let job = w.tick_job(id).await;
     w.run(soon(minute(1)), job, End::Succeeded).await;
-    // The same tick comes again, as after a clock that was set back.
+    // The same tick is due again, as after a clock was set back.
     let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
     assert!(w.fire_next(id).await.is_empty());
     assert_eq!(overlaps(w, id).await, 0);
-    // Nothing is in the way of the next one.
+    // Nothing blocks the next tick.
     w.tick_job(id).await;
 }

@@ -137,7 +137,7 @@ pub async fn what_was_read_before_an_account_changed_does_not_fire(w: &World) {
             1 => w.store.set_suspended(&write, false).await.expect("set"),
             _ => w.store.set_plan(&write, "small").await.expect("set"),
         };
-        // The changes of another account that follow hide nothing.
+        // A later change of another account hides nothing.
         let other = w.write_for(w.foreign, minute(1));
         w.store.set_suspended(&other, change == 0).await.expect("set");
         assert_eq!(fire(&firings).await, (0, ids.clone()), "{change}");
@@ -197,7 +197,7 @@ pub async fn one_call_fires_in_all_shards_but_those_of_newer_leaders(w: &World) 
     assert_eq!(error.kind(), StoreErrorKind::Rejected);
 }
 
-/// How many jobs are granted, and whether that is the first time that they are not enough.
+/// Returns the number of granted jobs, and `true` if this exhausts the quota for the first time.
 async fn reserve(w: &World, now: Timestamp, quota: u64, ahead: u32, jobs: u32) -> (u64, bool) {
     let wanted = Wanted { account: w.account, quota, jobs };
     w.store.begin_months(now, &[w.account]).await.expect("begin");
@@ -246,7 +246,7 @@ pub async fn another_plan_counts_the_month_anew(w: &World) {
     w.store.set_plan(&w.write(minute(2)), "large").await.expect("set");
     let usage = w.store.usage(w.account, minute(2)).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (None, None));
-    // Without a limit nothing is counted; then there is one again.
+    // Without a limit, jobs are not counted. Then a limit applies again.
     for _ in 0..3 {
         w.manual_job(schedule, minute(3)).await;
     }
@@ -263,7 +263,7 @@ pub async fn of_many_reservations_at_once_none_is_too_much(w: &World) {
         w.spawn(async move {
             let wanted = [Wanted { account, quota: 20, jobs: 3 }];
             loop {
-                // Another one may hold the counter.
+                // Another transaction may hold the counter.
                 let grants = store.reserve_jobs(minute(1), 0, &wanted).await.expect("reserve");
                 if let [granted] = grants.granted[..] {
                     return granted;
@@ -285,7 +285,7 @@ pub async fn a_month_begins_with_what_was_made_in_it(w: &World) {
     assert_eq!(reserve(w, minute(4), 5, 1_000, 2).await, (1, true), "five in all");
 }
 
-/// A job by hand under a quota, of an account whose jobs are counted.
+/// Triggers a job under a quota, for an account whose jobs are counted.
 async fn trigger(w: &World, schedule: ScheduleId, quota: u64) -> Triggered {
     w.store.begin_months(minute(1), &[w.account]).await.expect("count");
     let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule };

@@ -53,7 +53,7 @@ pub async fn one_is_there_from_the_beginning_and_replaced_whole(w: &World) {
     w.tell(id, policy(NotifyOn::Success), &[b]).await;
     let stored = read(w, id).await;
     assert_eq!((stored.policy, attached(&stored)), (policy(NotifyOn::Success), vec![b]));
-    // All of it is kept, even what says nothing.
+    // All settings are stored, even those without an effect.
     let off = AlertPolicy { notify_on: NotifyOn::None, ..full };
     w.tell(id, off, &[]).await;
     assert_eq!((read(w, id).await.policy, attached(&read(w, id).await)), (off, vec![]));
@@ -101,7 +101,7 @@ pub async fn jobs_that_end_from_then_on_raise_events_by_it(w: &World) {
     };
     let failed = || End::Failed(super::world::failure());
     assert_eq!(ends(1, failed()).await, 0);
-    // One that is under way already is told, too.
+    // The preference also applies to a job that is already running.
     let job = w.manual_job(id, minute(2)).await;
     let claimed = w.claim(minute(2), &[job]).await.remove(0);
     w.tell(id, policy(NotifyOn::Failure), &[channel]).await;
@@ -135,7 +135,8 @@ pub async fn it_goes_with_its_schedule(w: &World) {
     let before = w.store.rows_left(w.account).await.expect("count");
     assert!(w.store.delete_schedule(&w.write(minute(2)), id).await.expect("delete"));
     assert_eq!(w.store.preference(w.account, id).await.expect("read"), None);
-    // The schedule, its preference and the channel of that; and the log has an entry more.
+    // The schedule, its preference and its attached channel are gone, and the log has one more
+    // entry.
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), before - 2);
     let ended = w.completion(&claimed, None, End::Failed(super::world::failure()));
     assert_eq!(w.commit(minute(3), &[ended]).await.events, 0);

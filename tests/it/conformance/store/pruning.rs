@@ -68,7 +68,7 @@ pub async fn a_round_is_bounded(w: &World) {
     }
     let mut rounds = Vec::new();
     for _ in 0..4 {
-        // A call that is repeated is another round.
+        // A repeated call would prune another batch.
         rounds.push(w.steady.prune(minute(9), 2).await.expect("prune").jobs);
     }
     assert_eq!(rounds, [2, 2, 1, 0]);
@@ -102,13 +102,13 @@ pub async fn a_shorter_history_goes_row_by_row(w: &World) {
     assert!(w.store.short_histories("other", minute(9), 9).await.expect("read").is_empty());
     let mut rounds = Vec::new();
     for _ in 0..3 {
-        // A call that is repeated is another round.
+        // A repeated call would prune another batch.
         rounds
             .push(w.steady.prune_account(w.account, minute(5), minute(9), 3).await.expect("prune"));
     }
     assert_eq!(due(9).await, [w.foreign]);
     assert_eq!(due(10).await, [w.foreign, w.account], "the longest ago first");
-    // Three jobs; of the log the account, the schedule, and those of four jobs.
+    // Three jobs, and the log entries of the account, the schedule and four jobs.
     assert_eq!(rounds, [3, 3, 0]);
     assert_eq!(w.listed(&every_job()).await, [jobs[3], waiting]);
     assert!(w.skips(id).await.is_empty());

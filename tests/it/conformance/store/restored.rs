@@ -3,7 +3,7 @@ use punctual::scheduler::{PassedOver, pass_over_due};
 
 use super::world::{SHARD, World, every_job, fenced, minute, soon};
 
-/// Passes over what is due at an instant.
+/// Passes over the ticks that are due at an instant.
 async fn pass_over(w: &World, at: i64) -> PassedOver {
     pass_over_due(&*w.steady, SHARD, soon(minute(at))).await.expect("passed over")
 }

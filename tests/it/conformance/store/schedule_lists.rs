@@ -10,7 +10,7 @@ async fn list(w: &World, query: &ScheduleQuery) -> SchedulePage {
     w.store.schedules(w.account, query).await.expect("list")
 }
 
-/// The names that a query lists, by name.
+/// Returns the names that a query lists, sorted by name.
 async fn names(w: &World, query: ScheduleQuery) -> Vec<String> {
     let sort = ScheduleSort { field: SortField::Name, descending: false };
     let query = ScheduleQuery { sort, ..query };
@@ -19,7 +19,7 @@ async fn names(w: &World, query: ScheduleQuery) -> Vec<String> {
     page.schedules.into_iter().map(|schedule| schedule.name).collect()
 }
 
-/// Schedules with ties and absent values in every field that can be sorted by.
+/// Creates schedules with ties and missing values in every sort field.
 async fn varied(w: &World) -> Vec<ScheduleId> {
     let mut ids = Vec::new();
     for (number, name) in ["b", "a", "B", "b", "ä", "", "b"].into_iter().enumerate() {
@@ -30,7 +30,7 @@ async fn varied(w: &World) -> Vec<ScheduleId> {
         ids.push(new.id);
         w.store.create_schedules(&w.write(minute(number / 3)), &[new], None).await.expect("create");
     }
-    // Two have run at the same time, one later.
+    // Two have run at the same time, and one later.
     for (number, at) in [(0, 20), (1, 20), (2, 21)] {
         let job = w.manual_job(ids[number], minute(at)).await;
         w.run(minute(at), job, End::Succeeded).await;
@@ -38,7 +38,7 @@ async fn varied(w: &World) -> Vec<ScheduleId> {
     ids
 }
 
-/// What a schedule is sorted by, as something that can be compared.
+/// Returns the sort key of a schedule in comparable form.
 fn key(schedule: &Schedule, field: SortField) -> (SortValue, (String, i64)) {
     let time = |time: Option<punctual::domain::Timestamp>| {
         (SortValue::Time(time), (String::new(), time.map_or(-1, |time| time.as_millis())))

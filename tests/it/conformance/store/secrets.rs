@@ -1,5 +1,5 @@
-//! Sealed secrets: bound to their places, under keys that can be changed. How others get at the
-//! rows, and how a store is opened with other keys, is each adapter's; what follows is not.
+//! Sealed secrets: they are bound to their rows, and their keys can be changed. Each adapter
+//! accesses its rows and opens its store with other keys in its own way; the effects are the same.
 
 use punctual::domain::call::{Once, OnceKey};
 use punctual::domain::outcome::ErrorCode;
@@ -16,7 +16,7 @@ use crate::harness::keys::{sealer, sealer_of};
 
 const BOTH: UnreadableFields = UnreadableFields { body: true, headers: true };
 
-/// One whose version can be told by its time zone.
+/// Creates a schedule whose version is marked by its timezone.
 async fn marked(w: &World, mark: &str) -> ScheduleId {
     let definition = Definition { timezone: mark.into(), ..definition() };
     w.schedule_with(|new| new.version = w.new_version(definition)).await
@@ -33,7 +33,7 @@ async fn claim(w: &World, schedules: &[ScheduleId]) -> Claims {
 
 const ONCE: Once = Once { key: OnceKey([5; 16]), holder: 1 };
 
-/// What there is of the key whose answer was kept.
+/// Reserves the idempotency key whose response was stored.
 async fn reserve(store: &SharedStore, w: &World) -> Reserved {
     let reservation = Reservation { once: ONCE, request: [1; 32] };
     store.reserve(w.account, minute(1), &reservation).await.expect("reserve")
@@ -48,7 +48,7 @@ fn said() -> Reserved {
     Reserved::Answered("said".to_owned())
 }
 
-/// What is moved to another row, or damaged, fails its own job alone, and no list.
+/// A moved or damaged secret fails only its own job, and no list.
 pub async fn a_secret_opens_at_its_own_place_only(w: &World, spoil: impl AsyncFn(&'static str)) {
     let fine = w.schedule().await;
     let [moved, taken] = [marked(w, "moved").await, marked(w, "taken").await];
@@ -88,7 +88,7 @@ pub async fn a_secret_opens_at_its_own_place_only(w: &World, spoil: impl AsyncFn
     assert_eq!(w.listed(&every_job()).await.len(), 4);
 }
 
-/// A row of another account's does not open either.
+/// A row that was moved to another account cannot be opened.
 pub async fn a_secret_opens_for_its_own_account_only(w: &World, spoil: impl AsyncFn(&'static str)) {
     let id = marked(w, "given").await;
     spoil(
@@ -100,7 +100,7 @@ pub async fn a_secret_opens_for_its_own_account_only(w: &World, spoil: impl Asyn
     assert_eq!(schedule.unreadable, BOTH);
 }
 
-/// What was stored before there were keys is read as it is, until it is sealed.
+/// Secrets from before sealing are readable, and are sealed later.
 pub async fn plain_secrets_are_read_and_sealed(w: &World, spoil: impl AsyncFn(&'static str)) {
     let (id, empty) = (w.schedule().await, AccountId::new(minute(0), 9));
     w.schedule_with(|new| {
@@ -136,7 +136,7 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
         proofs.into_iter().map(|proof| proof.id).collect::<Vec<_>>()
     };
     assert_eq!(keys(&both).await, ["new", "test"]);
-    // With what the two accounts sign with.
+    // The signing secrets of the two accounts are included.
     assert_eq!(both.stale_secrets().await.expect("count"), 8);
     assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "the old one is needed");
 
@@ -166,7 +166,7 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     }
 }
 
-/// Seals all secrets with the first key; whose rows cannot be opened.
+/// Seals all secrets with the first key. Returns the accounts of unreadable rows.
 async fn reseal_all(store: &SharedStore) -> Vec<AccountId> {
     let mut lost = Vec::new();
     for table in SealedTable::ALL {
@@ -176,7 +176,7 @@ async fn reseal_all(store: &SharedStore) -> Vec<AccountId> {
     lost
 }
 
-/// What cannot be opened is said to be so, and lost only if somebody says that it is.
+/// Unreadable rows are reported. The old keys are kept until an operator abandons those rows.
 pub async fn lost_rows_keep_the_keys_until_abandoned(
     w: &World,
     reopen: impl AsyncFn(Sealer) -> SharedStore,
@@ -203,8 +203,8 @@ pub async fn lost_rows_keep_the_keys_until_abandoned(
     assert_eq!(reseal_all(&new).await, [w.account], "as long as it is there");
 }
 
-/// A server with a newer first key is started, and stores a secret when the others are forgotten: one
-/// that cannot be opened here and is not lost.
+/// A server with a newer first key stores a secret while the other keys are forgotten. The secret
+/// is unreadable here, but not lost.
 pub async fn what_is_written_meanwhile_keeps_the_keys(
     w: &World,
     reopen: impl AsyncFn(Sealer) -> SharedStore,
@@ -222,7 +222,7 @@ pub async fn what_is_written_meanwhile_keeps_the_keys(
     assert_eq!(both.forget_keys(abandon).await.expect("asked"), [""; 0], "nor taken away then");
 }
 
-/// A store does not take keys that cannot open what is in it.
+/// A store rejects keys that cannot open its contents.
 pub async fn a_missing_or_wrong_key_is_refused(
     w: &World,
     reopen: impl AsyncFn(Sealer) -> SharedStore,
@@ -240,14 +240,14 @@ pub async fn a_missing_or_wrong_key_is_refused(
         assert!(said.contains(says) && said.contains("secrets.keys_file"), "{said}");
         let schedule = store.schedule(w.account, id).await.expect("read").expect("a schedule");
         assert_eq!(schedule.unreadable, BOTH);
-        // Nor can it seal anew what it cannot open.
+        // Such a store cannot reseal the rows, either.
         let done = store.reseal(SealedTable::Versions, [0; 16], 9).await.expect("looked at");
         assert_eq!(done.sealed, 0);
     }
     let same = reopen(sealer()).await;
     same.use_keys(&[]).await.expect("the same key");
     assert_eq!(w.store.key_proofs().await.expect("read").len(), 1, "no other was noted");
-    // Another store's keys are taken only with the keys themselves.
+    // The proof of another store is accepted only with the same keys.
     let others = reopen(sealer_of(&["test", "far"])).await;
     let mut proof = w.store.key_proofs().await.expect("read");
     others.use_keys(&proof).await.expect("known");
@@ -256,7 +256,7 @@ pub async fn a_missing_or_wrong_key_is_refused(
     assert_eq!(error.kind(), StoreErrorKind::WrongKeys);
 }
 
-/// Replicas that are started for the first time, each with a key of its own: one begins.
+/// Several replicas start for the first time with different keys. One of them wins.
 pub async fn of_different_first_keys_one_is_taken(
     w: &World,
     reopen: impl AsyncFn(Sealer) -> SharedStore,

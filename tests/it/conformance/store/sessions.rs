@@ -4,7 +4,7 @@ use punctual::store::{Ending, NewReset, NewSession, Session};
 use super::users::{act, address, digest, hash, new_invitation, user};
 use super::world::{World, minute};
 
-/// A session that expires after 10 minutes and ends after 30.
+/// Returns a session that expires after 10 minutes and ends after 30.
 pub fn new_session(number: u128, user: UserId) -> NewSession {
     NewSession {
         id: SessionId::new(minute(0), number),
@@ -150,11 +150,11 @@ pub async fn what_has_expired_is_removed_in_small_batches(w: &World) {
     w.store.create_invitation(&w.write(minute(1)), &invitation).await.expect("invite");
     let mut rounds = Vec::new();
     for at in [9, 10, 10, 10, 12] {
-        // A call that is repeated is another round.
+        // A repeated call would prune another batch.
         rounds.push(w.steady.prune_logins(minute(at), 3).await.expect("prune"));
     }
     assert_eq!(rounds, [0, 3, 1, 0, 1]);
-    // Asked for an instant before the end of all: nothing is left even then.
+    // Nothing is left, even for a time at which these were still valid.
     assert_eq!(w.store.sessions(ann, minute(1)).await.expect("list"), []);
     assert_eq!(w.store.reset(digest(1), minute(1)).await.expect("read"), None);
     assert_eq!(w.store.invitations(w.account, minute(1)).await.expect("list"), []);

@@ -16,7 +16,8 @@ fn secret(byte: u8) -> SigningSecret {
 }
 
 pub fn new_secret(byte: u8, old_expires_at: Timestamp) -> NewSecret {
-    // Not of the instant of the accounts: their ids are those of their first secrets.
+    // The instant differs from that of the accounts, whose ids are also those of their first
+    // secrets.
     let id = SigningSecretId::new(minute(1), byte.into());
     NewSecret { id, secret: secret(byte), old_expires_at }
 }
@@ -25,14 +26,14 @@ async fn secrets(w: &World, account: AccountId) -> Vec<KnownSecret> {
     w.store.signing_secrets(account).await.expect("list")
 }
 
-/// The one secret that an account begins with.
+/// Returns the first secret of an account, which must be its only one.
 async fn first(w: &World, account: AccountId) -> SigningSecret {
     let secrets = secrets(w, account).await;
     assert_eq!(secrets.len(), 1, "{secrets:?}");
     secrets[0].secret.clone().expect("readable")
 }
 
-/// A schedule of an account whose requests are signed, or not.
+/// Creates a schedule of an account, with or without signed requests.
 async fn schedule(w: &World, account: AccountId, sign_requests: bool) -> ScheduleId {
     let definition = Definition { sign_requests, ..definition() };
     let mut new = w.new_schedule();
@@ -49,7 +50,7 @@ async fn job(w: &World, account: AccountId, schedule: ScheduleId, at: Timestamp)
     new.id
 }
 
-/// What signs a job of the world's account that is claimed at an instant.
+/// Returns the secrets that sign a job of the world's account, claimed at an instant.
 async fn signing(w: &World, schedule: ScheduleId, at: Timestamp) -> Vec<SigningSecret> {
     let job = job(w, w.account, schedule, at).await;
     w.claim(at, &[job]).await.swap_remove(0).signing_secrets
@@ -68,7 +69,7 @@ pub async fn an_account_has_one_from_the_beginning(w: &World) {
     w.store.make_first_secrets().await.expect("nothing to do");
     assert_eq!(first(w, w.account).await, own);
     assert_eq!(secrets(w, AccountId::new(minute(0), 77)).await, []);
-    // Of those who sign up too.
+    // An account from a sign-up has a secret, too.
     let account = Account::new(AccountId::new(minute(4), 8), "dans", minute(4));
     let id = account.id;
     let dan = NewUser { id: UserId::new(minute(4), 8), email: address("dan"), password: hash("x") };
@@ -107,7 +108,7 @@ pub async fn a_new_secret_and_the_one_before_overlap(w: &World) {
     let just_before = Timestamp::from_millis(minute(10).as_millis() - 1);
     assert_eq!(signing(w, id, just_before).await, [secret(1), old.clone()]);
     assert_eq!(signing(w, id, minute(10)).await, [secret(1)]);
-    // While two sign, a third ends the oldest at once.
+    // While two secrets sign, a third one ends the oldest at once.
     assert!(rotate(w.account, minute(11), new_secret(2, minute(30))).await);
     assert!(rotate(w.account, minute(12), new_secret(3, minute(20))).await);
     assert_eq!(ends().await, [(Some(secret(3)), None), (Some(secret(2)), Some(minute(20)))]);
@@ -140,8 +141,8 @@ pub async fn of_many_rotations_at_once_two_sign(w: &World) {
     assert_eq!(ends.iter().filter(|end| end.is_none()).count(), 1, "{ends:?}");
 }
 
-/// A secret that cannot be read fails the jobs that it is to sign, and nothing else. Accounts from
-/// before there were secrets get theirs, once.
+/// An unreadable secret fails only the jobs that it signs. Accounts from before signing secrets get
+/// one, once.
 pub async fn a_secret_signs_at_its_own_place_only(w: &World, spoil: impl AsyncFn(&'static str)) {
     let [signed, plain] = [schedule(w, w.account, true).await, schedule(w, w.account, false).await];
     let foreign = schedule(w, w.foreign, true).await;

@@ -4,7 +4,7 @@ use punctual::store::{Change, Firing, SkipQuery, TickRange};
 
 use super::world::{World, minute, soon};
 
-/// A firing whose tick becomes a skip.
+/// Returns a firing whose tick becomes a skip.
 async fn skipping(w: &World, id: ScheduleId, count: u32, reason: SkipReason) -> Firing {
     let firing = w.firing(id).await;
     let range = TickRange { first: firing.tick, last: firing.tick, count };
@@ -26,7 +26,7 @@ pub async fn consecutive_ones_are_one_range(w: &World) {
     let id = w.schedule().await;
     for _ in 0..3 {
         skip_next(w, id, 1, SkipReason::CatchUp).await;
-        // A job made by hand is not of a tick and lies between no two.
+        // A triggered job has no tick, so it does not separate two skips.
         w.manual_job(id, soon(minute(2))).await;
     }
     assert_eq!(w.skips(id).await, [skip(1, 3, 3, SkipReason::CatchUp)]);

@@ -22,13 +22,13 @@ fn new_user(number: u128, name: &str) -> NewUser {
     NewUser { id, email: address(name), password: hash("first") }
 }
 
-/// A change by the service, of whatever account it turns out to be.
+/// Returns an act of the service without an account.
 pub fn act(w: &World, now: Timestamp) -> Act {
     let Write { now, author, entry, .. } = w.write(now);
     Act { now, author, entry }
 }
 
-/// A user who belongs to nothing.
+/// Creates a user without a membership.
 pub async fn user(w: &World, name: &str) -> UserId {
     join(w, name, Joins::Nothing).await
 }
@@ -58,7 +58,7 @@ pub fn new_invitation(number: u128, name: &str) -> NewInvitation {
     }
 }
 
-/// A digest of which there is one for each number.
+/// Returns the digest for a number. Each number has its own digest.
 pub fn digest(number: u128) -> TokenDigest {
     let mut bytes = [9; 32];
     bytes[..16].copy_from_slice(&number.to_be_bytes());

@@ -1,27 +1,27 @@
-//! What commands say, and the secrets that they show because that is what they are for.
+//! The output of commands, and the secrets that some commands show on purpose.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use super::assert_absent;
 
-/// What people choose as their passwords.
+/// Passwords that users chose.
 const CHOSEN: [&str; 2] = ["marker-as-a-password", "marker-as-another-password"];
 
-/// What all commands have said, and the secrets that some have shown.
+/// The output of all commands, and the secrets that were shown on purpose.
 pub struct Told {
     secrets: Vec<String>,
     said: Vec<(String, Vec<u8>)>,
 }
 
 impl Told {
-    /// All secrets there are.
+    /// Returns all secrets, including `others`.
     pub fn with<'a>(&'a self, others: &[&'a str]) -> Vec<&'a str> {
         let shown = self.secrets.iter().map(String::as_str);
         shown.chain(CHOSEN).chain(others.iter().copied()).collect()
     }
 
-    /// Looks for secrets where nobody has asked for them.
+    /// Asserts that the other output contains no secrets.
     pub fn search(&self, secrets: &[&str]) {
         for (command, said) in &self.said {
             assert_absent(command, said, secrets);
@@ -49,7 +49,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
         stdout
     }
 
-    /// A command that says no secrets.
+    /// Runs a command whose output must contain no secrets.
     fn run(&mut self, line: &str, input: &str) -> String {
         let said = self.output(line, input);
         let text = String::from_utf8_lossy(&said).into_owned();
@@ -57,7 +57,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
         text
     }
 
-    /// A command that shows secrets, each on a line, after `before`.
+    /// Runs a command that shows secrets, each on a line after `before`.
     fn shows(&mut self, line: &str, before: &str) {
         let shown = String::from_utf8(self.output(line, "")).expect("text");
         let secrets = shown.lines().filter_map(|line| line.split_once(before));
@@ -67,7 +67,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
     }
 }
 
-/// Runs what there is to run beside a server, whose account is `first`.
+/// Runs all commands that work while a server runs. The account of the server is `first`.
 pub fn run_all(command: impl Fn(&[&str]) -> Command) -> Told {
     let told = Told { secrets: Vec::new(), said: Vec::new() };
     let mut runner = Runner { command, told };

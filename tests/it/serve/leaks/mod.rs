@@ -1,6 +1,5 @@
-//! Secrets are where they belong and nowhere else: markers are planted, everything is done with
-//! them that can be while the log is at its most talkative, and then all that was written is
-//! searched.
+//! Secrets appear only where they belong. The tests use markers as secrets, exercise the service
+//! with the most verbose log, and then search all written data for the markers.
 
 mod commands;
 mod stores;
@@ -22,18 +21,20 @@ use crate::harness::recorder::Recorder;
 use crate::harness::servers::{PASSWORD, RedisServer, free_port, shared};
 use crate::harness::target::Target;
 
-/// In headers and bodies: nowhere at rest, nor in what the service says of itself.
+/// Markers in headers and bodies. They must not appear in stored data or in any output of the
+/// service.
 const SEALED: [&str; 2] = ["marker-in-a-header", "marker-in-a-body"];
-/// In the query of an endpoint: stored as it is, but told to nobody.
+/// A marker in the query of an endpoint. It is stored in plain text but must not appear in any
+/// output.
 const QUERY: &str = "marker-in-a-query";
-/// In what is refused.
+/// A marker in rejected requests.
 const REFUSED: &str = "marker-that-is-refused";
-/// The usual key of the servers under test.
+/// The default secret key of the servers under test.
 const KEY: &str = "dGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgdGVzdHMgISE=";
-/// What lets the service into the mail server.
+/// The password of the mail server.
 const MAIL_PASSWORD: &str = "marker-of-the-mail-server";
 
-/// Settings of what is under test; `folder` is for what they name.
+/// Returns the settings of the service under test. `folder` is for files that they name.
 fn settings(authority: &Authority, folder: &Path) -> Vec<(&'static str, String)> {
     let trusted = folder.join("authority.pem");
     fs::write(&trusted, authority.pem()).expect("written");
@@ -48,7 +49,7 @@ fn settings(authority: &Authority, folder: &Path) -> Vec<(&'static str, String)>
     ]
 }
 
-/// A target that speaks TLS.
+/// Starts a target with TLS.
 async fn secure_target(authority: &Authority) -> Target {
     Target::start_tls("127.0.0.1:0", authority.server(&["127.0.0.1"]), async |mut peer| {
         loop {
@@ -59,7 +60,7 @@ async fn secure_target(authority: &Authority) -> Target {
     .await
 }
 
-/// Lets jobs succeed, be tried again, fail and panic, and requests be refused.
+/// Makes jobs succeed, retry, fail and panic, and makes rejected requests.
 async fn do_everything(api: &ApiClient, authority: &Authority, folder: &Path) {
     let (target, secure) = (Recorder::start().await, secure_target(authority).await);
     let fields = json!({
@@ -68,7 +69,7 @@ async fn do_everything(api: &ApiClient, authority: &Authority, folder: &Path) {
         "maxRetries": 2,
         "signRequests": true,
     });
-    // The answer, which shows them, is kept.
+    // The response with the secrets is stored for the idempotency key.
     let (once, schedule) = (api.once("leaks"), schedule("http://127.0.0.1/", fields.clone()));
     let kept = once.post("/v1/schedules", &schedule).await;
     assert_eq!(kept.data()["body"], SEALED[1]);
@@ -113,7 +114,7 @@ fn metrics(operations: SocketAddr) -> String {
     answer
 }
 
-/// What a search of `place` for any of `markers` finds.
+/// Asserts that `content` of `place` contains none of `markers`.
 fn assert_absent(place: &str, content: &[u8], markers: &[&str]) {
     let content = String::from_utf8_lossy(content);
     for marker in markers {
@@ -139,7 +140,7 @@ async fn of_one_machine() {
     let metrics = metrics(operations.parse().expect("an address"));
     assert_absent("the metrics", metrics.as_bytes(), &secrets);
     assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
-    // While it runs, so that the log of writes is there too.
+    // The server still runs, so its write-ahead log is searched, too.
     let searched = search_files(&one.data_dir(), &secrets).len();
     assert!(searched > 10_000, "there is something to search: {searched}");
     server.terminate();
@@ -148,7 +149,7 @@ async fn of_one_machine() {
     search_log(&log, &told, &secrets);
 }
 
-/// What a server has logged, and what commands have said.
+/// Searches the log of a server and the output of commands.
 fn search_log(log: &[u8], told: &Told, secrets: &[&str]) {
     let text = String::from_utf8_lossy(log);
     for part in ["TRACE", "rustls", "a test wants it"] {
@@ -162,7 +163,7 @@ fn search_log(log: &[u8], told: &Told, secrets: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_cluster() {
     let (authority, folder) = (Authority::new("A"), tempfile::tempdir().expect("a folder"));
-    // It writes all it is told at once, and all it has when it is asked to.
+    // It writes each command to disk at once, and a snapshot on request.
     let redis = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]).await;
     let etcd = etcd_with_login().await;
     let mut world = World::new(&[]).await;

@@ -1,4 +1,4 @@
-//! What the servers have been given.
+//! Searches the data in the servers.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use super::assert_absent;
 use crate::harness::servers::{EtcdServers, RedisServer};
 use crate::serve::world::World;
 
-/// What lets the service into etcd.
+/// The password of etcd.
 pub const ETCD_PASSWORD: &str = "marker-of-etcd";
 
-/// An etcd that lets in nobody who does not know a password.
+/// Starts an etcd that requires a password.
 pub async fn etcd_with_login() -> EtcdServers {
     let servers = EtcdServers::start(1).await;
     let mut client = servers.client().await;
@@ -23,7 +23,7 @@ pub async fn etcd_with_login() -> EtcdServers {
     servers
 }
 
-/// All files below a folder; what is in them.
+/// Searches all files below a folder. Returns their contents.
 pub fn search_files(folder: &Path, markers: &[&str]) -> Vec<u8> {
     let mut searched = Vec::new();
     for file in fs::read_dir(folder).expect("a folder") {
@@ -39,7 +39,7 @@ pub fn search_files(folder: &Path, markers: &[&str]) -> Vec<u8> {
     searched
 }
 
-/// All tables.
+/// Searches all tables.
 pub async fn search_database(world: &World, markers: &[&str]) {
     let mut beside = world.beside().await;
     let tables: Vec<String> =
@@ -56,7 +56,7 @@ pub async fn search_database(world: &World, markers: &[&str]) {
     }
 }
 
-/// The names of all keys, and their values.
+/// Searches the names and values of all keys.
 pub async fn search_redis(server: &RedisServer, prefix: &str, markers: &[&str]) {
     let keys: Vec<String> = server.run(redis::cmd("KEYS").arg(format!("*{prefix}*"))).await;
     assert!(!keys.is_empty());
@@ -74,13 +74,13 @@ pub async fn search_redis(server: &RedisServer, prefix: &str, markers: &[&str]) 
             }
             redis::Value::SimpleString(kind) if kind == "hash" => ask(&["HGETALL", &key]).await,
             redis::Value::SimpleString(kind) if kind == "set" => ask(&["SMEMBERS", &key]).await,
-            // It may have gone meanwhile.
+            // The key may have expired in the meantime.
             redis::Value::SimpleString(kind) if kind == "none" => continue,
             _ => ask(&["GET", &key]).await,
         };
         let value = format!("{value:?}");
         assert_absent(&key, value.as_bytes(), markers);
     }
-    // What it would read when it starts again is searched with its other files.
+    // The snapshot for the next start is searched together with the other files.
     let _: () = server.run(&redis::cmd("SAVE")).await;
 }

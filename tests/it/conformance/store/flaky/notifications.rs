@@ -20,7 +20,7 @@ flaky! { ChannelStore:
         });
     fn channels(&self, account: AccountId) -> Vec<Channel>;
     fn channel(&self, account: AccountId, id: ChannelId) -> Option<StoredChannel>;
-    // A change of the label alone is refused by its entry in the audit log.
+    // The unique audit entry rejects a repeated change of only the label.
     fn change_channel(&self, write: &Write, id: ChannelId, revision: i64, change: &ChannelChange)
         -> ChannelChanged
         => |lost, again| {
@@ -31,7 +31,7 @@ flaky! { ChannelStore:
         };
     fn delete_channel(&self, write: &Write, id: ChannelId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
-    // It is counted again: a test that may not have been sent is one of the hour's.
+    // A repeated count counts again, because the test may or may not have been sent.
     fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TryAllowed;
     fn verify_channel(&self, write: &Write, id: ChannelId, revision: i64,
         config: Option<&ChannelConfig>) -> ChannelChanged
@@ -58,7 +58,7 @@ flaky! { PreferenceStore:
 
 flaky! { AlertStore:
     fn alert_work(&self, now: Timestamp) -> AlertWork;
-    // The next pass, as it would have come anyway.
+    // A repeated call is the next pass, which follows anyway.
     fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Relayed
         => |lost, again| both(lost, again, |lost: Relayed, again: Relayed| Relayed {
             events: lost.events + again.events,
@@ -68,7 +68,7 @@ flaky! { AlertStore:
             opened: lost.opened + again.opened,
             closed: lost.closed + again.closed,
         });
-    // What was claimed stays claimed, even for the same notifier, until the claim ends.
+    // Claimed deliveries stay claimed until the claim ends, even for the same notifier.
     fn claim_deliveries(&self, claim: &DeliveryClaim) -> ClaimedDeliveries
         => |lost, again| both(lost, again, |lost: ClaimedDeliveries, again: ClaimedDeliveries| {
             ClaimedDeliveries {
@@ -90,7 +90,8 @@ flaky! { AlertStore:
     fn delivery(&self, account: AccountId, id: DeliveryId) -> Option<Delivery>;
     fn redeliver(&self, write: &Write, id: DeliveryId) -> Redelivered
         => |lost, again| done_once(lost, again, |done| *done == Redelivered::Done, |_, again| {
-            // Somebody may have tried it in between, in vain, or deleted its channel.
+            // In between, another notifier may have tried it in vain, or its channel may have been
+            // deleted.
             is_refused(again) || !matches!(again, Ok(Redelivered::Done | Redelivered::NotFound))
         });
     fn prune_deliveries(&self, before: Timestamp, limit: u32) -> u64

@@ -1,4 +1,4 @@
-//! When a copy is taken for whole.
+//! The conditions under which a copied store is complete.
 
 use punctual::domain::{ScheduleId, Timestamp};
 use punctual::store::{NextTicks, StoreErrorKind, Table};

@@ -1,4 +1,4 @@
-//! Versions that are known are not read.
+//! Cached versions are not read again.
 
 use punctual::domain::schedule::Definition;
 use punctual::domain::{ScheduleId, Timestamp};
@@ -7,7 +7,7 @@ use super::super::world::{World, definition, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
 
-/// Where the job goes that is fired at an instant.
+/// Returns the endpoint of the job that is fired at an instant.
 async fn endpoint(w: &World, id: ScheduleId, at: Timestamp) -> String {
     let firing = [w.firing(id).await];
     let fired = w.store.fire_and_claim(&[w.fence], &w.claim_at(soon(at)), &firing).await;
@@ -25,7 +25,7 @@ async fn a_version_is_read_once_unless_its_requests_are_signed() {
     for id in [signing, fired] {
         assert_eq!(endpoint(&w, id, minute(1)).await, definition().endpoint);
     }
-    // What nobody else does.
+    // The service never changes a version in place.
     let other = "https://example.com/other";
     let spoil = format!("UPDATE schedule_versions SET endpoint = '{other}'");
     run(&mut database.beside().await, &spoil).await;
@@ -40,7 +40,7 @@ async fn a_version_that_cannot_be_opened_is_read_again() {
     let w = world(&database).await;
     let id = w.schedule().await;
     let mut beside = database.beside().await;
-    // What is sealed opens nowhere else; done twice, it is as it was.
+    // A sealed field cannot be opened in another column. A second swap restores the row.
     let swap = "UPDATE schedule_versions SET body = headers, headers = body";
     run(&mut beside, swap).await;
     let firing = [w.firing(id).await];

@@ -1,4 +1,4 @@
-//! What only the adapter for PostgreSQL has: sessions, locks, partitions, versions, faults.
+//! Tests of the PostgreSQL adapter only: sessions, locks, partitions, versions, faults.
 
 mod alerts;
 mod audit;
@@ -21,13 +21,13 @@ use punctual::store::SharedStore;
 use super::world::{Home, World};
 use crate::harness::database::Database;
 
-/// A migrated store in a database of its own.
+/// Opens a migrated store in its own database.
 pub async fn open() -> (SharedStore, Home) {
     let database = Database::migrated().await;
     (Arc::new(database.open()), Box::new(database))
 }
 
-/// A world on a database that the test looks at from beside.
+/// Creates a world on a database that the test can also access directly.
 async fn world(database: &Database) -> World {
     World::new((Arc::new(database.open()), Box::new(()))).await
 }

@@ -1,4 +1,4 @@
-//! Days of jobs: made ahead of time, made when one is missing, dropped when they are over.
+//! Daily partitions of jobs: created in advance, created on demand, and dropped when they are old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn a_day_that_is_missing_is_made() {
     assert_eq!(w.listed(&every_job()).await[0], by_hand);
 }
 
-/// A world whose jobs are `days` old at `now`.
+/// Creates a world whose jobs are `days` old at `now`.
 async fn aged(database: &Database, days: u32) -> (World, Arc<dyn UpkeepStore>, Timestamp) {
     let store = Arc::new(database.open());
     let w = World::new((store.clone(), Box::new(()))).await;
@@ -83,13 +83,13 @@ async fn days_that_are_over_are_dropped_whole() {
     }
     let mut beside = database.beside().await;
     assert_eq!(days(&mut beside, "jobs").await[..3], ["20240515", "20240516", "20240518"]);
-    // History is kept longer than days have to be: nothing is removed row by row.
+    // The history is kept longer than the partitions need to exist, so no single rows are deleted.
     let before = now.minus(DAY * 38).plus(DAY / 4);
     assert_eq!(store.prune(before, 1).await.expect("prune").days, 2);
     assert_eq!(w.listed(&every_job()).await, [jobs[2]]);
     assert_eq!(days(&mut beside, "jobs").await[0], "20240518");
     assert_eq!(days(&mut beside, "attempts").await[0], "20240518");
-    // Shorter than that: the rows go first, the day when it is old enough.
+    // With a shorter history, the rows are deleted first, and the partition when it is old enough.
     assert_eq!(store.prune(now.minus(DAY), 9).await.expect("prune").days, 1);
     assert_eq!(days(&mut beside, "jobs").await[0], "20240523", "five days before 35 days ago");
 }
@@ -123,7 +123,8 @@ async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
     let mut beside = database.beside().await;
     for (table, left) in [("attempts", 1), ("jobs", 0)] {
         run(&mut reader, &format!("BEGIN; SELECT FROM {table}_20240515")).await;
-        // The rows still go; the tables go when nobody looks at one of them any more.
+        // The rows are deleted anyway. The tables are dropped when no transaction reads them any
+        // more.
         assert_eq!(store.prune(now, 9).await.expect("prune").jobs, left, "{table}");
         for both in ["jobs", "attempts"] {
             assert_eq!(days(&mut beside, both).await[0], "20240515", "{table}");

@@ -1,4 +1,4 @@
-//! A server that is reached through TLS, by an authority of its own.
+//! A server with TLS and a private certificate authority.
 
 use std::path::Path;
 

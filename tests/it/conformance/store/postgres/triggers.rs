@@ -1,4 +1,4 @@
-//! Jobs that are made by hand while somebody else changes what they are of.
+//! Jobs triggered while another transaction changes their schedule or account.
 
 use punctual::domain::ScheduleId;
 use punctual::store::{NewJob, Result, StoreErrorKind, Triggered};
@@ -16,8 +16,8 @@ fn trigger(w: &World, schedule: ScheduleId) -> impl Future<Output = Result<Trigg
     w.spawn(async move { store.create_job(&write, &job, None).await })
 }
 
-/// Runs the statements in a transaction, in which a trigger meets them; what becomes of it when they
-/// are committed.
+/// Runs the statements in a transaction that a trigger has to wait for. Returns the result of the
+/// trigger after the commit.
 async fn triggered_beside(
     w: &World,
     database: &Database,
@@ -70,8 +70,8 @@ async fn an_account_that_was_waited_for_is_judged_as_it_is_then() {
     assert_eq!(counted(&database, "runs").await, 0);
 }
 
-/// The service's own changes let triggers pass, which run what was there before. An operator may hold
-/// the row: a statement that has waited for it sees it as it is then, and its new version not at all.
+/// A change by the service does not block triggers, which use the earlier version. An operator may
+/// lock the row. A trigger that waited for the lock sees the changed row, but not its new version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_that_was_waited_for_runs_as_it_is_then() {
     let database = Database::migrated().await;
@@ -96,13 +96,13 @@ async fn a_schedule_that_was_waited_for_runs_as_it_is_then() {
     assert_eq!(jobs, [(new, 7)]);
 }
 
-/// Who suspends an account and was told so knows that no job is made any more.
+/// After a suspension returns, no further job is created.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspension_waits_for_the_triggers_that_have_begun() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let id = w.schedule().await;
-    // Finding that a job's day is missing would end the statement.
+    // Without the partition of the day, the statement would fail.
     w.manual_job(id, minute(0)).await;
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
     let mut held = holder.begin().await.expect("begin");

@@ -1,4 +1,4 @@
-//! Which binary fits which database.
+//! The compatibility of binaries and database versions.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn a_migration_that_waits_for_a_table_lets_others_use_it() {
         store
     });
     until_one_waits(&mut other).await;
-    // As long as the reader does, if the migration waited on.
+    // This would take as long as the reader if the migration kept waiting for its lock.
     let used = timeout(Duration::from_secs(5), run(&mut other, "SELECT FROM shards")).await;
     used.expect("it does not wait on");
     assert!(!migrating.is_finished(), "nor does it give up");
@@ -84,7 +84,7 @@ async fn an_older_store_has_to_be_migrated() {
     assert!(error.to_string().contains("punctual migrate"), "{error}");
 }
 
-/// A million have finished.
+/// One million jobs have finished.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_unfinished_jobs_of_an_older_store_go_on() {
     let database = Database::empty().await;
