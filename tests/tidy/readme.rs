@@ -44,7 +44,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// What people read who use or run the program.
-fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
+pub fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     let is_document = |file: &&File| {
         file.path == "README.md" || (file.path.starts_with("docs/") && file.path.ends_with(".md"))
     };
