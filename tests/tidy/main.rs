@@ -9,6 +9,7 @@ mod alerts;
 mod attributes;
 mod caches;
 mod dependencies;
+mod documents;
 mod imports;
 mod layout;
 mod leftovers;

@@ -50,7 +50,7 @@ fn paths(prose: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What stands between backticks.
-fn code_spans(prose: &str) -> impl Iterator<Item = &str> {
+pub fn code_spans(prose: &str) -> impl Iterator<Item = &str> {
     prose.split('`').skip(1).step_by(2)
 }
 

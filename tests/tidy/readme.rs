@@ -44,7 +44,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// What people read who use or run the program.
-fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
+pub fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     let is_document = |file: &&File| {
         file.path == "README.md" || (file.path.starts_with("docs/") && file.path.ends_with(".md"))
     };
@@ -106,14 +106,14 @@ fn test_word(tree: &Tree, line: &str) -> Option<String> {
     (!known).then(|| format!("tests/run knows no {word}"))
 }
 
-/// There is a setting for the variable, or the source names it.
+/// There is a setting for the variable, or the source or a test names it.
 fn variable(tree: &Tree, line: &str) -> Option<String> {
     let names = line.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
     let mut names = names.filter(|name| name.starts_with("PUNCTUAL_"));
     let settings = settings(tree);
     let known = |name: &str| {
         settings.iter().any(|setting| setting.variable == name)
-            || tree.rust("src/").any(|file| file.text.contains(name))
+            || tree.rust("").any(|file| file.text.contains(name))
     };
     names.find(|name| !known(name)).map(|name| format!("nothing reads {name}"))
 }

@@ -21,6 +21,11 @@ impl Setting {
         &self.default
     }
 
+    /// The table of the file that it is in; empty at the top.
+    pub fn section(&self) -> &str {
+        &self.section
+    }
+
     fn row(&self) -> String {
         let default = match self.default.as_str() {
             "" => String::new(),
