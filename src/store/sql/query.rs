@@ -84,14 +84,18 @@ impl<T> Query<T> {
     fn postgres_arguments(&self) -> Outcome<PgArguments> {
         let mut arguments = PgArguments::default();
         let mut values = self.values.iter();
-        values.try_for_each(|value| value.add_to_postgres(&mut arguments)).map_err(|error| unencodable(&*error))?;
+        values
+            .try_for_each(|value| value.add_to_postgres(&mut arguments))
+            .map_err(|error| unencodable(&*error))?;
         Ok(arguments)
     }
 
     fn sqlite_arguments(&self) -> Outcome<SqliteArguments> {
         let mut arguments = SqliteArguments::default();
         let mut values = self.values.iter();
-        values.try_for_each(|value| value.add_to_sqlite(&mut arguments)).map_err(|error| unencodable(&*error))?;
+        values
+            .try_for_each(|value| value.add_to_sqlite(&mut arguments))
+            .map_err(|error| unencodable(&*error))?;
         Ok(arguments)
     }
 }
