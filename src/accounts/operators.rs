@@ -42,7 +42,7 @@ pub enum AccountError {
     )]
     NoSuchPlan(String),
     /// The account has the maximum number of active keys.
-    #[error("the account {0:?} already has {MOST_KEYS} active keys: revoke one first")]
+    #[error("the account {0:?} already has {MOST_KEYS} keys that work: revoke one first")]
     TooManyKeys(String),
     /// The export could not be written.
     #[error("cannot write the export: {0}")]

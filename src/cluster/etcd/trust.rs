@@ -28,7 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const JUMP: Duration = Duration::from_secs(1);
 
 /// The source of this replica's terms.
-
 pub(super) struct Trust {
     clock: Clock,
     terms: watch::Sender<Terms>,

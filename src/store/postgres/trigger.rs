@@ -7,7 +7,7 @@ use crate::domain::Timestamp;
 use crate::domain::audit::Action;
 use crate::domain::job::Trigger;
 use crate::domain::ticket::Ticket;
-use crate::store::sql::accounts::judge;
+use crate::store::sql::account_lock::judge;
 use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::{NewJob, StoreErrorKind, Triggered, Write};
 

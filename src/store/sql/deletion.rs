@@ -7,7 +7,7 @@ use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
-use super::accounts::fence_change;
+use super::account_lock::fence_change;
 use super::audit;
 use super::connection::{Connection, Dialect, Of};
 use super::fault::Outcome;

@@ -7,6 +7,7 @@
 //! The dialects differ in few words: see [`Dialect`](connection::Dialect).
 
 pub(in crate::store) mod access;
+pub(in crate::store) mod account_lock;
 pub(in crate::store) mod accounts;
 pub(in crate::store) mod audit;
 pub(in crate::store) mod connection;

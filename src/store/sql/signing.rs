@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
-use super::accounts::lock;
+use super::account_lock::lock;
 use super::audit;
 use super::connection::Connection;
 use super::fault::Outcome;

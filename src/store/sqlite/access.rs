@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
+use sqlx::{Connection as _, SqliteConnection};
 
-use super::open::reading;
 use super::readers::Readers;
 use super::writer::Writer;
-use super::{Settings, SqliteStore, failed_in};
+use super::{SqliteStore, failed_in};
 use crate::domain::AccountId;
+use crate::store::Result;
 use crate::store::damage::Damage;
 use crate::store::sql::access::{Access, Database, Work};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::sql::secrets::proofs;
 use crate::store::vault::Vault;
-use crate::store::{KeyProof, Result};
 
 /// The connections to the file: one that writes, and a few that read.
 #[derive(Clone)]
@@ -111,29 +109,4 @@ impl Access for Connections {
 async fn on_snapshot<T>(reader: &mut SqliteConnection, work: &impl Work<T>) -> Outcome<T> {
     let mut snapshot = reader.begin().await?;
     work(&mut Connection::from(&mut *snapshot)).await
-}
-
-impl SqliteStore {
-    /// The keys that secrets of a file may be sealed with. Makes no file.
-    ///
-    /// # Errors
-    /// If there is a file that cannot be read.
-    pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
-        let read = async {
-            if !settings.path.is_file() {
-                return Ok(Vec::new());
-            }
-            let mut connection = reading(settings).connect().await?;
-            let tables: i64 = sqlx::query_scalar(
-                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'secret_keys'",
-            )
-            .fetch_one(&mut connection)
-            .await?;
-            match tables {
-                0 => Ok(Vec::new()),
-                _ => proofs(&mut Connection::from(&mut connection)).await,
-            }
-        };
-        read.await.map_err(failed_in("stored_keys"))
-    }
 }

@@ -10,7 +10,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::schedules::next_tick;
-use crate::store::sql::accounts::admit;
+use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;

@@ -14,7 +14,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::ending::Ended;
 use crate::store::job_rows::{HAS_ENDED, JOB, JobAndLast, STATUS, history_columns};
-use crate::store::sql::accounts::admit;
+use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome};

@@ -13,13 +13,15 @@ use super::access::Connections;
 use super::quotas::Counts;
 use super::readers::Readers;
 use super::writer::Writer;
-use super::{Settings, SqliteStore};
+use super::{Settings, SqliteStore, failed_in};
 use crate::runtime::Tasks;
 use crate::store::damage::Damage;
 use crate::store::months::Months;
+use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::secrets::proofs;
 use crate::store::vault::Vault;
-use crate::store::{Result, Sealer, StoreErrorKind};
+use crate::store::{KeyProof, Result, Sealer, StoreErrorKind};
 
 /// How long a write waits for another process's write, and a read for a free connection.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,6 +33,29 @@ const LOG_BYTES: &str = "67108864";
 const PAGE_BYTES: u64 = 4_096;
 
 impl SqliteStore {
+    /// Returns the keys that secrets of a file may be encrypted with. Creates no file.
+    ///
+    /// # Errors
+    /// If there is a file that cannot be read.
+    pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
+        let read = async {
+            if !settings.path.is_file() {
+                return Ok(Vec::new());
+            }
+            let mut connection = reading(settings).connect().await?;
+            let tables: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'secret_keys'",
+            )
+            .fetch_one(&mut connection)
+            .await?;
+            match tables {
+                0 => Ok(Vec::new()),
+                _ => proofs(&mut Connection::from(&mut connection)).await,
+            }
+        };
+        read.await.map_err(failed_in("stored_keys"))
+    }
+
     /// Opens the file, and makes it if there is none. Secrets are kept by `sealer`. It does not migrate: see
     /// [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
     ///

@@ -23,7 +23,10 @@ pub const LISTED: &[(&str, &str)] = &[
     ("tickets", "SELECT j.id, j.shard, j.account_id,"),
     // Sweeping: overdue jobs.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
-    ("claims", "SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by"),
+    ("claims", "FROM executors AS e CROSS JOIN LATERAL ( SELECT id, attempt_number, max_attempts"),
+    ("claims", "FROM (SELECT id, alive_until FROM executors WHERE alive_until < ?1"),
+    ("claims", "FROM executors AS e JOIN runs AS r ON r.claimed_by = e.id"),
+    ("claims", "FROM executors AS e CROSS JOIN runs AS r INDEXED BY runs_claimed"),
     // The leases that no job needs any more.
     ("claims", "WITH over AS ( DELETE FROM executors"),
     ("claims", "DELETE FROM executors WHERE alive_until"),
@@ -32,7 +35,8 @@ pub const LISTED: &[(&str, &str)] = &[
     // The days of history that these jobs need.
     ("partitions", "SELECT DISTINCT ms - ms"),
     // Counting overdue jobs for the metrics.
-    ("upkeep", "SELECT count(*) AS jobs, min(wake_at) AS since"),
+    ("upkeep", "min(wake_at) AS since FROM (SELECT wake_at FROM runs WHERE"),
+    ("upkeep", "min(wake_at) AS since FROM (SELECT wake_at FROM runs INDEXED BY"),
     // Committing: a batch of outcomes, each under the claim of its executor.
     ("batch", "SELECT st.schedule_id, st.active_job_id, st.held_job_id"),
     ("batch", "SELECT c.place, j.* FROM"),
@@ -95,7 +99,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("jobs", "WITH ended AS (DELETE FROM runs"),
     ("attempts", "UPDATE attempts SET response"),
     ("jobs", "SELECT number, started_at, completed_at"),
-    ("prune", "DELETE FROM attempts WHERE job_id"),
+    ("history", "DELETE FROM {table} WHERE {is_removed} AND {column} BETWEEN"),
     // The version of a schedule that the same statement found for its account.
     ("jobs", "WITH made AS ( INSERT INTO runs"),
     ("trigger", "WITH admitted AS MATERIALIZED ( SELECT suspended_at FROM accounts WHERE id = $3"),
@@ -105,13 +109,15 @@ pub const LISTED: &[(&str, &str)] = &[
     ("schedule_list", "SELECT FROM unnest($1::uuid[]) WITH ORDINALITY"),
     // Authentication finds the account of a key, the memberships of a user, and invitations.
     ("accounts", "SELECT k.account_id, k.digest,"),
-    ("user_rows", "SELECT m.account_id, a.name, m.role"),
-    ("user_rows", "SELECT m.account_id FROM memberships"),
-    ("user_rows", "DELETE FROM invitations WHERE digest = $1"),
-    ("user_rows", "SELECT EXISTS (SELECT 1 FROM invitations WHERE digest"),
+    ("statements", "SELECT m.account_id, a.name, m.role"),
+    ("statements", "SELECT m.account_id FROM memberships"),
+    ("statements", "DELETE FROM invitations WHERE digest = $1"),
+    ("statements", "SELECT EXISTS (SELECT 1 FROM invitations WHERE digest"),
     // The keys that were used, with the accounts that authentication found.
+    ("accounts", "SELECT id FROM api_keys WHERE id IN (SELECT r.id FROM {used})"),
     ("accounts", "UPDATE api_keys SET last_used_at"),
-    ("accounts", "UPDATE api_keys AS k SET last_used_at"),
+    // The audit entries of one call, all of its account.
+    ("audit", "INSERT INTO audit_log (id, account_id, actor, action, object, origin) SELECT r.id"),
     // Accounts without a signing secret.
     ("signing", "SELECT id, created_at FROM accounts AS a WHERE NOT EXISTS"),
     // The counters of a batch of accounts, each row with its account.
@@ -126,22 +132,17 @@ pub const LISTED: &[(&str, &str)] = &[
     ("prune", "DELETE FROM schedule_versions WHERE"),
     ("prune", "SELECT id FROM jobs WHERE id <"),
     ("prune", "SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN"),
-    ("prune", "DELETE FROM {table} WHERE id"),
-    ("audit", "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE id <"),
+    ("maintenance", "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {condition}"),
     ("listing", "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2"),
-    ("idempotency", "DELETE FROM idempotency_keys WHERE id IN (SELECT"),
-    ("signing", "DELETE FROM signing_secrets WHERE id IN (SELECT"),
-    ("upkeep", "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE coalesce("),
-    ("user_rows", "DELETE FROM invitations WHERE expires_at"),
     // The state of the shards, for all accounts.
     ("upkeep", "SELECT n.shard, s.replica, s.epoch"),
     ("upkeep", "SELECT count(*) FROM (SELECT"),
     // One key seals the secrets of all accounts. The account of a row is part of opening it.
-    ("secrets", "SELECT id FROM {name} WHERE id > ?2"),
-    ("secrets", "SELECT id, account_id, {} FROM {name} WHERE"),
-    ("secret_rows", "SELECT count(*) FROM {name} WHERE {is_stale}"),
-    ("secret_rows", "SELECT id, account_id, {} FROM {name} WHERE id > $2"),
-    ("secret_rows", "UPDATE {name} SET {} WHERE id = $1"),
+    ("secrets", "SELECT id FROM {name} WHERE id > $2"),
+    ("secrets", "SELECT id, account_id, {} FROM {name} WHERE id = $2"),
+    ("secrets", "SELECT count(*) FROM {name} WHERE {is_stale}"),
+    ("secrets", "SELECT id, account_id, {} FROM {name} WHERE id > $2"),
+    ("secrets", "UPDATE {name} SET {} WHERE id = $1"),
     // Copying a whole store.
     ("copy", "SELECT s.id, st.next_tick"),
     ("copy", "SELECT count(*) FROM {}"),

@@ -38,7 +38,8 @@ fn check_but_for(tree: &Tree, listed: &[(&str, &str)]) -> Vec<Finding> {
         tables.extend(BELONGING.map(str::to_owned));
         let mut found = vec![0; listed.len()];
         for (file, line, statement) in statements_of(tree, store) {
-            let name = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
+            let path = file.path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
+            let name = path.rsplit('/').next().unwrap_or_default();
             // The semicolon lets an entry state that the text ends there.
             let ended = format!("{statement};");
             let is_it = |(of, part): &(&str, &str)| *of == name && ended.contains(part);

@@ -1,75 +1,14 @@
 //! Accounts, within a transaction.
 
-use sqlx::AssertSqlSafe;
-
 use crate::domain::audit::Action;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
+use crate::store::sql::account_lock::{fence_change, lock};
 use crate::store::sql::audit;
-use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
 use crate::store::sql::query::Query;
-use crate::store::{Account, CHANGES_KEPT, StoreErrorKind, Usage, Write, sql};
-
-/// Locks an account, so that what it has is counted and added to by one transaction at a time.
-/// Returns `false` if there is no such account. In PostgreSQL the statements that follow see what the
-/// transactions before have added.
-pub(in crate::store) async fn lock(
-    connection: &mut Connection<'_>,
-    id: AccountId,
-) -> Outcome<bool> {
-    let lock = connection.dialect().exclusive_lock();
-    let query = AssertSqlSafe(format!("SELECT 1 FROM accounts WHERE id = $1 {lock}"));
-    let found: Option<i32> = sql::query_scalar(query).bind(id).fetch_optional(connection).await?;
-    Ok(found.is_some())
-}
-
-/// Makes the definitions that leaders have read of an account before stale, within the transaction
-/// that changes the account.
-///
-/// SQLite only. A PostgreSQL leader would wait for the account's row, so the adapter fences each
-/// shard by itself, after the transaction.
-pub(in crate::store) async fn fence_change(
-    connection: &mut Connection<'_>,
-    id: AccountId,
-) -> Outcome<()> {
-    if connection.dialect() == Dialect::Sqlite {
-        sql::query(FENCE).bind(id).bind(i32::from(CHANGES_KEPT)).execute(connection).await?;
-    }
-    Ok(())
-}
-
-/// The account becomes the first of those that were changed last.
-const FENCE: &str = "
-    UPDATE shards SET suspensions = suspensions + 1, changed = (
-        SELECT json_group_array(account)
-        FROM (SELECT hex($1) AS account UNION ALL SELECT value FROM json_each(changed) LIMIT $2))";
-
-/// Lets something be done to what an account has, unless it is suspended or gone. It stays as it is
-/// until that is done, so that suspending or deleting it comes wholly before or after; `holding` says
-/// how others are kept from it.
-pub(in crate::store) async fn admit(
-    connection: &mut Connection<'_>,
-    account: AccountId,
-    holding: &str,
-) -> Outcome<()> {
-    let query = format!("SELECT suspended_at FROM accounts WHERE id = $1 {holding}");
-    let query = sql::query_scalar(AssertSqlSafe(query)).bind(account);
-    judge(query.fetch_optional(connection).await?)
-}
-
-/// Whether something may be done to what an account has, by the column `suspended_at` of its row, if
-/// there is one.
-pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> Outcome<()> {
-    match found {
-        Some(None) => Ok(()),
-        Some(Some(since)) => {
-            let said = format!("the account is suspended since {since}");
-            Err(Fault::new(StoreErrorKind::Suspended, said))
-        }
-        None => Err(Fault::new(StoreErrorKind::NoSuchAccount, "the account is gone")),
-    }
-}
+use crate::store::{Account, Usage, Write, sql};
 
 /// `false` if the name is taken.
 pub(in crate::store) async fn insert_account(

@@ -1,10 +1,10 @@
 //! The API keys of accounts, within a transaction.
 
-use super::lock;
 use crate::domain::KeyId;
 use crate::domain::audit::Action;
 use crate::domain::key::MOST_KEYS;
 use crate::store::sql;
+use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;

@@ -22,7 +22,7 @@ use crate::store::{
     Write, sql,
 };
 
-pub(in crate::store) use changes::{admit, fence_change, insert_account, judge, lock};
+pub(in crate::store) use changes::insert_account;
 
 #[async_trait]
 impl<D: Database> AccountStore for D {

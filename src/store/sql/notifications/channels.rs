@@ -7,7 +7,7 @@ use crate::domain::channel::Channel;
 use crate::domain::{AccountId, ChannelId, Timestamp};
 use crate::store::channels::ChannelRow;
 use crate::store::sql;
-use crate::store::sql::accounts::{admit, lock};
+use crate::store::sql::account_lock::{admit, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;

@@ -10,7 +10,7 @@ use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::alert_rows::{TryOf, status_codes};
 use crate::store::batch_rows::json_ids;
 use crate::store::sql;
-use crate::store::sql::accounts::admit;
+use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::Of;

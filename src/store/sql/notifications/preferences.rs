@@ -12,7 +12,7 @@ use crate::store::batch_rows::{json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::preferences::{PreferenceRow, policy_columns};
 use crate::store::sql;
-use crate::store::sql::accounts::admit;
+use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::Of;

@@ -4,26 +4,25 @@
 //! locks the account's row. In PostgreSQL the statements that follow see what the transactions before
 //! have committed.
 
-use sqlx::AssertSqlSafe;
-
+use super::logins::{end, enter};
 use super::statements::{
-    ACCOUNTS_OF, ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER,
-    END_OTHERS, END_SESSION, END_SESSIONS, EXTEND_SESSION, HAS_USER, INSERT_INVITATION,
-    INSERT_RESET, INSERT_SESSION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, REHASH_PASSWORD,
-    REMOVE_MEMBER, REPLACE_INVITATIONS, RESET, SET_PASSWORD, SET_ROLE, USE_INVITATION,
+    ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, HAS_USER,
+    INSERT_INVITATION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, REMOVE_MEMBER,
+    REPLACE_INVITATIONS, SET_ROLE, USE_INVITATION,
 };
 use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
 use crate::domain::user::Role;
-use crate::domain::{AccountId, InvitationId, MembershipId, SessionId, Timestamp, UserId};
+use crate::domain::{AccountId, InvitationId, MembershipId, Timestamp, UserId};
 use crate::store::sql;
-use crate::store::sql::accounts::{insert_account, lock};
+use crate::store::sql::account_lock::lock;
+use crate::store::sql::accounts::insert_account;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::{
-    Act, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewReset,
-    NewSession, NewUser, PasswordHash, UserCreated, Write,
+    Act, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
+    UserCreated, Write,
 };
 
 /// The user first, since most often it is the address that is taken; what cannot be joined takes
@@ -135,54 +134,6 @@ pub(in crate::store) async fn accept_invitation(
     add_member(connection, act.now, (account, user, role)).await?;
     audit::record(connection, act.on(account), Action::InvitationAccepted, [id]).await?;
     Ok(Some(account))
-}
-
-/// Enters a change of a user for each account that the user belongs to; for the installation if there
-/// is none.
-async fn enter(
-    connection: &mut Connection<'_>,
-    act: Act,
-    action: Action,
-    user: UserId,
-) -> Outcome<()> {
-    let query = sql::query_scalar(ACCOUNTS_OF).bind(user);
-    let mut accounts: Vec<AccountId> = query.fetch_all(&mut *connection).await?;
-    if accounts.is_empty() {
-        accounts.push(INSTALLATION);
-    }
-    for (nth, account) in accounts.into_iter().enumerate() {
-        let write = Write { entry: act.entry.nth(nth), ..act.on(account) };
-        audit::record(connection, write, action, [user]).await?;
-    }
-    Ok(())
-}
-
-pub(in crate::store) async fn set_password(
-    connection: &mut Connection<'_>,
-    act: Act,
-    (user, version): (UserId, Option<i64>),
-    password: PasswordHash,
-    keep: Option<SessionId>,
-) -> Outcome<bool> {
-    let set = sql::query(SET_PASSWORD).bind(user).bind(password.0).bind(version);
-    if set.execute(&mut *connection).await? == 0 {
-        return Ok(false);
-    }
-    sql::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
-    end(connection, user, keep.map_or(Ending::All, Ending::AllBut)).await?;
-    enter(connection, act, Action::UserPasswordSet, user).await?;
-    Ok(true)
-}
-
-pub(in crate::store) async fn rehash_password(
-    connection: &mut Connection<'_>,
-    user: UserId,
-    version: i64,
-    password: PasswordHash,
-) -> Outcome<()> {
-    let query = sql::query(REHASH_PASSWORD).bind(user).bind(version).bind(password.0);
-    query.execute(connection).await?;
-    Ok(())
 }
 
 pub(in crate::store) async fn disable_user(
@@ -300,107 +251,4 @@ pub(in crate::store) async fn delete_invitation(
     }
     audit::record(connection, write, Action::InvitationTakenBack, [id]).await?;
     Ok(true)
-}
-
-pub(in crate::store) async fn create_session(
-    connection: &mut Connection<'_>,
-    now: Timestamp,
-    session: NewSession,
-) -> Outcome<bool> {
-    lock_user(connection, session.user).await?;
-    let made = sql::query(INSERT_SESSION)
-        .bind(session.id)
-        .bind(session.user)
-        .bind(session.password_version)
-        .bind(session.digest.0.to_vec())
-        .bind(now)
-        .bind(session.expires_at)
-        .bind(session.ends_at)
-        .execute(connection)
-        .await?;
-    Ok(made > 0)
-}
-
-pub(in crate::store) async fn extend_session(
-    connection: &mut Connection<'_>,
-    now: Timestamp,
-    id: SessionId,
-    expires_at: Timestamp,
-) -> Outcome<()> {
-    let query = sql::query(EXTEND_SESSION).bind(id).bind(now).bind(expires_at);
-    query.execute(connection).await?;
-    Ok(())
-}
-
-pub(in crate::store) async fn end_sessions(
-    connection: &mut Connection<'_>,
-    act: Act,
-    user: UserId,
-    which: Ending,
-) -> Outcome<()> {
-    let ended = end(connection, user, which).await?;
-    if ended > 0 && !matches!(which, Ending::One(_)) {
-        enter(connection, act, Action::UserSignedOut, user).await?;
-    }
-    Ok(())
-}
-
-/// Returns how many have ended.
-async fn end(connection: &mut Connection<'_>, user: UserId, which: Ending) -> Outcome<u64> {
-    let query = match which {
-        Ending::One(id) => sql::query(END_SESSION).bind(user).bind(id),
-        Ending::AllBut(id) => sql::query(END_OTHERS).bind(user).bind(id),
-        Ending::All => sql::query(END_SESSIONS).bind(user),
-    };
-    query.execute(connection).await
-}
-
-pub(in crate::store) async fn create_reset(
-    connection: &mut Connection<'_>,
-    now: Timestamp,
-    reset: NewReset,
-) -> Outcome<bool> {
-    lock_user(connection, reset.user).await?;
-    sql::query(DELETE_RESETS).bind(reset.user).execute(&mut *connection).await?;
-    let made = sql::query(INSERT_RESET)
-        .bind(reset.id)
-        .bind(reset.user)
-        .bind(reset.digest.0.to_vec())
-        .bind(now)
-        .bind(reset.expires_at)
-        .execute(connection)
-        .await?;
-    Ok(made > 0)
-}
-
-pub(in crate::store) async fn complete_reset(
-    connection: &mut Connection<'_>,
-    act: Act,
-    digest: TokenDigest,
-    password: PasswordHash,
-) -> Outcome<Option<UserId>> {
-    let user: Option<UserId> = sql::query_scalar(RESET)
-        .bind(digest.0.to_vec())
-        .bind(act.now)
-        .fetch_optional(&mut *connection)
-        .await?;
-    let Some(user) = user else { return Ok(None) };
-    lock_user(connection, user).await?;
-    // It may have been used up, or taken back, while the user was waited for.
-    let query = sql::query_scalar::<UserId>(RESET).bind(digest.0.to_vec()).bind(act.now);
-    if query.fetch_optional(connection).await?.is_none() {
-        return Ok(None);
-    }
-    Ok(set_password(connection, act, (user, None), password, None).await?.then_some(user))
-}
-
-/// Locks a user, so that the password does not change while a session or a reset is made by it.
-async fn lock_user(connection: &mut Connection<'_>, user: UserId) -> Outcome<()> {
-    let lock = connection.dialect().locking("FOR UPDATE");
-    if !lock.is_empty() {
-        let query = AssertSqlSafe(format!("SELECT 1 FROM users WHERE id = $1 {lock}"));
-        let _locked: Option<i32> =
-            sql::query_scalar(query).bind(user).fetch_optional(connection).await?;
-    }
-    Ok(())
 }

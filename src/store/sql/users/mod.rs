@@ -1,6 +1,7 @@
 //! Users, their memberships, and their sessions, invitations and resets.
 
 mod changes;
+mod logins;
 pub(in crate::store) mod statements;
 
 use async_trait::async_trait;
@@ -66,7 +67,7 @@ impl<D: Database> UserStore for D {
         let (act, password) = (*act, password.clone());
         self.api()
             .transaction("set_password", move |connection| {
-                Box::pin(changes::set_password(
+                Box::pin(logins::set_password(
                     connection,
                     act,
                     (user, version),
@@ -86,7 +87,7 @@ impl<D: Database> UserStore for D {
         let password = password.clone();
         self.api()
             .transaction("rehash_password", move |connection| {
-                Box::pin(changes::rehash_password(connection, user, version, password.clone()))
+                Box::pin(logins::rehash_password(connection, user, version, password.clone()))
             })
             .await
     }
@@ -166,7 +167,7 @@ impl<D: Database> UserStore for D {
         let session = session.clone();
         self.api()
             .transaction("create_session", move |connection| {
-                Box::pin(changes::create_session(connection, now, session.clone()))
+                Box::pin(logins::create_session(connection, now, session.clone()))
             })
             .await
     }
@@ -189,7 +190,7 @@ impl<D: Database> UserStore for D {
     ) -> Result<()> {
         self.api()
             .transaction("extend_session", move |connection| {
-                Box::pin(changes::extend_session(connection, now, id, expires_at))
+                Box::pin(logins::extend_session(connection, now, id, expires_at))
             })
             .await
     }
@@ -198,7 +199,7 @@ impl<D: Database> UserStore for D {
         let act = *act;
         self.api()
             .transaction("end_sessions", move |connection| {
-                Box::pin(changes::end_sessions(connection, act, user, which))
+                Box::pin(logins::end_sessions(connection, act, user, which))
             })
             .await
     }
@@ -207,7 +208,7 @@ impl<D: Database> UserStore for D {
         let reset = reset.clone();
         self.api()
             .transaction("create_reset", move |connection| {
-                Box::pin(changes::create_reset(connection, now, reset.clone()))
+                Box::pin(logins::create_reset(connection, now, reset.clone()))
             })
             .await
     }
@@ -225,7 +226,7 @@ impl<D: Database> UserStore for D {
         let (act, password) = (*act, password.clone());
         self.api()
             .transaction("complete_reset", move |connection| {
-                Box::pin(changes::complete_reset(connection, act, digest, password.clone()))
+                Box::pin(logins::complete_reset(connection, act, digest, password.clone()))
             })
             .await
     }

@@ -1,0 +1,68 @@
+//! Locks on accounts, and the check that an account may change.
+
+use sqlx::AssertSqlSafe;
+
+use super::connection::{Connection, Dialect};
+use super::fault::{Fault, Outcome};
+use crate::domain::{AccountId, Timestamp};
+use crate::store::{CHANGES_KEPT, StoreErrorKind, sql};
+
+/// Locks an account, so that what it has is counted and added to by one transaction at a time.
+/// Returns `false` if there is no such account. In PostgreSQL the statements that follow see what the
+/// transactions before have added.
+pub(in crate::store) async fn lock(
+    connection: &mut Connection<'_>,
+    id: AccountId,
+) -> Outcome<bool> {
+    let lock = connection.dialect().exclusive_lock();
+    let query = AssertSqlSafe(format!("SELECT 1 FROM accounts WHERE id = $1 {lock}"));
+    let found: Option<i32> = sql::query_scalar(query).bind(id).fetch_optional(connection).await?;
+    Ok(found.is_some())
+}
+
+/// Makes the definitions that leaders have read of an account before stale, within the transaction
+/// that changes the account.
+///
+/// SQLite only. A PostgreSQL leader would wait for the account's row, so the adapter fences each
+/// shard by itself, after the transaction.
+pub(in crate::store) async fn fence_change(
+    connection: &mut Connection<'_>,
+    id: AccountId,
+) -> Outcome<()> {
+    if connection.dialect() == Dialect::Sqlite {
+        sql::query(FENCE).bind(id).bind(i32::from(CHANGES_KEPT)).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// The account becomes the first of those that were changed last.
+const FENCE: &str = "
+    UPDATE shards SET suspensions = suspensions + 1, changed = (
+        SELECT json_group_array(account)
+        FROM (SELECT hex($1) AS account UNION ALL SELECT value FROM json_each(changed) LIMIT $2))";
+
+/// Admits work on the rows of an account, unless the account is suspended or deleted. `locking` is the
+/// locking clause: it keeps the account as it is until the transaction ends, so that a suspension or
+/// a deletion comes wholly before or after the work.
+pub(in crate::store) async fn admit(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    locking: &str,
+) -> Outcome<()> {
+    let query = format!("SELECT suspended_at FROM accounts WHERE id = $1 {locking}");
+    let query = sql::query_scalar(AssertSqlSafe(query)).bind(account);
+    judge(query.fetch_optional(connection).await?)
+}
+
+/// Returns an error if an account is suspended or deleted. `found` is the column `suspended_at` of its
+/// row, if there is one.
+pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> Outcome<()> {
+    match found {
+        Some(None) => Ok(()),
+        Some(Some(since)) => {
+            let said = format!("the account is suspended since {since}");
+            Err(Fault::new(StoreErrorKind::Suspended, said))
+        }
+        None => Err(Fault::new(StoreErrorKind::NoSuchAccount, "the account is gone")),
+    }
+}
