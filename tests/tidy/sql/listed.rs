@@ -22,7 +22,9 @@ pub const LISTED: &[(&str, &str)] = &[
     ("tickets", "SELECT j.id, j.shard, j.account_id,"),
     // Sweeping: what is overdue.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
-    ("claims", "SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by"),
+    ("claims", "ORDER BY e.alive_until"),
+    // What an executor has claimed itself.
+    ("claims", "AND r.attempt_started_at <"),
     // Which leases no job needs any more.
     ("claims", "WITH over AS ( DELETE FROM executors"),
     ("claims", "DELETE FROM executors WHERE alive_until"),
