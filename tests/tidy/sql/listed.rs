@@ -23,10 +23,9 @@ pub const LISTED: &[(&str, &str)] = &[
     ("tickets", "SELECT j.id, j.shard, j.account_id,"),
     // Sweeping: overdue jobs.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
-    ("claims", "FROM executors AS e CROSS JOIN LATERAL ( SELECT id, attempt_number, max_attempts"),
-    ("claims", "FROM (SELECT id, alive_until FROM executors WHERE alive_until < ?1"),
-    ("claims", "FROM executors AS e JOIN runs AS r ON r.claimed_by = e.id"),
-    ("claims", "FROM executors AS e CROSS JOIN runs AS r INDEXED BY runs_claimed"),
+    ("claims", "ORDER BY e.alive_until"),
+    // The claims of one executor.
+    ("claims", "AND r.attempt_started_at <"),
     // The leases that no job needs any more.
     ("claims", "WITH over AS ( DELETE FROM executors"),
     ("claims", "DELETE FROM executors WHERE alive_until"),
