@@ -8,8 +8,8 @@ use super::world::{Plan, USUAL, World};
 use crate::harness::wait::within;
 
 const ETCD_AWAY: &str =
-    "etcd is away: this replica leads on what it leads, by the store (cluster.url)";
-const ETCD_BACK: &str = "etcd says who leads";
+    "etcd is away: this replica keeps leading its shards, by the store (cluster.url)";
+const ETCD_BACK: &str = "etcd assigns the leaders of the shards";
 const QUEUE_AWAY: &str = "the queue is away: ticks go on from the store (queue.url)";
 const QUEUE_BACK: &str = "the queue is back, rebuilding due indexes";
 

@@ -44,7 +44,7 @@ async fn more_history_than_the_server_has_locks_for_is_refused() {
     let world = World::new(&[]).await;
     let connections = ("PUNCTUAL_STORE_API_CONNECTIONS", "16");
     let said = world.refusal(1, &[("PUNCTUAL_HISTORY_DAYS", "3650"), connections]).await;
-    for part in ["kept for 3650 days", "max_locks_per_transaction", "history.days"] {
+    for part in ["keeps history for 3650 days", "max_locks_per_transaction", "history.days"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     world.replica(&[("PUNCTUAL_HISTORY_DAYS", "365"), connections]).await;
