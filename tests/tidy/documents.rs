@@ -174,7 +174,7 @@ fn is_dead_path(tree: &Tree, span: &str) -> bool {
     let word = span.split_whitespace().next().unwrap_or_default();
     let path = word.split(['<', '*']).next().unwrap_or_default().trim_start_matches("./");
     match path.split_once('/') {
-        Some((top, _)) if top.is_empty() => false,
+        Some(("", _)) => false,
         Some((top, _)) => {
             tree.files.iter().any(|file| {
                 let rest = file.path.strip_prefix(top);
