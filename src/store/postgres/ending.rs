@@ -20,7 +20,7 @@ pub(super) enum Manner {
     /// It waits for the states, and takes the jobs to be as their claims have told, or as it reads
     /// them without a lock, which would cost as much as writing them: what is decided holds only if
     /// that is how they still are when they are written. Otherwise it fails, with
-    /// [`Remedy::PassOver`](super::error::Remedy::PassOver).
+    /// [`Remedy::PassOver`](crate::store::sql::fault::Remedy::PassOver).
     Trusting,
     /// It locks what is free, and reads it.
     Passing,
