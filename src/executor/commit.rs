@@ -95,7 +95,7 @@ impl Commit {
                 }
                 Err(error) => {
                     hopeless += u32::from(is_hopeless(&error));
-                    slow += u32::from(may_be_slow(&error));
+                    slow += u32::from(error.may_be_slow());
                     tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
                     shared.commits.follow(false);
                     shared.clock.sleep(*pause).await;
@@ -139,12 +139,6 @@ fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
 /// Whether a row may be the cause, and not the state that the store is in.
 fn is_hopeless(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
-}
-
-/// Whether the store has been asked and has not answered in time, as far as that can be told: while it
-/// is away, most calls do not reach it.
-fn may_be_slow(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Unavailable && !error.is_void()
 }
 
 fn log(part: &[Completion], committed: &Committed) {

@@ -7,7 +7,6 @@ use futures_util::FutureExt;
 
 use super::fire::{Outcome, fire_batch};
 use super::led::Parts;
-use super::may_be_slow;
 use super::pending::DueTick;
 use crate::domain::Timestamp;
 use crate::runtime::RunError;
@@ -53,7 +52,7 @@ pub(super) async fn fire(
             }
             Err(error) => error,
         };
-        let is_slow = error.downcast_ref().is_some_and(may_be_slow);
+        let is_slow = error.downcast_ref().is_some_and(StoreError::may_be_slow);
         timeouts += u32::from(is_slow);
         if timeouts > MAX_TIMEOUTS || !is_slow && !lies_in_batch(&error) {
             return Fired { due, outcome: Err(error) };

@@ -66,7 +66,7 @@ use std::sync::Arc;
 use crate::cluster::SharedCluster;
 use crate::queue::SharedQueue;
 use crate::runtime::Clock;
-use crate::store::{SharedStore, StoreError, StoreErrorKind};
+use crate::store::SharedStore;
 
 /// What the scheduler's loops work with.
 #[derive(Clone)]
@@ -83,10 +83,4 @@ pub struct Context {
     pub starter: Option<Arc<dyn Starter>>,
     /// This replica's name, for the record of who raised an epoch.
     pub replica: String,
-}
-
-/// Whether the store has been asked and has not answered in time, as far as that can be told: while it
-/// is away, most calls do not reach it.
-fn may_be_slow(error: &StoreError) -> bool {
-    error.kind() == StoreErrorKind::Unavailable && !error.is_void()
 }

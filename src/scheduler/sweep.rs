@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::Context;
 use super::ended_leases::EndedLeases;
-use super::{Context, may_be_slow};
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
@@ -148,7 +148,7 @@ impl Sweeper {
                     self.closing.follow(true);
                     closed += self.has_closed(&part, &committed).await?;
                 }
-                Err(error) if may_be_slow(&error) => {
+                Err(error) if error.may_be_slow() => {
                     self.closing.follow(false);
                     timeouts += 1;
                     if let [slow] = &part[..] {

@@ -104,6 +104,13 @@ impl StoreError {
         )
     }
 
+    /// Returns `true` if the store may have received the call and not answered in time. A call that
+    /// takes too long cannot be told from a store that goes away in the middle of it; while the store
+    /// is away, most calls do not reach it.
+    pub fn may_be_slow(&self) -> bool {
+        self.kind == StoreErrorKind::Unavailable && !self.is_void
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
 //! The hand-over of the shared statements to the pools.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection as _, Executor, PgConnection};
@@ -48,8 +48,14 @@ impl Database for PostgresStore {
         self.fence_shards(operation, account).await
     }
 
+    /// Done once by each replica that removes rows of the account.
     async fn fence_deleted(&self, account: AccountId) -> Result<()> {
-        self.fence_removed(account).await
+        let fenced = || self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
+        if !fenced().contains(&account) {
+            self.fence_shards("erase", account).await?;
+            fenced().insert(account);
+        }
+        Ok(())
     }
 }
 

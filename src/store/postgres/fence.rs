@@ -1,7 +1,5 @@
 //! Fencing: what leaders have read of an account before it changed does not fire.
 
-use std::sync::PoisonError;
-
 use super::{PostgresStore, Within};
 use crate::domain::AccountId;
 use crate::domain::shard::ShardId;
@@ -59,16 +57,5 @@ impl PostgresStore {
             }
         }
         fenced
-    }
-
-    /// Fences a deleted account once for each replica that removes its rows.
-    pub(super) async fn fence_removed(&self, account: AccountId) -> Result<()> {
-        let fenced = || self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
-        if fenced().contains(&account) {
-            return Ok(());
-        }
-        self.fence_shards("erase", account).await?;
-        fenced().insert(account);
-        Ok(())
     }
 }

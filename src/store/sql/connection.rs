@@ -88,7 +88,7 @@ impl Dialect {
     }
 
     /// A locking clause of PostgreSQL; empty in SQLite.
-    pub(in crate::store) fn locking(self, clause: &'static str) -> &'static str {
+    fn locking(self, clause: &'static str) -> &'static str {
         match self {
             Self::Postgres => clause,
             Self::Sqlite => "",

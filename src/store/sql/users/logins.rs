@@ -1,7 +1,5 @@
 //! Passwords, sessions and resets of users, within a transaction.
 
-use sqlx::AssertSqlSafe;
-
 use super::statements::{
     ACCOUNTS_OF, DELETE_RESETS, END_OTHERS, END_SESSION, END_SESSIONS, EXTEND_SESSION,
     INSERT_RESET, INSERT_SESSION, REHASH_PASSWORD, RESET, SET_PASSWORD,
@@ -11,7 +9,7 @@ use crate::domain::token::TokenDigest;
 use crate::domain::{AccountId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::sql::audit;
-use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::{Act, Ending, INSTALLATION, NewReset, NewSession, PasswordHash, Write};
 
@@ -161,9 +159,8 @@ pub(in crate::store) async fn complete_reset(
 
 /// Locks a user, so that the password does not change while a session or a reset is made by it.
 async fn lock_user(connection: &mut Connection<'_>, user: UserId) -> Outcome<()> {
-    let lock = connection.dialect().locking("FOR UPDATE");
-    if !lock.is_empty() {
-        let query = AssertSqlSafe(format!("SELECT 1 FROM users WHERE id = $1 {lock}"));
+    if connection.dialect() == Dialect::Postgres {
+        let query = "SELECT 1 FROM users WHERE id = $1 FOR UPDATE";
         let _locked: Option<i32> =
             sql::query_scalar(query).bind(user).fetch_optional(connection).await?;
     }
