@@ -61,8 +61,13 @@ impl Attempt {
             Ok(request) => request,
             Err(failure) => return Ok(unsent(failure)),
         };
+        let may_send = {
+            let (shared, asked) = (shared.clone(), self.asked);
+            move || shared.is_sendable(asked) || shared.lease.is_held_since(&shared, asked)
+        };
+        let sending = shared.client.send_while(self.claimed.account, request, timeout, may_send);
         tokio::select! {
-            exchange = shared.client.send(self.claimed.account, request, timeout) => Ok(exchange),
+            exchange = sending => Ok(exchange),
             Ok(why) = &mut self.aborted => Err(why),
         }
     }

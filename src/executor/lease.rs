@@ -24,6 +24,8 @@ pub(super) struct Lease {
 struct State {
     /// When the last renewal was asked for that is known to have taken effect.
     renewed: Option<Moment>,
+    /// When the first renewal was asked for since which the lease has not ended.
+    held_since: Option<Moment>,
     /// How often that came into doubt.
     doubts: u64,
 }
@@ -53,9 +55,23 @@ impl Lease {
         shared.store.renew(shared.id, until, now).await?;
         let mut state = self.lock();
         if state.doubts == doubts {
+            // The renewal took effect by now, and the lease before it may have ended first.
+            let lasted = |renewed| shared.clock.since(renewed) < shared.settings.claim_time;
+            if !state.renewed.is_some_and(lasted) {
+                state.held_since = Some(asked);
+            }
             state.renewed = Some(asked);
         }
         Ok(())
+    }
+
+    /// Returns `true` if the lease has not ended since `claimed`, and does not end soon.
+    pub(super) fn is_held_since(&self, shared: &Shared, claimed: Moment) -> bool {
+        if !self.is_younger(shared, shared.settings.claim_time / 2) {
+            return false;
+        }
+        let since_claim = shared.clock.since(claimed);
+        self.lock().held_since.is_some_and(|held| shared.clock.since(held) >= since_claim)
     }
 
     /// A call of the store has failed.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::failure::{self, Stopped};
-use super::trace::{self, Phase};
+use super::trace::{self, Phase, Trace};
 use crate::runtime::Clock;
 
 /// The maximum time for DNS lookup, connect and TLS handshake together. It is also bounded by three
@@ -78,13 +78,17 @@ where
                     trace.enter(Phase::Response);
                 }
             });
+            // The last moment before the library writes the request.
+            if trace::note(Trace::may_send) == Some(false) {
+                return Err(Stopped(failure::held_up()).into());
+            }
             connected
         })
     }
 }
 
 fn too_slow(limit: Duration) -> crate::domain::outcome::Failure {
-    match trace::note(trace::Trace::phase) {
+    match trace::note(Trace::phase) {
         Some(Phase::Handshake) => failure::slow_handshake(limit),
         _ => failure::slow_connect(limit),
     }

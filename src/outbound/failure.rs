@@ -87,6 +87,11 @@ pub fn slow_lookup(limit: Duration) -> Failure {
     retryable(ErrorCode::Dns, message)
 }
 
+/// The executor was paused while it connected, so the request may no longer be sent.
+pub fn held_up() -> Failure {
+    retryable(ErrorCode::WorkerLost, "the executor was paused before it could send the request")
+}
+
 /// The host did not accept a connection within `limit`.
 pub fn slow_connect(limit: Duration) -> Failure {
     let limit = Seconds(limit);

@@ -189,10 +189,24 @@ impl Client {
     /// Sends a request for an account and waits for the whole response. `timeout` covers DNS
     /// lookup, connect, TLS handshake, sending, and reading the response to its last byte.
     pub async fn send(&self, account: AccountId, request: Request, timeout: Duration) -> Exchange {
+        self.send_while(account, request, timeout, || true).await
+    }
+
+    /// Sends a request like [`send`](Self::send), but does not write it to a new connection once
+    /// `may_send` returns `false`. Opening a connection takes seconds at most, but a process that is
+    /// paused meanwhile goes on after any time, when the claim behind the request may be another
+    /// executor's.
+    pub async fn send_while(
+        &self,
+        account: AccountId,
+        request: Request,
+        timeout: Duration,
+        may_send: impl Fn() -> bool + Send + 'static,
+    ) -> Exchange {
         let clock = &self.0.clock;
         let started = clock.monotonic();
         let attempt = self.attempt(account, request);
-        let mut attempt = pin!(TRACE.scope(Trace::new(started, timeout), attempt));
+        let mut attempt = pin!(TRACE.scope(Trace::new(started, timeout, may_send), attempt));
         let result = tokio::select! {
             biased;
             result = attempt.as_mut() => Some(result),

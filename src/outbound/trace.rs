@@ -45,6 +45,8 @@ pub struct Trace {
     pub timeout: Duration,
     /// The instant at which the timeout ends.
     pub deadline: Duration,
+    /// Returns `true` as long as the request may be written.
+    may_send: Box<dyn Fn() -> bool + Send>,
     phase: Cell<Phase>,
     /// The start of the wait for the response.
     sent: Cell<Duration>,
@@ -54,14 +56,24 @@ pub struct Trace {
 impl Trace {
     /// Creates the trace of an attempt that begins at `started`. The phase is `Response` until a
     /// new connection has to be opened.
-    pub fn new(started: Duration, timeout: Duration) -> Self {
+    pub fn new(
+        started: Duration,
+        timeout: Duration,
+        may_send: impl Fn() -> bool + Send + 'static,
+    ) -> Self {
         Self {
             timeout,
             deadline: started.saturating_add(timeout),
+            may_send: Box::new(may_send),
             phase: Cell::new(Phase::Response),
             sent: Cell::new(started),
             timings: Cell::default(),
         }
+    }
+
+    /// Returns `true` if the request may still be written.
+    pub fn may_send(&self) -> bool {
+        (self.may_send)()
     }
 
     /// Returns the current phase.

@@ -30,6 +30,24 @@ async fn an_account_reuses_its_connection_to_an_origin_and_no_other() {
     assert_eq!(over, [0, 1, 0, 1, 0, 1]);
 }
 
+/// I3, F08: a process that was paused while it connected does not write a request that another
+/// executor may have sent in the meantime.
+#[tokio::test]
+async fn a_request_that_may_no_longer_be_sent_is_not_written_to_a_new_connection() {
+    let target = Target::answering(ALLOWED, OK).await;
+    let caller = Caller::new();
+    let send = async |may_send: bool| {
+        let request = get(&target.url("/"));
+        caller.client.send_while(account(1), request, AMPLE, move || may_send).await
+    };
+    let told = failure(send(false).await, ErrorCode::WorkerLost, true);
+    assert_eq!(told.message, "the executor was paused before it could send the request");
+    eventually("the connection is open", || target.connections() == 1).await;
+    assert_eq!(target.requests().len(), 0);
+    assert_eq!(response(send(true).await).body, b"ok".as_slice());
+    assert_eq!(target.requests().len(), 1);
+}
+
 /// A second response without a request never becomes the response to the next request, least of all
 /// to one of another account.
 #[tokio::test]

@@ -27,7 +27,8 @@ pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
         }
         let hits: Vec<_> = history.hits_of(&job.id).map(|hit| hit.attempt).collect();
         if !hits.is_sorted_by(|a, b| a < b) {
-            wrong("an attempt was sent twice, or after a later one");
+            let times: Vec<_> = history.hits_of(&job.id).map(|hit| (hit.attempt, hit.at)).collect();
+            wrong(&format!("an attempt was sent twice, or after a later one: {times:?}"));
         }
         if hits.iter().any(|number| *number > job.number) {
             wrong("an attempt was sent that is not recorded");
