@@ -20,7 +20,7 @@ pub(super) struct Lease {
     renewing: tokio::sync::Mutex<()>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct State {
     /// When the last renewal was asked for that is known to have taken effect.
     renewed: Option<Moment>,
@@ -67,11 +67,11 @@ impl Lease {
 
     /// Returns `true` if the lease has not ended since `claimed`, and does not end soon.
     pub(super) fn is_held_since(&self, shared: &Shared, claimed: Moment) -> bool {
-        if !self.is_younger(shared, shared.settings.claim_time / 2) {
-            return false;
-        }
-        let since_claim = shared.clock.since(claimed);
-        self.lock().held_since.is_some_and(|held| shared.clock.since(held) >= since_claim)
+        let (clock, half) = (&shared.clock, shared.settings.claim_time / 2);
+        let State { renewed, held_since, .. } = *self.lock();
+        // The claim's age is read last: a pause in between makes it older, and the answer `false`.
+        held_since.is_some_and(|held| clock.since(held) >= clock.since(claimed))
+            && renewed.is_some_and(|renewed| clock.since(renewed) < half)
     }
 
     /// A call of the store has failed.

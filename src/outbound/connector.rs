@@ -1,4 +1,5 @@
-//! A layer around the HTTP library's connector: it limits the connect time and measures it.
+//! A layer around the HTTP library's connector: it limits the connect time, measures it, and refuses
+//! the new connection to a request that may no longer be sent.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -78,8 +79,9 @@ where
                     trace.enter(Phase::Response);
                 }
             });
-            // The last moment before the library writes the request.
-            if trace::note(Trace::may_send) == Some(false) {
+            // The last moment before the library writes the request. A failure to connect stays as
+            // it is: it writes nothing.
+            if connected.is_ok() && trace::note(Trace::may_send) == Some(false) {
                 return Err(Stopped(failure::held_up()).into());
             }
             connected

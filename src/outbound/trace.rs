@@ -55,7 +55,7 @@ pub struct Trace {
 
 impl Trace {
     /// Creates the trace of an attempt that begins at `started`. The phase is `Response` until a
-    /// new connection has to be opened.
+    /// new connection has to be opened, which gets the request only if `may_send` returns `true`.
     pub fn new(
         started: Duration,
         timeout: Duration,

@@ -25,12 +25,11 @@ pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
         if numbers != (1..=job.number).collect::<Vec<_>>() {
             wrong("attempts are not numbered in turn");
         }
-        let hits: Vec<_> = history.hits_of(&job.id).map(|hit| hit.attempt).collect();
-        if !hits.is_sorted_by(|a, b| a < b) {
-            let times: Vec<_> = history.hits_of(&job.id).map(|hit| (hit.attempt, hit.at)).collect();
-            wrong(&format!("an attempt was sent twice, or after a later one: {times:?}"));
+        let hits: Vec<_> = history.hits_of(&job.id).map(|hit| (hit.attempt, hit.at)).collect();
+        if !hits.is_sorted_by(|(a, _), (b, _)| a < b) {
+            wrong(&format!("an attempt was sent twice, or after a later one: {hits:?}"));
         }
-        if hits.iter().any(|number| *number > job.number) {
+        if hits.iter().any(|(number, _)| *number > job.number) {
             wrong("an attempt was sent that is not recorded");
         }
         if history.calm && job.is_final() && hits.len() != needed(job) {
