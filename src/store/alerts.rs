@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use super::alert_claims::{ClaimedDeliveries, DeliveryClaim, TryEnd};
-use super::form::Form;
 use super::{Result, Write};
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
@@ -194,90 +193,3 @@ measured! {
         async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64>;
     }
 }
-
-/// The columns of events, as they are copied.
-pub(in crate::store) const EVENTS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("schedule_id", Form::Id),
-    ("job_id", Form::Id),
-    ("type", Form::Plain),
-    ("at", Form::Plain),
-    ("host_key", Form::Plain),
-    ("failures", Form::Plain),
-    ("wanted", Form::Plain),
-    ("schedule_name", Form::Plain),
-];
-
-/// The columns of incidents, as they are copied.
-pub(in crate::store) const INCIDENTS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("channel_id", Form::Id),
-    ("host_key", Form::Plain),
-    ("stage", Form::Plain),
-    ("due_at", Form::Plain),
-    ("gather_until", Form::Plain),
-    ("since", Form::Plain),
-    ("opened_at", Form::Plain),
-    ("last_failure_at", Form::Plain),
-    ("last_recovery_at", Form::Plain),
-    ("schedules", Form::Plain),
-    ("failing", Form::Plain),
-    ("gathered", Form::Plain),
-    ("failures", Form::Plain),
-    ("opening_id", Form::Id),
-    ("job_id", Form::Id),
-    ("names", Form::Plain),
-];
-
-/// The columns of the schedules of incidents, as they are copied.
-pub(in crate::store) const INCIDENT_SCHEDULES_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("incident_id", Form::Id),
-    ("schedule_id", Form::Id),
-    ("failing", Form::Plain),
-];
-
-/// The columns of deliveries, as they are copied.
-pub(in crate::store) const DELIVERIES_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("channel_id", Form::Id),
-    ("event_id", Form::Id),
-    ("schedule_id", Form::Id),
-    ("job_id", Form::Id),
-    ("incident_id", Form::Id),
-    ("merged_into", Form::Id),
-    ("claimed_by", Form::Id),
-    ("type", Form::Plain),
-    ("status", Form::Plain),
-    ("tries", Form::Plain),
-    ("round", Form::Plain),
-    ("failures", Form::Plain),
-    ("status_code", Form::Plain),
-    ("at", Form::Plain),
-    ("created_at", Form::Plain),
-    ("round_began", Form::Plain),
-    ("wake_at", Form::Plain),
-    ("started_at", Form::Plain),
-    ("completed_at", Form::Plain),
-    ("schedule_name", Form::Plain),
-    ("error_code", Form::Plain),
-    ("error_message", Form::Plain),
-    ("content", Form::Plain),
-];
-
-/// The columns of tries, as they are copied.
-pub(in crate::store) const TRIES_COPIED: &[(&str, Form)] = &[
-    ("delivery_id", Form::Id),
-    ("number", Form::Plain),
-    ("account_id", Form::Id),
-    ("started_at", Form::Plain),
-    ("completed_at", Form::Plain),
-    ("status_code", Form::Plain),
-    ("error_code", Form::Plain),
-    ("error_message", Form::Plain),
-    ("response", Form::Plain),
-];

@@ -2,7 +2,6 @@
 
 use sqlx::FromRow;
 
-use super::form::Form;
 use super::rows::StoreRow;
 use super::vault::Vault;
 use super::{Result, Write};
@@ -136,26 +135,6 @@ measured! {
         async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool>;
     }
 }
-
-/// The columns, as they are copied.
-pub(in crate::store) const COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("type", Form::Plain),
-    ("label", Form::Plain),
-    ("config", Form::Plain),
-    ("revision", Form::Plain),
-    ("verified", Form::Plain),
-    ("trouble", Form::Plain),
-    ("created_at", Form::Plain),
-    ("updated_at", Form::Plain),
-    ("tries_since", Form::Plain),
-    ("tries", Form::Plain),
-    ("paused_until", Form::Plain),
-    ("window_began", Form::Plain),
-    ("window_sent", Form::Plain),
-    ("digest_id", Form::Id),
-];
 
 /// A channel as it is stored, its configuration encrypted.
 pub(in crate::store) struct ChannelRow {

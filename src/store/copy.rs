@@ -10,14 +10,14 @@
 //! in another one. The number of shards may differ, so the shard of a schedule is worked out anew,
 //! from its id.
 
-use std::future::ready;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use futures_util::{Stream, TryStreamExt};
+use futures_util::TryStreamExt;
+use sqlx::AssertSqlSafe;
 
-pub(in crate::store) use super::form::Form;
-use super::sql::users::statements as user_rows;
-use super::{alerts, channels, columns, idempotency, preferences, signing};
+use super::sql::connection::Connection;
+use super::sql::fault::Outcome;
+use super::sql::{query_as, query_scalar};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 
@@ -26,135 +26,163 @@ pub(in crate::store) const PAGE_ROWS: usize = 1_000;
 /// How many bytes they have, give or take a row.
 pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
 
-/// A table that is copied.
+/// The form of a column in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub(in crate::store) enum Form {
+    /// A number or a text, unchanged.
+    Plain,
+    /// An id, as 32 hexadecimal digits.
+    Id,
+    /// Other bytes: hexadecimal digits after a mark.
+    Bytes,
+}
+
+/// Declares the copied tables with their names in the stores and all their columns but the shard. A
+/// column without a form is [`Form::Plain`].
+macro_rules! tables {
+    (@form) => { Form::Plain };
+    (@form $form:ident) => { Form::$form };
+    ($($(#[$doc:meta])* $table:ident = $name:ident($($column:ident $(: $form:ident)?),*);)*) => {
+        /// A table that is copied.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Table { $($(#[$doc])* $table,)* }
+
+        impl Table {
+            /// All tables, in the order in which they are copied.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$table),*];
+
+            /// Returns the name of the table, which is the same in both stores.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$table => stringify!($name),)* }
+            }
+
+            /// Returns all columns but the shard.
+            pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
+                match self {
+                    $(Self::$table => &[$((stringify!($column), tables!(@form $($form)?))),*],)*
+                }
+            }
+        }
+    };
+}
+
+tables! {
     /// Accounts.
-    Accounts,
-    /// How many jobs they have made in a month.
-    AccountMonths,
-    /// Their keys.
-    ApiKeys,
-    /// What schedules are.
-    Schedules,
-    /// How they were defined.
-    Versions,
-    /// What firing and committing change.
-    States,
-    /// Who runs jobs, and until when.
-    Executors,
-    /// Jobs that have not finished.
-    Runs,
-    /// Those that have, with their last attempt.
-    Jobs,
-    /// The attempts before.
-    Attempts,
-    /// Ticks that became no jobs.
-    Skips,
+    Accounts = accounts(id: Id, name, created_at, plan, suspended_at, resumed_at, pruned_at);
+    /// The numbers of jobs that accounts created in a month.
+    AccountMonths = account_months(account_id: Id, month, reserved, exhausted_at);
+    /// API keys of accounts.
+    ApiKeys = api_keys(
+        id: Id, account_id: Id, name, scope, digest: Bytes, created_at, created_by, life_ms,
+        expires_at, revoked_at, last_used_at
+    );
+    /// Schedules.
+    Schedules = schedules(
+        id: Id, account_id: Id, version_id: Id, name, description, is_enabled, overlap_policy,
+        catch_up_policy, revision, created_at, updated_at
+    );
+    /// The definitions of schedules, old ones too.
+    Versions = schedule_versions(
+        id: Id, account_id: Id, schedule_id: Id, host_key, cron_expression, timezone, endpoint,
+        http_method, body, headers, max_retries, timeout_seconds, expected_status_codes,
+        sign_requests, created_at, retired_at
+    );
+    /// The states of schedules. PostgreSQL also keeps columns of the schedule and its version there.
+    States = schedule_state(
+        schedule_id: Id, account_id: Id, version_id: Id, host_key, max_attempts, overlap_policy,
+        next_tick, last_run_at, last_job_status, consecutive_failures, active_job_id: Id,
+        held_job_id: Id, alert_on, alert_threshold, alert_repeat_minutes, alerted_at, fired_up_to
+    );
+    /// The leases of executors.
+    Executors = executors(id: Id, alive_until);
+    /// Unfinished jobs.
+    Runs = runs(
+        id: Id, account_id: Id, schedule_id: Id, version_id: Id, status, trigger, attempt_number,
+        max_attempts, wake_at, claimed_by: Id, stop, created_at, updated_at, started_at,
+        attempt_started_at
+    );
+    /// Finished jobs with their last attempt.
+    Jobs = jobs(
+        id: Id, account_id: Id, schedule_id: Id, version_id: Id, status, trigger, attempt_number,
+        max_attempts, created_at, updated_at, started_at, completed_at, attempt_started_at,
+        duration_ms, timings, status_code, error_code, error_message, response_truncated,
+        response_headers, response
+    );
+    /// Earlier attempts of jobs.
+    Attempts = attempts(
+        job_id: Id, number, started_at, completed_at, duration_ms, status_code, error_code,
+        error_message, timings, response_truncated, response_headers, response
+    );
+    /// Ticks for which no job was created.
+    Skips = skips(id, account_id: Id, schedule_id: Id, first_tick, last_tick, count, reason);
     /// Users.
-    Users,
-    /// What they belong to.
-    Memberships,
-    /// Who is to belong to it, too.
-    Invitations,
-    /// Who has signed in.
-    Sessions,
-    /// Who may set a password anew.
-    Resets,
-    /// Who changed what.
-    AuditLog,
-    /// Calls that take effect once.
-    IdempotencyKeys,
-    /// What requests are signed with.
-    SigningSecrets,
-    /// Where alerts go.
-    Channels,
-    /// Which outcomes of schedules are told.
-    Preferences,
-    /// On which channels.
-    PreferenceChannels,
-    /// What is to be told.
-    Events,
-    /// Hosts that schedules fail against.
-    Incidents,
-    /// The schedules that do.
-    IncidentSchedules,
-    /// What was told, and is to be.
-    Deliveries,
-    /// How often that was tried.
-    DeliveryTries,
-    /// Accounts that were deleted.
-    DeletedAccounts,
+    Users = users(id: Id, email, password, password_version, created_at, disabled_at);
+    /// Memberships of users in accounts.
+    Memberships = memberships(id: Id, account_id: Id, user_id: Id, role, created_at);
+    /// Open invitations to accounts.
+    Invitations = invitations(
+        id: Id, account_id: Id, email, role, digest: Bytes, created_at, expires_at
+    );
+    /// Sessions of users.
+    Sessions = sessions(id: Id, user_id: Id, digest: Bytes, created_at, expires_at, ends_at);
+    /// Open password resets.
+    Resets = password_resets(id: Id, user_id: Id, digest: Bytes, created_at, expires_at);
+    /// Entries of the audit log.
+    AuditLog = audit_log(id: Id, account_id: Id, actor, action, object, origin);
+    /// Idempotency keys with their receipts and answers.
+    IdempotencyKeys = idempotency_keys(
+        id: Id, account_id: Id, request: Bytes, holder: Bytes, reserved_at, action, objects,
+        answer
+    );
+    /// Secrets that sign requests.
+    SigningSecrets = signing_secrets(id: Id, account_id: Id, secret, created_at, expires_at);
+    /// Notification channels.
+    Channels = notification_channels(
+        id: Id, account_id: Id, type, label, config, revision, verified, trouble, created_at,
+        updated_at, tries_since, tries, paused_until, window_began, window_sent, digest_id: Id
+    );
+    /// Notification preferences of schedules.
+    Preferences = notification_preferences(
+        schedule_id: Id, account_id: Id, notify_on, failure_threshold, notify_on_recovery,
+        repeat_every_minutes, detached
+    );
+    /// Channels of preferences.
+    PreferenceChannels = preference_channels(
+        schedule_id: Id, number, account_id: Id, channel_id: Id
+    );
+    /// Events that were not relayed yet.
+    Events = notification_events(
+        id: Id, account_id: Id, schedule_id: Id, job_id: Id, type, at, host_key, failures, wanted,
+        schedule_name
+    );
+    /// Incidents of hosts.
+    Incidents = notification_incidents(
+        id: Id, account_id: Id, channel_id: Id, host_key, stage, due_at, gather_until, since,
+        opened_at, last_failure_at, last_recovery_at, schedules, failing, gathered, failures,
+        opening_id: Id, job_id: Id, names
+    );
+    /// Schedules of incidents.
+    IncidentSchedules = incident_schedules(
+        id: Id, account_id: Id, incident_id: Id, schedule_id: Id, failing
+    );
+    /// Deliveries of alerts.
+    Deliveries = notification_deliveries(
+        id: Id, account_id: Id, channel_id: Id, event_id: Id, schedule_id: Id, job_id: Id,
+        incident_id: Id, merged_into: Id, claimed_by: Id, type, status, tries, round, failures,
+        status_code, at, created_at, round_began, wake_at, started_at, completed_at,
+        schedule_name, error_code, error_message, content
+    );
+    /// Tries of deliveries.
+    DeliveryTries = delivery_tries(
+        delivery_id: Id, number, account_id: Id, started_at, completed_at, status_code,
+        error_code, error_message, response
+    );
+    /// Deleted accounts.
+    DeletedAccounts = deleted_accounts(id: Id, name, deleted_at, actor, origin, gone_at);
 }
 
 impl Table {
-    /// All of them, in the order in which they are copied.
-    pub const ALL: [Self; 28] = [
-        Self::Accounts,
-        Self::AccountMonths,
-        Self::ApiKeys,
-        Self::Schedules,
-        Self::Versions,
-        Self::States,
-        Self::Executors,
-        Self::Runs,
-        Self::Jobs,
-        Self::Attempts,
-        Self::Skips,
-        Self::Users,
-        Self::Memberships,
-        Self::Invitations,
-        Self::Sessions,
-        Self::Resets,
-        Self::AuditLog,
-        Self::IdempotencyKeys,
-        Self::SigningSecrets,
-        Self::Channels,
-        Self::Preferences,
-        Self::PreferenceChannels,
-        Self::Events,
-        Self::Incidents,
-        Self::IncidentSchedules,
-        Self::Deliveries,
-        Self::DeliveryTries,
-        Self::DeletedAccounts,
-    ];
-
-    /// Its name, in either kind of store.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Accounts => "accounts",
-            Self::AccountMonths => "account_months",
-            Self::ApiKeys => "api_keys",
-            Self::Schedules => "schedules",
-            Self::Versions => "schedule_versions",
-            Self::States => "schedule_state",
-            Self::Executors => "executors",
-            Self::Runs => "runs",
-            Self::Jobs => "jobs",
-            Self::Attempts => "attempts",
-            Self::Skips => "skips",
-            Self::Users => "users",
-            Self::Memberships => "memberships",
-            Self::Invitations => "invitations",
-            Self::Sessions => "sessions",
-            Self::Resets => "password_resets",
-            Self::AuditLog => "audit_log",
-            Self::IdempotencyKeys => "idempotency_keys",
-            Self::SigningSecrets => "signing_secrets",
-            Self::Channels => "notification_channels",
-            Self::Preferences => "notification_preferences",
-            Self::PreferenceChannels => "preference_channels",
-            Self::Events => "notification_events",
-            Self::Incidents => "notification_incidents",
-            Self::IncidentSchedules => "incident_schedules",
-            Self::Deliveries => "notification_deliveries",
-            Self::DeliveryTries => "delivery_tries",
-            Self::DeletedAccounts => "deleted_accounts",
-        }
-    }
-
-    /// The columns of its key, but for the shard.
+    /// Returns the columns of the primary key but the shard.
     pub(in crate::store) const fn key(self) -> &'static [&'static str] {
         match self {
             Self::States | Self::Preferences => &["schedule_id"],
@@ -166,8 +194,7 @@ impl Table {
         }
     }
 
-    /// The column that names the schedule, by which the shard is found; absent where there is no
-    /// shard.
+    /// Returns the column of the schedule that determines the shard, if the table has a shard.
     pub(in crate::store) const fn sharded_by(self) -> Option<&'static str> {
         match self {
             Self::Schedules => Some("id"),
@@ -175,43 +202,19 @@ impl Table {
             _ => None,
         }
     }
-
-    /// All columns but the shard.
-    pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
-        match self {
-            Self::Accounts => columns::ACCOUNTS,
-            Self::AccountMonths => columns::ACCOUNT_MONTHS,
-            Self::ApiKeys => columns::API_KEYS,
-            Self::Schedules => columns::SCHEDULES,
-            Self::Versions => columns::VERSIONS,
-            Self::States => columns::STATES,
-            Self::Executors => columns::EXECUTORS,
-            Self::Runs => columns::RUNS,
-            Self::Jobs => columns::JOBS,
-            Self::Attempts => columns::ATTEMPTS,
-            Self::Skips => columns::SKIPS,
-            Self::Users => user_rows::USERS_COPIED,
-            Self::Memberships => user_rows::MEMBERSHIPS_COPIED,
-            Self::Invitations => user_rows::INVITATIONS_COPIED,
-            Self::Sessions => user_rows::SESSIONS_COPIED,
-            Self::Resets => user_rows::RESETS_COPIED,
-            Self::AuditLog => columns::AUDIT_LOG,
-            Self::IdempotencyKeys => idempotency::COPIED,
-            Self::SigningSecrets => signing::COPIED,
-            Self::Channels => channels::COPIED,
-            Self::Preferences => preferences::COPIED,
-            Self::PreferenceChannels => preferences::CHANNELS_COPIED,
-            Self::Events => alerts::EVENTS_COPIED,
-            Self::Incidents => alerts::INCIDENTS_COPIED,
-            Self::IncidentSchedules => alerts::INCIDENT_SCHEDULES_COPIED,
-            Self::Deliveries => alerts::DELIVERIES_COPIED,
-            Self::DeliveryTries => alerts::TRIES_COPIED,
-            Self::DeletedAccounts => columns::DELETED_ACCOUNTS,
-        }
-    }
 }
 
-/// Where a row is in the order of its table.
+/// Returns the number of rows of a table.
+pub(in crate::store) async fn row_count(
+    connection: &mut Connection<'_>,
+    table: Table,
+) -> Outcome<u64> {
+    let query = query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM {}", table.name())));
+    let rows: i64 = query.fetch_one(connection).await?;
+    Ok(u64::try_from(rows).unwrap_or(0))
+}
+
+/// The place of a row in the order of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowKey {
     /// Its id, or the first part of its key.
@@ -253,22 +256,19 @@ pub struct NextTicks {
 }
 
 impl NextTicks {
-    /// Reads them from either store.
-    pub(in crate::store) const QUERY: &'static str = "
-        SELECT s.id, st.next_tick
-        FROM schedules AS s
-        JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
-        WHERE st.next_tick IS NOT NULL";
-
-    /// Of the schedules that `QUERY` finds.
-    pub(in crate::store) async fn of<E>(
-        found: impl Stream<Item = Result<(ScheduleId, Timestamp), E>>,
-    ) -> Result<Self, E> {
-        let add = |mut ticks: Self, (schedule, tick)| {
+    /// Reads the next ticks of a store.
+    pub(in crate::store) async fn read(connection: &mut Connection<'_>) -> Outcome<Self> {
+        let query = query_as(
+            "SELECT s.id, st.next_tick
+             FROM schedules AS s
+             JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+             WHERE st.next_tick IS NOT NULL",
+        );
+        let (mut found, mut ticks) = (query.fetch(connection)?, Self::default());
+        while let Some((schedule, tick)) = found.try_next().await? {
             ticks.add(schedule, tick);
-            ready(Ok(ticks))
-        };
-        found.try_fold(Self::default(), add).await
+        }
+        Ok(ticks)
     }
 
     /// Takes in a schedule that is due at `tick`.

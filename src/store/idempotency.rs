@@ -11,7 +11,6 @@
 use std::time::Duration;
 
 use super::Result;
-use super::form::Form;
 use crate::domain::audit::Action;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
@@ -113,18 +112,6 @@ impl StoredKey {
         }
     }
 }
-
-/// The columns, as they are copied.
-pub(in crate::store) const COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("request", Form::Bytes),
-    ("holder", Form::Bytes),
-    ("reserved_at", Form::Plain),
-    ("action", Form::Plain),
-    ("objects", Form::Plain),
-    ("answer", Form::Plain),
-];
 
 /// Why a call that took too long has no effect.
 pub(in crate::store) const TAKEN_OVER: &str =

@@ -2,7 +2,6 @@
 
 use sqlx::FromRow;
 
-use super::form::Form;
 use super::rows::{StoreRow, number, some_number};
 use super::{Result, Write};
 use crate::domain::alert::policy::AlertPolicy;
@@ -138,25 +137,6 @@ impl<R: StoreRow> FromRow<'_, R> for AttachedChannel {
         Ok(Self { channel: Channel::from_row(row)?, trouble: row.read("trouble")? })
     }
 }
-
-/// The columns of preferences, as they are copied.
-pub(in crate::store) const COPIED: &[(&str, Form)] = &[
-    ("schedule_id", Form::Id),
-    ("account_id", Form::Id),
-    ("notify_on", Form::Plain),
-    ("failure_threshold", Form::Plain),
-    ("notify_on_recovery", Form::Plain),
-    ("repeat_every_minutes", Form::Plain),
-    ("detached", Form::Plain),
-];
-
-/// The columns of their channels, as they are copied.
-pub(in crate::store) const CHANNELS_COPIED: &[(&str, Form)] = &[
-    ("schedule_id", Form::Id),
-    ("number", Form::Plain),
-    ("account_id", Form::Id),
-    ("channel_id", Form::Id),
-];
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use serde::Deserialize;
 
-use super::form::Form;
 use super::{Result, Write};
 #[cfg(doc)]
 use crate::domain::signing::MOST_SECRETS;
@@ -63,15 +62,6 @@ measured! {
 pub(in crate::store) const SECRETS: &str = "
     SELECT id, secret, created_at, expires_at FROM signing_secrets
     WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
-
-/// The columns, as they are copied.
-pub(in crate::store) const COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("secret", Form::Plain),
-    ("created_at", Form::Plain),
-    ("expires_at", Form::Plain),
-];
 
 /// A secret as it is stored.
 #[derive(Clone, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use super::firing::set_up;
 use super::others::nobody_else;
 use super::partitions::days_of;
-use super::values::count;
 use super::{PostgresStore, Within, failed_in};
-use crate::store::copy::{NextTicks, Page, RowKey, Table};
+use crate::store::copy::{NextTicks, Page, RowKey, Table, row_count};
+use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
@@ -224,11 +224,9 @@ async fn end(
         .await?;
     let mut counts = Vec::with_capacity(expected.len());
     for (table, _) in &expected {
-        let query = format!("SELECT count(*) FROM {}", table.name());
-        let rows = sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&mut *connection).await?;
-        counts.push(count(rows));
+        counts.push(row_count(&mut Connection::from(&mut *connection), *table).await?);
     }
-    let arrived = NextTicks::of(sqlx::query_as(NextTicks::QUERY).fetch(&mut *connection)).await?;
+    let arrived = NextTicks::read(&mut Connection::from(&mut *connection)).await?;
     let all_there = expected.iter().map(|(_, rows)| *rows).eq(counts.iter().copied());
     if all_there && arrived == ticks {
         connection.execute("UPDATE meta SET value = 0 WHERE name = 'copying'").await?;

@@ -6,6 +6,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -121,21 +123,29 @@ impl Query {
 }
 
 impl<T: ReadRow> Query<T> {
+    /// Returns the rows one by one, as they arrive.
+    pub(in crate::store) fn fetch<'e>(
+        self,
+        connection: &'e mut Connection<'_>,
+    ) -> Outcome<BoxStream<'e, sqlx::Result<T>>> {
+        Ok(match connection {
+            Connection::Postgres(connection) => {
+                let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
+                query.fetch(&mut **connection)
+            }
+            Connection::Sqlite(connection) => {
+                let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
+                query.fetch(&mut **connection)
+            }
+        })
+    }
+
     /// Returns all rows.
     pub(in crate::store) async fn fetch_all(
         self,
         connection: &mut Connection<'_>,
     ) -> Outcome<Vec<T>> {
-        match connection {
-            Connection::Postgres(connection) => {
-                let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
-                Ok(query.fetch_all(&mut **connection).await?)
-            }
-            Connection::Sqlite(connection) => {
-                let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
-                Ok(query.fetch_all(&mut **connection).await?)
-            }
-        }
+        Ok(self.fetch(connection)?.try_collect().await?)
     }
 
     /// Returns the first row, if there is one.

@@ -1,86 +1,79 @@
-//! Reading everything, to copy it into another store.
+//! Reads all tables, to copy them into another store.
 
 use futures_util::TryStreamExt;
 use sqlx::AssertSqlSafe;
 
-use super::{SqliteStore, failed_in};
+use super::SqliteStore;
 use crate::domain::ScheduleId;
-use crate::store::copy::{Form, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, Row, RowKey, Table};
-use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::{Result, StoreErrorKind};
-
-/// A row of a page: the parts of its key, its schedule, and its columns.
-type Read = (Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>, String);
+use crate::store::Result;
+use crate::store::copy::{
+    Form, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, Row, RowKey, Table, row_count,
+};
+use crate::store::sql::access::Access;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::query_as;
+use crate::store::sql::values::RowId;
 
 impl SqliteStore {
-    /// How many rows a table has.
+    /// Returns the number of rows of a table.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub async fn row_count(&self, table: Table) -> Result<u64> {
-        let query = format!("SELECT count(*) FROM {}", table.name());
-        let query = sqlx::query_as(AssertSqlSafe(query));
-        let (count,): (i64,) =
-            self.connections.readers.one(query).await.map_err(failed_in("row_count"))?;
-        Ok(u64::try_from(count).unwrap_or(0))
+        let counted = self
+            .connections
+            .read("row_count", move |connection| Box::pin(row_count(connection, table)));
+        counted.await
     }
 
-    /// When its schedules are due next.
+    /// Returns the next ticks of its schedules.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub async fn next_ticks_in_short(&self) -> Result<NextTicks> {
-        self.read_next_ticks().await.map_err(failed_in("next_ticks_in_short"))
+        let read = self
+            .connections
+            .read("next_ticks_in_short", |connection| Box::pin(NextTicks::read(connection)));
+        read.await
     }
 
-    async fn read_next_ticks(&self) -> Outcome<NextTicks> {
-        let mut reader = self.connections.readers.take().await?;
-        let ticks = NextTicks::of(sqlx::query_as(NextTicks::QUERY).fetch(&mut *reader)).await;
-        reader.done(ticks.map_err(Fault::from))
-    }
-
-    /// The next rows of a table.
+    /// Returns the page of a table that follows `after`.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub async fn page(&self, table: Table, after: RowKey) -> Result<Page> {
-        self.read_page(table, after).await.map_err(failed_in("page"))
-    }
-
-    async fn read_page(&self, table: Table, after: RowKey) -> Outcome<Page> {
-        let mut reader = self.connections.readers.take().await?;
-        let outcome = async {
-            let query = sqlx::query_as::<_, Read>(AssertSqlSafe(select(table)));
-            let mut found = query.bind(after.id.to_vec()).bind(after.number).fetch(&mut *reader);
-            let (mut rows, mut bytes) = (Vec::new(), 0);
-            while let Some(read) = found.try_next().await? {
-                let row = row(read)?;
-                bytes += row.columns.len();
-                rows.push(row);
-                if rows.len() == PAGE_ROWS || bytes >= PAGE_BYTES {
-                    let until = rows.last().map_or(RowKey::HIGHEST, |row| row.key);
-                    return Ok(Page { after, rows, until });
-                }
-            }
-            Ok(Page { after, rows, until: RowKey::HIGHEST })
-        };
-        let outcome = outcome.await;
-        reader.done(outcome)
+        let read = self
+            .connections
+            .read("page", move |connection| Box::pin(read_page(connection, table, after)));
+        read.await
     }
 }
 
-fn row((id, number, schedule, columns): Read) -> Outcome<Row> {
-    let sixteen = |bytes: Vec<u8>| {
-        let damaged = |_| Fault::new(StoreErrorKind::Corrupt, "an id that is not 16 bytes long");
-        <[u8; 16]>::try_from(bytes).map_err(damaged)
-    };
-    let id = id.map_or(Ok([0; 16]), sixteen)?;
-    let key = RowKey { id, number: number.unwrap_or(0) };
-    let schedule = schedule.map(sixteen).transpose()?.map(ScheduleId::from_bytes);
-    Ok(Row { key, schedule, columns })
+async fn read_page(connection: &mut Connection<'_>, table: Table, after: RowKey) -> Outcome<Page> {
+    let query = query_as(AssertSqlSafe(select(table))).bind(RowId(after.id)).bind(after.number);
+    let (mut found, mut rows, mut bytes) = (query.fetch(connection)?, Vec::new(), 0);
+    while let Some(read) = found.try_next().await? {
+        let row = row(read);
+        bytes += row.columns.len();
+        let until = row.key;
+        rows.push(row);
+        if rows.len() == PAGE_ROWS || bytes >= PAGE_BYTES {
+            return Ok(Page { after, rows, until });
+        }
+    }
+    Ok(Page { after, rows, until: RowKey::HIGHEST })
 }
 
-/// What the store of a cluster keeps of a schedule in its state is found where it is kept here.
+/// Returns a row of a page from the two parts of its key, its schedule, and its columns.
+fn row(
+    (id, number, schedule, columns): (Option<RowId>, Option<i64>, Option<ScheduleId>, String),
+) -> Row {
+    let key = RowKey { id: id.map_or([0; 16], |RowId(id)| id), number: number.unwrap_or(0) };
+    Row { key, schedule, columns }
+}
+
+/// The states of schedules with the columns that PostgreSQL keeps there and SQLite keeps elsewhere.
 const STATES: &str = "
     (SELECT s.id AS schedule_id, s.account_id, s.version_id, v.host_key,
             v.max_retries AS max_attempts, s.overlap_policy, st.next_tick, st.last_run_at,

@@ -1,10 +1,9 @@
-//! The statements on users, their rows, and the columns that are copied between stores.
+//! The statements on users, and their rows.
 
 use sqlx::{FromRow, Row};
 
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
-use crate::store::form::Form;
 use crate::store::rows::{Holds, unfit};
 use crate::store::{Invitation, Member, Membership, PasswordHash, Session, User};
 
@@ -199,47 +198,3 @@ impl<R: UserRow> FromRow<'_, R> for Session {
         })
     }
 }
-
-pub(in crate::store) const USERS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("email", Form::Plain),
-    ("password", Form::Plain),
-    ("password_version", Form::Plain),
-    ("created_at", Form::Plain),
-    ("disabled_at", Form::Plain),
-];
-
-pub(in crate::store) const MEMBERSHIPS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("user_id", Form::Id),
-    ("role", Form::Plain),
-    ("created_at", Form::Plain),
-];
-
-pub(in crate::store) const INVITATIONS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("account_id", Form::Id),
-    ("email", Form::Plain),
-    ("role", Form::Plain),
-    ("digest", Form::Bytes),
-    ("created_at", Form::Plain),
-    ("expires_at", Form::Plain),
-];
-
-pub(in crate::store) const SESSIONS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("user_id", Form::Id),
-    ("digest", Form::Bytes),
-    ("created_at", Form::Plain),
-    ("expires_at", Form::Plain),
-    ("ends_at", Form::Plain),
-];
-
-pub(in crate::store) const RESETS_COPIED: &[(&str, Form)] = &[
-    ("id", Form::Id),
-    ("user_id", Form::Id),
-    ("digest", Form::Bytes),
-    ("created_at", Form::Plain),
-    ("expires_at", Form::Plain),
-];
