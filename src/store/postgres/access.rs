@@ -10,18 +10,20 @@ use super::pool::{Connections, Within};
 use super::{PostgresStore, Settings, failed_in};
 use crate::domain::AccountId;
 use crate::store::damage::Damage;
+use crate::store::months::Months;
 use crate::store::sql::access::{Access, Database, Work};
-use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::secrets::proofs;
 use crate::store::vault::Vault;
-use crate::store::{KeyProof, Result};
+use crate::store::{KeyProof, Result, StoreErrorKind};
 
 /// The time limit of reads that look through whole tables.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 impl Database for PostgresStore {
     type Access = Connections;
+    const DIALECT: Dialect = Dialect::Postgres;
 
     fn api(&self) -> &Connections {
         &self.api
@@ -31,12 +33,33 @@ impl Database for PostgresStore {
         &self.scheduler
     }
 
+    fn executor(&self) -> &Connections {
+        &self.executor
+    }
+
+    fn months(&self) -> &Months {
+        &self.months
+    }
+
     fn vault(&self) -> &Vault {
         &self.vault
     }
 
     fn damage(&self) -> &Arc<Damage> {
         &self.damage
+    }
+
+    async fn history_transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> Result<T> {
+        let work = Arc::new(work);
+        let done = self.run_with_days(&self.api, Within::Transaction, move |connection| {
+            let work = work.clone();
+            Box::pin(async move { work_on(connection, &*work).await })
+        });
+        done.await.map_err(failed_in(operation))
     }
 
     async fn fence_plan(&self, operation: &'static str, account: AccountId) -> Result<()> {
@@ -114,6 +137,17 @@ impl Access for Connections {
         work: impl Work<T>,
     ) -> Result<T> {
         self.run_shared(operation, Within::Transaction, work).await
+    }
+
+    async fn impatient_transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> Result<Option<T>> {
+        match self.run_shared(operation, Within::Impatience, work).await {
+            Err(error) if error.kind() == StoreErrorKind::Locked => Ok(None),
+            done => done.map(Some),
+        }
     }
 }
 

@@ -10,8 +10,6 @@ use sqlx::PgConnection;
 
 use super::attempts;
 use super::ending::{Manner, Settled, settle};
-use super::overlap;
-use super::tickets::tickets;
 use super::values::column;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults::Defect;
@@ -20,6 +18,8 @@ use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::jobs::overlap;
+use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
 use crate::store::stored::timings_text;
 use crate::store::{Committed, Completion, Fate, StoreErrorKind};
@@ -49,11 +49,11 @@ pub(super) async fn commit(
     attempts::keep(connection, &completions, &endings).await?;
     let waits = |ending: &&Ending| !ending.status.is_final();
     let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
+    let connection = &mut Connection::from(connection);
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
     let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
     committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
-    committed.events =
-        raise(&mut Connection::from(&mut *connection), now, 0, &endings, &alerts).await?;
+    committed.events = raise(connection, now, 0, &endings, &alerts).await?;
     Ok(committed)
 }
 

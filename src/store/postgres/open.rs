@@ -11,12 +11,13 @@ use tokio::time::timeout;
 use super::definitions::Definitions;
 use super::options::{address, options};
 use super::pool::{ACQUIRE, Connections};
-use super::quotas::Counts;
 use super::{PostgresStore, Settings};
 use crate::runtime::{Clock, Tasks};
 use crate::store::damage::Damage;
 use crate::store::months::Months;
+use crate::store::sql::connection::Dialect;
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::quotas::Counts;
 use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
 use crate::telemetry::metrics::Pool;
@@ -71,7 +72,10 @@ impl PostgresStore {
         ));
         Ok(Self {
             api: connections(settings.api_connections, "punctual api", Pool::Api, API),
-            months: Months::new(tasks.clone(), Arc::new(Counts(scheduler.clone()))),
+            months: Months::new(
+                tasks.clone(),
+                Arc::new(Counts(scheduler.clone(), Dialect::Postgres)),
+            ),
             scheduler,
             executor: connections(
                 settings.executor_connections,

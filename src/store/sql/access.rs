@@ -4,12 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::connection::Connection;
+use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
 use super::query::{Query, ReadRow, ScalarQuery};
 use crate::domain::AccountId;
 use crate::store::Result;
 use crate::store::damage::Damage;
+use crate::store::months::Months;
 use crate::store::vault::Vault;
 
 /// The future of a unit of work.
@@ -74,6 +75,14 @@ pub(in crate::store) trait Access: Send + Sync {
         self.batch(operation, 1, work)
     }
 
+    /// Runs a transaction that writes few rows and gives up if a lock that it needs is held for a
+    /// quarter of a second: then it returns `None`.
+    fn impatient_transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<Option<T>>> + Send;
+
     /// Returns all rows of a query.
     fn all<T: ReadRow>(
         &self,
@@ -133,15 +142,28 @@ pub(in crate::store) trait Access: Send + Sync {
 pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The kind of its accesses.
     type Access: Access;
+    /// Its dialect of SQL.
+    const DIALECT: Dialect;
 
     /// The access for users' requests.
     fn api(&self) -> &Self::Access;
     /// The access for leaders, rescuers and upkeep.
     fn scheduler(&self) -> &Self::Access;
+    /// The access for executors.
+    fn executor(&self) -> &Self::Access;
+    /// The counts of the jobs of a month.
+    fn months(&self) -> &Months;
     /// The cipher of secret columns.
     fn vault(&self) -> &Vault;
     /// The log of corrupt rows.
     fn damage(&self) -> &Arc<Damage>;
+
+    /// Runs a transaction of a user's request that may add to the history of jobs.
+    fn history_transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> impl Future<Output = Result<T>> + Send;
 
     /// Makes the definitions of an account stale that leaders have read before its plan was changed.
     /// Called after that is committed.

@@ -82,6 +82,11 @@ impl Dialect {
         self.locking("FOR NO KEY UPDATE")
     }
 
+    /// The locking clause of a transaction that is about to remove rows or to change their keys.
+    pub(in crate::store) fn removal_lock(self) -> &'static str {
+        self.locking("FOR UPDATE")
+    }
+
     /// The locking clause of a statement that removes rows and skips those that are locked.
     pub(in crate::store) fn skip_locked(self) -> &'static str {
         self.locking("FOR UPDATE SKIP LOCKED")
@@ -92,6 +97,51 @@ impl Dialect {
         match self {
             Self::Postgres => clause,
             Self::Sqlite => "",
+        }
+    }
+
+    /// The join that reads its left side first. SQLite keeps the order of a `CROSS JOIN`.
+    pub(in crate::store) fn ordered_join(self) -> &'static str {
+        match self {
+            Self::Postgres => "JOIN",
+            Self::Sqlite => "CROSS JOIN",
+        }
+    }
+
+    /// The index that a table is read by. SQLite has no statistics to choose it by.
+    pub(in crate::store) fn indexed_by(self, index: &str) -> String {
+        match self {
+            Self::Postgres => String::new(),
+            Self::Sqlite => format!("INDEXED BY {index}"),
+        }
+    }
+
+    /// The function that returns the position of its second text in its first one.
+    pub(in crate::store) fn position(self) -> &'static str {
+        match self {
+            Self::Postgres => "strpos",
+            Self::Sqlite => "instr",
+        }
+    }
+
+    /// The function that returns the larger of two values that are not null.
+    pub(in crate::store) fn greatest(self) -> &'static str {
+        match self {
+            Self::Postgres => "greatest",
+            Self::Sqlite => "max",
+        }
+    }
+
+    /// The ids in a parameter, a JSON array, as a table `e` with their places.
+    pub(in crate::store) fn listed(self, parameter: &str) -> String {
+        match self {
+            Self::Postgres => format!(
+                "unnest(ARRAY (SELECT value::uuid FROM json_array_elements_text({parameter}::json)))
+                     WITH ORDINALITY AS e (id, place)"
+            ),
+            Self::Sqlite => format!(
+                "(SELECT unhex(value) AS id, rowid AS place FROM json_each({parameter})) AS e"
+            ),
         }
     }
 
@@ -109,7 +159,7 @@ impl Dialect {
                     _ => format!("value ->> '{name}' AS {name}"),
                 };
                 let columns: Vec<String> = columns.iter().map(column).collect();
-                format!("(SELECT {} FROM json_each({parameter})) AS r", columns.join(", "))
+                format!("(SELECT {} FROM jsonb_each({parameter})) AS r", columns.join(", "))
             }
         }
     }
@@ -122,15 +172,21 @@ impl Dialect {
         match self {
             Self::Postgres => {
                 let kind = of.postgres_type();
-                format!(
-                    "{column} = ANY (ARRAY (SELECT value::{kind}
-                         FROM json_array_elements_text({parameter}::json)))"
-                )
+                let elements = format!("json_array_elements_text({parameter}::json)");
+                self.one_of(column, &format!("SELECT value::{kind} FROM {elements}"))
             }
             Self::Sqlite => {
                 let value = if of == Of::Id { "unhex(value)" } else { "value" };
-                format!("{column} IN (SELECT {value} FROM json_each({parameter}))")
+                self.one_of(column, &format!("SELECT {value} FROM json_each({parameter})"))
             }
+        }
+    }
+
+    /// The condition that a column holds one of the values of a query, which is run first.
+    pub(in crate::store) fn one_of(self, column: &str, query: &str) -> String {
+        match self {
+            Self::Postgres => format!("{column} = ANY (ARRAY ({query}))"),
+            Self::Sqlite => format!("{column} IN ({query})"),
         }
     }
 }

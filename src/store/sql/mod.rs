@@ -15,14 +15,17 @@ mod deletion;
 pub(in crate::store) mod fault;
 pub(in crate::store) mod history;
 pub(in crate::store) mod idempotency;
+pub(in crate::store) mod jobs;
 mod leadership;
 pub(in crate::store) mod maintenance;
 pub(in crate::store) mod notifications;
 pub(in crate::store) mod query;
+pub(in crate::store) mod quotas;
+pub(in crate::store) mod schedules;
 pub(in crate::store) mod secrets;
 pub(in crate::store) mod signing;
 pub(in crate::store) mod upkeep;
 pub(in crate::store) mod users;
 pub(in crate::store) mod values;
 
-pub(in crate::store) use query::{query, query_as, query_scalar};
+pub(in crate::store) use query::{Query, ScalarQuery, query, query_as, query_scalar};

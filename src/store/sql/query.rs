@@ -11,7 +11,7 @@ use futures_util::stream::BoxStream;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Arguments, Encode, FromRow, Postgres, SqlSafeStr, SqlStr, Sqlite, Type};
+use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Postgres, SqlSafeStr, SqlStr, Sqlite, Type};
 
 use super::connection::Connection;
 use super::fault::{Fault, Outcome};
@@ -213,5 +213,42 @@ where
     pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> Outcome<T> {
         let (value,) = self.0.fetch_one(connection).await?;
         Ok(value)
+    }
+}
+
+/// A statement that is put together from parts and their parameters.
+pub(in crate::store) struct Builder {
+    sql: String,
+    values: Vec<Arc<dyn Value>>,
+}
+
+impl Builder {
+    pub(in crate::store) fn new(start: &str) -> Self {
+        Self { sql: start.to_owned(), values: Vec::new() }
+    }
+
+    /// Appends a part of the statement's text.
+    pub(in crate::store) fn push(&mut self, part: &str) -> &mut Self {
+        self.sql.push_str(part);
+        self
+    }
+
+    /// Appends the next parameter.
+    pub(in crate::store) fn bind(&mut self, value: impl Value) -> &mut Self {
+        self.values.push(Arc::new(value));
+        let parameter = format!("${}", self.values.len());
+        self.push(&parameter)
+    }
+
+    /// Returns the text as it is so far.
+    #[cfg(test)]
+    pub(in crate::store) fn text(&self) -> &str {
+        &self.sql
+    }
+
+    /// Returns a statement whose rows have one column.
+    pub(in crate::store) fn scalar<T>(self) -> ScalarQuery<T> {
+        let sql = AssertSqlSafe(self.sql).into_sql_str();
+        ScalarQuery(Query { sql, values: self.values, rows: PhantomData })
     }
 }

@@ -26,6 +26,23 @@ use crate::domain::{
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
 
+/// The smallest id of a job made at `at` or later.
+pub(in crate::store) fn key_from(at: Timestamp) -> JobId {
+    JobId::new(at, 0)
+}
+
+/// The smallest id above that of every job made at `at` or earlier.
+pub(in crate::store) fn key_above(at: Timestamp) -> JobId {
+    key_from(Timestamp::from_millis(at.as_millis().saturating_add(1)))
+}
+
+/// The smallest and the largest of these ids: bounds that tell PostgreSQL's planner which partitions
+/// hold them, which an array does not.
+pub(in crate::store) fn bounds(ids: impl IntoIterator<Item = JobId>) -> (JobId, JobId) {
+    let (lowest, highest) = (JobId::from_bytes([0; 16]), JobId::from_bytes([u8::MAX; 16]));
+    ids.into_iter().fold((highest, lowest), |(min, max), id| (min.min(id), max.max(id)))
+}
+
 /// Stores `$type` as `$stored`, by the two functions.
 macro_rules! stored {
     ($type:ty as $stored:ty, $encode:expr, $decode:expr) => {
@@ -110,3 +127,25 @@ stored!(Trigger as i16, |trigger: Self| i16::from(trigger_code(trigger)), |code|
     let trigger = u8::try_from(code).ok().and_then(trigger_of);
     trigger.ok_or_else(|| format!("unknown trigger {code}").into())
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_bound_the_ids_of_an_instant() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        assert!(key_from(at) <= JobId::new(at, 0));
+        assert!(JobId::new(at, u128::MAX) < key_above(at));
+        let next = Timestamp::from_millis(at.as_millis() + 1);
+        assert!(key_above(at) <= JobId::new(next, 0));
+    }
+
+    #[test]
+    fn bounds_hold_all_ids() {
+        let ids = [5, 2, 9].map(|n| JobId::new(Timestamp::from_millis(n), 1));
+        assert_eq!(bounds(ids), (ids[1], ids[2]));
+        let (min, max) = bounds([]);
+        assert!(min > max, "nothing lies between");
+    }
+}

@@ -10,8 +10,9 @@ use super::{SqliteStore, failed_in};
 use crate::domain::AccountId;
 use crate::store::Result;
 use crate::store::damage::Damage;
+use crate::store::months::Months;
 use crate::store::sql::access::{Access, Database, Work};
-use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::vault::Vault;
 
@@ -24,6 +25,7 @@ pub(in crate::store) struct Connections {
 
 impl Database for SqliteStore {
     type Access = Connections;
+    const DIALECT: Dialect = Dialect::Sqlite;
 
     fn api(&self) -> &Connections {
         &self.connections
@@ -33,12 +35,28 @@ impl Database for SqliteStore {
         &self.connections
     }
 
+    fn executor(&self) -> &Connections {
+        &self.connections
+    }
+
+    fn months(&self) -> &Months {
+        &self.months
+    }
+
     fn vault(&self) -> &Vault {
         &self.vault
     }
 
     fn damage(&self) -> &Arc<Damage> {
         &self.damage
+    }
+
+    async fn history_transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> Result<T> {
+        self.connections.transaction(operation, work).await
     }
 
     /// The transaction that changed the account has done so: writers take turns.
@@ -103,6 +121,15 @@ impl Access for Connections {
             Box::pin(async move { work(&mut Connection::from(connection)).await })
         });
         written.await
+    }
+
+    /// No lock is held: writers take turns.
+    async fn impatient_transaction<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl Work<T>,
+    ) -> Result<Option<T>> {
+        self.transaction(operation, work).await.map(Some)
     }
 }
 

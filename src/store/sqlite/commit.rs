@@ -11,9 +11,7 @@ use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use super::ending::read;
-use super::overlap;
 use super::runs::count_runs;
-use super::tickets::tickets;
 use super::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
 use crate::store::ending::{Ended, Ending};
@@ -21,6 +19,8 @@ use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::jobs::overlap;
+use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
 use crate::store::{Committed, Completion, End, Fate};
 
@@ -46,17 +46,11 @@ pub(super) async fn commit(
         count_runs(connection, &endings).await?;
         let waits = |ending: &&Ending| !ending.status.is_final();
         let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
-        committed.tickets.append(&mut tickets(connection, &waiting).await?);
+        let shared = &mut Connection::from(&mut *connection);
+        committed.tickets.append(&mut tickets(shared, &waiting).await?);
         let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
-        committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
-        committed.events += raise(
-            &mut Connection::from(&mut *connection),
-            now,
-            committed.events,
-            &endings,
-            &alerts,
-        )
-        .await?;
+        committed.tickets.append(&mut overlap::release(shared, now, &ended).await?);
+        committed.events += raise(shared, now, committed.events, &endings, &alerts).await?;
     }
     Ok(committed)
 }

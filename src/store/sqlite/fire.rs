@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
 use super::halves::Halves;
-use super::skips::{self, NewSkip};
 use super::values::{Hex, hex, json_rows, rows_of, trigger_code};
 use crate::domain::job::Trigger;
 use crate::domain::shard::ShardId;
@@ -18,7 +17,9 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::placing::{Placed, Standing};
+use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind};
 
 /// A schedule as the store has it when it is fired.
@@ -263,7 +264,8 @@ impl Plan {
             }
         }
         self.overlapped += overlapped;
-        let skip = |(range, reason)| NewSkip { account, schedule: schedule.id, range, reason };
+        let id = schedule.id;
+        let skip = |(range, reason)| NewSkip { account, shard, schedule: id, range, reason };
         self.skips.extend(skips.into_iter().map(skip));
         let Standing { active, held, fired_up_to, .. } = &schedule.standing;
         self.states.push(StateRow(
@@ -293,7 +295,7 @@ impl Plan {
             insert.execute(&mut *connection).await?;
         }
         for skip in skips {
-            skips::record(connection, skip).await?;
+            skips::record(&mut Connection::from(&mut *connection), skip).await?;
         }
         Ok(Fired { tickets, held, overlapped, advanced, stale, busy, fenced })
     }

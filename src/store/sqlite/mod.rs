@@ -22,7 +22,6 @@
 //! is made anew, so that the store works again as soon as the disk does.
 
 mod access;
-mod change;
 mod checkup;
 mod claims;
 mod commit;
@@ -32,22 +31,14 @@ mod ending;
 mod fire;
 mod firing;
 mod halves;
-mod job_list;
-mod jobs;
 mod late;
 mod lock;
 mod open;
-mod overlap;
 #[cfg(test)]
 mod plans;
 mod prune;
-mod quotas;
 mod readers;
 mod runs;
-mod schedule_list;
-mod schedules;
-mod skips;
-mod tickets;
 mod upkeep;
 mod values;
 mod version;

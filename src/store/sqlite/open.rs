@@ -10,15 +10,15 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use super::access::Connections;
-use super::quotas::Counts;
 use super::readers::Readers;
 use super::writer::Writer;
 use super::{Settings, SqliteStore, failed_in};
 use crate::runtime::Tasks;
 use crate::store::damage::Damage;
 use crate::store::months::Months;
-use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::quotas::Counts;
 use crate::store::sql::secrets::proofs;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Result, Sealer, StoreErrorKind};
@@ -79,7 +79,7 @@ impl SqliteStore {
         let vault = Vault::new(sealer.clone(), damage.clone());
         let locked = AtomicBool::new(false);
         let connections = Connections { writer, readers };
-        let counts = Counts(connections.clone());
+        let counts = Counts(Arc::new(connections.clone()), Dialect::Sqlite);
         let months = Months::new(tasks.clone(), Arc::new(counts));
         Ok(Self { path, options, locked, connections, tasks, damage, vault, months })
     }

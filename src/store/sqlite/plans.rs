@@ -4,10 +4,7 @@
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
 use super::{Settings, SqliteStore};
-use super::{
-    claims, commit, ending, fire, firing, job_list, late, overlap, prune, quotas, runs,
-    schedule_list, tickets,
-};
+use super::{claims, commit, ending, fire, firing, late, prune, runs};
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
@@ -15,9 +12,10 @@ use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
 use crate::store::audit::list_text;
 use crate::store::sql::connection::Dialect;
+use crate::store::sql::jobs::{self, overlap, tickets};
 use crate::store::sql::notifications::listing::{self, Texts};
 use crate::store::sql::notifications::{claiming, relaying, work};
-use crate::store::sql::{audit, history, idempotency, signing, upkeep};
+use crate::store::sql::{audit, history, idempotency, quotas, schedules, signing, upkeep};
 use crate::store::{
     AuditQuery, DeliveryQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue,
 };
@@ -80,9 +78,9 @@ async fn batches_look_rows_up_by_their_key() {
         (commit::LEAVE, 1),
         (commit::RETRY, 1),
         (runs::COUNT_RUNS, 1),
-        (overlap::RELEASE, 1),
-        (tickets::TICKETS, 2),
-        (schedule_list::ROWS, 3),
+        (&overlap::follow(Dialect::Sqlite), 1),
+        (&tickets::read(Dialect::Sqlite), 2),
+        (&schedules::list::rows(Dialect::Sqlite), 3),
     ] {
         let plan = planner.plan(sql).await;
         let scans: Vec<&str> = plan.lines().filter(|step| step.starts_with("SCAN")).collect();
@@ -116,7 +114,7 @@ async fn what_lost_executors_had_is_found_by_them() {
 /// Sorted are the jobs of one page.
 #[tokio::test]
 async fn the_jobs_of_a_page_are_looked_up_by_their_key() {
-    let plan = Planner::new().await.plan(job_list::ROWS).await;
+    let plan = Planner::new().await.plan(&jobs::list::rows(Dialect::Sqlite)).await;
     let scans: Vec<&str> = plan.lines().filter(|step| step.starts_with("SCAN")).collect();
     assert!(scans.iter().all(|scan| scan.contains("VIRTUAL TABLE")), "{plan}");
     let (of_runs, of_jobs) = (plan.lines().filter(|step| of_runs(step)), "_1 (id=?)");
@@ -172,7 +170,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
         planner.expect(&list_text(&query), index).await;
     }
     // Sorted are only the accounts.
-    let plan = planner.plan(quotas::MADE).await;
+    let plan = planner.plan(&quotas::made(Dialect::Sqlite)).await;
     assert!(plan.contains("jobs_account (account_id=? AND id>? AND id<?)"), "{plan}");
     // Sorted are only jobs of one start.
     let plan = planner.plan(claims::LATE).await;
@@ -255,11 +253,10 @@ async fn lists_of_schedules_read_in_order() {
                     limit: 10,
                     max_bytes: 10,
                 };
-                let page = schedule_list::page(account, &query);
-                planner.expect(page.sql().as_str(), index).await;
-                planner
-                    .expect(schedule_list::count(account, &query).sql().as_str(), "account_id=?")
-                    .await;
+                let page = schedules::list::page(Dialect::Sqlite, account, &query);
+                planner.expect(page.text(), index).await;
+                let count = schedules::list::count(Dialect::Sqlite, account, &query);
+                planner.expect(count.text(), "account_id=?").await;
             }
         }
     }
@@ -301,9 +298,9 @@ async fn lists_of_jobs_read_in_order() {
             max_response_bytes: 10,
             max_bytes: 10,
         };
-        let sql = job_list::page(account, &query);
-        planner.expect(sql.sql().as_str(), index).await;
-        let plan = planner.plan(sql.sql().as_str()).await;
+        let page = jobs::list::page(Dialect::Sqlite, account, &query);
+        planner.expect(page.text(), index).await;
+        let plan = planner.plan(page.text()).await;
         let unfinished = "runs_account (account_id=? AND id>? AND id<?)";
         assert_eq!(plan.contains(unfinished), status.is_none(), "{plan}");
     }

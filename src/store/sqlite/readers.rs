@@ -60,19 +60,6 @@ impl Readers {
         reader.done(rows.map_err(Fault::from))
     }
 
-    /// The row of a query that finds at most one.
-    pub(super) async fn optional<T>(
-        &self,
-        query: QueryAs<'_, Sqlite, T, SqliteArguments>,
-    ) -> Outcome<Option<T>>
-    where
-        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
-    {
-        let mut reader = self.take().await?;
-        let row = query.fetch_optional(&mut *reader).await;
-        reader.done(row.map_err(Fault::from))
-    }
-
     /// The row of a query that always finds one.
     pub(super) async fn one<T>(&self, query: QueryAs<'_, Sqlite, T, SqliteArguments>) -> Outcome<T>
     where

@@ -7,11 +7,12 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, Timestamp, VersionId};
+use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, VersionId};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::hex::Hex;
+pub(super) use crate::store::sql::values::key_from;
 pub(super) use crate::store::stored::{status_code, timings_text, trigger_code, trigger_of};
 
 /// What is stored as 16 bytes.
@@ -61,16 +62,6 @@ pub(super) fn json_ids<'a, T: Bytes16 + 'a>(ids: impl IntoIterator<Item = &'a T>
     json_rows(&ids.into_iter().map(hex).collect::<Vec<_>>())
 }
 
-/// The smallest key of a row made at `at` or later, by its time-ordered id.
-pub(super) fn key_from(at: Timestamp) -> Vec<u8> {
-    JobId::new(at, 0).to_bytes().to_vec()
-}
-
-/// The smallest key above every row made at `at` or earlier.
-pub(super) fn key_above(at: Timestamp) -> Vec<u8> {
-    key_from(Timestamp::from_millis(at.as_millis().saturating_add(1)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,15 +81,5 @@ mod tests {
             let error = rows_of::<Hex>(damaged).expect_err("damaged");
             assert_eq!(error.kind, StoreErrorKind::Corrupt);
         }
-    }
-
-    #[test]
-    fn keys_bound_the_ids_of_an_instant() {
-        let at = Timestamp::from_millis(1_700_000_000_000);
-        let last = JobId::new(at, u128::MAX).to_bytes().to_vec();
-        assert!(key_from(at) <= JobId::new(at, 0).to_bytes().to_vec());
-        assert!(last < key_above(at));
-        let next = Timestamp::from_millis(at.as_millis() + 1);
-        assert!(key_above(at) <= JobId::new(next, 0).to_bytes().to_vec());
     }
 }

@@ -83,29 +83,34 @@ pub const LISTED: &[(&str, &str)] = &[
     // Each row gets the account of the call.
     ("preferences", "INSERT INTO preference_channels"),
     // Statements on the state of a schedule, by ids from a state that was found.
-    ("overlap", "UPDATE runs SET wake_at = "),
+    ("overlap", "UPDATE schedule_state AS st SET active_job_id = held_job_id"),
+    ("overlap", "WITH held AS MATERIALIZED ( SELECT id FROM runs"),
     ("overlap", "UPDATE schedule_state SET active_job_id = (SELECT"),
     ("passing", "SELECT id FROM runs WHERE id = ANY ($1);"),
     ("passing", "SELECT id FROM runs WHERE id = ANY ($1) ORDER BY"),
     ("skips", "UPDATE skips AS k SET last_tick = $3"),
-    ("skips", "UPDATE skips SET last_tick = ?2"),
+    ("skips", "UPDATE skips SET last_tick = $2"),
     ("skips", "SELECT id, last_tick, reason FROM skips WHERE schedule_id"),
     ("skips", "SELECT EXISTS (SELECT 1 FROM jobs WHERE schedule_id"),
     // The attempts of one job that ends, was found for its account, or is removed.
     ("commit", "INSERT INTO attempts (job_id,"),
     ("commit", "UPDATE attempts SET response"),
     ("attempts", "INSERT INTO attempts (job_id,"),
-    ("jobs", "WITH ended AS (DELETE FROM runs"),
+    ("cancel", "INSERT INTO jobs (id, account_id"),
     ("attempts", "UPDATE attempts SET response"),
     ("jobs", "SELECT number, started_at, completed_at"),
     ("history", "DELETE FROM {table} WHERE {is_removed} AND {column} BETWEEN"),
     // The version of a schedule that the same statement found for its account.
-    ("jobs", "WITH made AS ( INSERT INTO runs"),
-    ("trigger", "WITH admitted AS MATERIALIZED ( SELECT suspended_at FROM accounts WHERE id = $3"),
+    ("create", "RETURNING id, shard, account_id, wake_at, (SELECT"),
+    ("create", "WITH admitted AS MATERIALIZED ( SELECT suspended_at FROM accounts WHERE id = $3"),
     // The rows of a page, by ids that were found for the account.
-    ("job_list", "SELECT , substr(j.response,"),
-    ("schedule_list", "SELECT FROM json_each(?1) AS e"),
-    ("schedule_list", "SELECT FROM unnest($1::uuid[]) WITH ORDINALITY"),
+    ("list", "SELECT , substr(a.response,"),
+    ("list", "SELECT FROM {listed} {join} schedules AS s"),
+    // The rows of schedules that are created: each gets the account of the call.
+    ("schedules", "INSERT INTO schedules (id, shard"),
+    ("schedules", "INSERT INTO schedule_state (shard, schedule_id, version_id"),
+    ("schedules", "INSERT INTO schedule_state (shard, schedule_id, next_tick"),
+    ("versions", "INSERT INTO schedule_versions (id, schedule_id"),
     // Authentication finds the account of a key, the memberships of a user, and invitations.
     ("accounts", "SELECT k.account_id, k.digest,"),
     ("statements", "SELECT m.account_id, a.name, m.role"),
@@ -120,11 +125,10 @@ pub const LISTED: &[(&str, &str)] = &[
     // Accounts without a signing secret.
     ("signing", "SELECT id, created_at FROM accounts AS a WHERE NOT EXISTS"),
     // The counters of a batch of accounts, each row with its account.
-    ("quotas", "SELECT w.id FROM (SELECT unhex(value) AS id"),
-    ("quotas", "SELECT w.account_id FROM unnest"),
+    ("quotas", "SELECT e.id FROM {}"),
     ("quotas", "SELECT (SELECT count(*) FROM (SELECT"),
-    ("quotas", "INSERT INTO account_months (account_id, month, reserved) SELECT w.account_id"),
-    ("quotas", "DELETE FROM account_months WHERE account_id = ANY ($1)"),
+    ("quotas", "INSERT INTO account_months (account_id, month, reserved) SELECT r.account_id"),
+    ("quotas", "DELETE FROM account_months WHERE {}"),
     ("quotas", "WITH held AS MATERIALIZED ( SELECT m.account_id, m.reserved"),
     // The expiry of these rows does not depend on their account.
     ("prune", "DELETE FROM skips WHERE"),
@@ -133,6 +137,8 @@ pub const LISTED: &[(&str, &str)] = &[
     ("prune", "SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN"),
     ("maintenance", "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {condition}"),
     ("listing", "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2"),
+    // The values of a parameter, which are in no table.
+    ("connection", "SELECT value::{kind} FROM {elements}"),
     // The state of the shards, for all accounts.
     ("upkeep", "SELECT n.shard, s.replica, s.epoch"),
     ("upkeep", "SELECT count(*) FROM (SELECT"),

@@ -10,9 +10,9 @@ use sqlx::PgConnection;
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::TickRange;
-use crate::store::postgres::skips::counted;
 use crate::store::postgres::values::column;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::schedules::skips::counted;
 
 /// One that somebody holds, or that was pruned, is left alone, and a new one begins.
 const EXTEND: &str = "

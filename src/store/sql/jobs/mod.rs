@@ -1,0 +1,111 @@
+//! Jobs: created, read and cancelled by users.
+
+mod cancel;
+mod create;
+pub(in crate::store) mod list;
+pub(in crate::store) mod overlap;
+pub(in crate::store) mod tickets;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::access::{Access, Database};
+use super::connection::{Connection, Dialect};
+use super::fault::Outcome;
+use crate::domain::job::{Attempt, Job};
+use crate::domain::{AccountId, JobId};
+use crate::store::job_rows::{JOB, JobAndLast};
+use crate::store::vault::Vault;
+use crate::store::{
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, Write, sql,
+};
+
+pub(super) use cancel::end_jobs_of;
+
+#[async_trait]
+impl<D: Database> JobStore for D {
+    async fn create_job(
+        &self,
+        write: &Write,
+        job: &NewJob,
+        quota: Option<u64>,
+    ) -> Result<Triggered> {
+        let (write, job) = (*write, *job);
+        let is_plain = quota.is_none() && write.once.is_none();
+        if is_plain && D::DIALECT == Dialect::Postgres {
+            let created = self.api().statement("create_job", 1, move |connection| {
+                Box::pin(create::trigger_at_once(connection, write, job))
+            });
+            return created.await;
+        }
+        let created = self.api().transaction("create_job", move |connection| {
+            Box::pin(create::trigger(connection, write, job, quota))
+        });
+        created.await
+    }
+
+    async fn retry_job(
+        &self,
+        write: &Write,
+        of: JobId,
+        id: JobId,
+        quota: Option<u64>,
+    ) -> Result<Retried> {
+        let write = *write;
+        let retried = self.api().transaction("retry_job", move |connection| {
+            Box::pin(create::retry(connection, write, of, id, quota))
+        });
+        retried.await
+    }
+
+    async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
+        let write = *write;
+        let cancelled = self.history_transaction("cancel_job", move |connection| {
+            Box::pin(cancel::cancel(connection, write, id))
+        });
+        cancelled.await
+    }
+
+    async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
+        let vault = self.vault().clone();
+        let found = self.api().snapshot("job", move |connection| {
+            let vault = vault.clone();
+            Box::pin(async move { read(connection, &vault, account, id).await })
+        });
+        found.await
+    }
+
+    async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
+        let (query, vault) = (Arc::new(query.clone()), self.vault().clone());
+        let page = self.api().snapshot("jobs", move |connection| {
+            let (query, vault) = (query.clone(), vault.clone());
+            Box::pin(async move { list::list(connection, &vault, account, &query).await })
+        });
+        page.await
+    }
+}
+
+/// Reads a job and its attempts on one snapshot.
+async fn read(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    account: AccountId,
+    id: JobId,
+) -> Outcome<Option<(Job, Vec<Attempt>)>> {
+    let found = sql::query_as::<JobAndLast>(JOB).bind(id).bind(account);
+    let Some(JobAndLast { version, mut job, last }) = found.fetch_optional(connection).await?
+    else {
+        return Ok(None);
+    };
+    vault.open_job(account, version, &mut job);
+    let attempts = sql::query_as(
+        "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
+             error_message, timings
+         FROM attempts WHERE job_id = $1 ORDER BY number",
+    );
+    let mut attempts: Vec<Attempt> = attempts.bind(id).fetch_all(connection).await?;
+    let recorded = attempts.last().map_or(0, |attempt| attempt.number);
+    attempts.extend(last.filter(|last| last.number > recorded));
+    Ok(Some((job, attempts)))
+}

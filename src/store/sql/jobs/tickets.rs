@@ -1,0 +1,51 @@
+//! Tickets of stored jobs.
+
+use sqlx::{AssertSqlSafe, FromRow};
+
+use crate::domain::JobId;
+use crate::domain::ticket::Ticket;
+use crate::store::batch_rows::json_ids;
+use crate::store::rows::StoreRow;
+use crate::store::sql;
+use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::fault::Outcome;
+
+impl<R: StoreRow> FromRow<'_, R> for Ticket {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        Ok(Self {
+            job: row.read("id")?,
+            shard: row.read("shard")?,
+            account: row.read("account_id")?,
+            host: row.read("host_key")?,
+            start: row.read("wake_at")?,
+        })
+    }
+}
+
+/// Returns the statement that reads the tickets of jobs. The sums keep the planner from the indexes of
+/// waiting jobs.
+pub(in crate::store) fn read(dialect: Dialect) -> String {
+    format!(
+        "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+         FROM runs AS j {} schedule_versions AS v ON v.id = j.version_id
+         WHERE {} AND j.status + 0 = 0 AND j.wake_at + 0 IS NOT NULL",
+        dialect.ordered_join(),
+        dialect.among("j.id", Of::Id, "$1")
+    )
+}
+
+/// Returns the tickets of the jobs that wait for an attempt and may have one, in the order of their
+/// ids.
+pub(in crate::store) async fn tickets(
+    connection: &mut Connection<'_>,
+    jobs: &[JobId],
+) -> Outcome<Vec<Ticket>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query = sql::query_as(AssertSqlSafe(read(connection.dialect())));
+    let query = query.bind(json_ids(jobs.iter().map(|job| job.to_bytes())));
+    let mut tickets: Vec<Ticket> = query.fetch_all(connection).await?;
+    tickets.sort_unstable_by_key(|ticket| ticket.job);
+    Ok(tickets)
+}

@@ -1,0 +1,270 @@
+//! Jobs per month.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::connection::{Connection, Dialect, Of};
+use super::fault::Outcome;
+use super::values::key_from;
+use crate::domain::plan::month_of;
+use crate::domain::{AccountId, Timestamp};
+use crate::store::batch_rows::{json, json_ids};
+use crate::store::hex::Hex;
+use crate::store::months::{Counter, oldest_kept};
+use crate::store::quotas::jobs;
+use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, Write, sql};
+
+#[async_trait]
+impl<D: Database> QuotaStore for D {
+    async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants> {
+        let wanted: Arc<[Wanted]> = wanted.into();
+        let reserved =
+            self.scheduler().statement("reserve_jobs", wanted.len(), move |connection| {
+                let wanted = wanted.clone();
+                Box::pin(async move {
+                    if connection.dialect() == Dialect::Postgres {
+                        return reserve_free(connection, now, ahead, &wanted).await;
+                    }
+                    let mut grants = Grants::default();
+                    for wanted in &*wanted {
+                        grants.granted.extend(reserve(connection, now, ahead, *wanted).await?);
+                    }
+                    Ok(grants)
+                })
+            });
+        reserved.await
+    }
+
+    async fn await_jobs(
+        &self,
+        now: Timestamp,
+        ahead: u32,
+        wanted: &Wanted,
+    ) -> Result<Option<Granted>> {
+        let wanted = *wanted;
+        let granted = self.scheduler().impatient_transaction("await_jobs", move |connection| {
+            Box::pin(reserve(connection, now, ahead, wanted))
+        });
+        Ok(granted.await?.flatten())
+    }
+
+    async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()> {
+        self.months().begin(now, accounts).await
+    }
+
+    async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>> {
+        let plans =
+            format!("SELECT id, plan FROM accounts WHERE {}", D::DIALECT.among("id", Of::Id, "$1"));
+        let plans = sql::query_as(AssertSqlSafe(plans)).bind(ids(accounts));
+        self.executor().all("plans_of", plans).await
+    }
+}
+
+fn ids(accounts: &[AccountId]) -> String {
+    json_ids(accounts.iter().map(|account| account.to_bytes()))
+}
+
+/// Takes one job of the month, in the transaction that creates it. Returns the reason if there is none
+/// to take.
+pub(super) async fn take_one(
+    connection: &mut Connection<'_>,
+    write: Write,
+    quota: u64,
+) -> Outcome<Option<Triggered>> {
+    let wanted = Wanted { account: write.account, quota, jobs: 1 };
+    let granted = reserve(connection, write.now, 0, wanted).await?;
+    Ok(granted
+        .map_or(Some(Triggered::Uncounted), |granted| granted.used_up().map(Triggered::UsedUp)))
+}
+
+/// Reserves jobs of one account, whose counter it locks. Returns `None` if there is no counter.
+async fn reserve(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    ahead: u32,
+    wanted: Wanted,
+) -> Outcome<Option<Granted>> {
+    let (account, month) = (wanted.account, month_of(now));
+    let counter = sql::query_as(AssertSqlSafe(format!(
+        "SELECT reserved, exhausted_at IS NOT NULL FROM account_months
+         WHERE account_id = $1 AND month = $2 {}",
+        connection.dialect().exclusive_lock()
+    )));
+    let counter = counter.bind(account).bind(month).fetch_optional(connection).await?;
+    let Some((reserved, exhausted)): Option<(i64, bool)> = counter else { return Ok(None) };
+    let left = jobs(wanted.quota).saturating_sub(reserved).max(0);
+    let some = ((left + 99) / 100).min(i64::from(ahead));
+    let granted = some.max(i64::from(wanted.jobs)).min(left);
+    let is_short = granted < i64::from(wanted.jobs);
+    let newly_exhausted = is_short && !exhausted;
+    if granted > 0 || newly_exhausted {
+        sql::query(
+            "UPDATE account_months SET reserved = reserved + $3,
+                 exhausted_at = CASE WHEN $4 THEN coalesce(exhausted_at, $5) END
+             WHERE account_id = $1 AND month = $2",
+        )
+        .bind(account)
+        .bind(month)
+        .bind(granted)
+        .bind(is_short)
+        .bind(now)
+        .execute(connection)
+        .await?;
+    }
+    let reserved = (reserved + granted).unsigned_abs();
+    Ok(Some(Granted { account, jobs: granted.unsigned_abs(), reserved, newly_exhausted }))
+}
+
+#[derive(Serialize)]
+struct WantedRow {
+    account_id: Hex,
+    quota: i64,
+    jobs: u32,
+}
+
+/// An account; the number of jobs that were granted, the number that is reserved with them, and whether
+/// that was too little for the first time: nothing where another transaction holds the counter.
+type Answer = (AccountId, Option<i64>, Option<i64>, Option<bool>);
+
+/// Reserves jobs of the accounts whose counters no transaction holds, by one statement of PostgreSQL:
+/// a leader does not wait. The rows are locked in the order of their accounts, and read as they are
+/// then.
+async fn reserve_free(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    ahead: u32,
+    wanted: &[Wanted],
+) -> Outcome<Grants> {
+    let rows = connection
+        .dialect()
+        .rows("$3", &[("account_id", Of::Id), ("quota", Of::Large), ("jobs", Of::Large)]);
+    let reserve = sql::query_as(AssertSqlSafe(format!(
+        "WITH held AS MATERIALIZED (
+            SELECT m.account_id, m.reserved, m.exhausted_at, r.jobs,
+                   greatest(r.quota - m.reserved, 0) AS left_over
+            FROM {rows}
+            JOIN account_months AS m ON m.account_id = r.account_id AND m.month = $1
+            ORDER BY m.account_id FOR NO KEY UPDATE OF m SKIP LOCKED
+        ), granted AS (
+            SELECT h.*, least(h.left_over, greatest(h.jobs, least((h.left_over + 99) / 100, $4)))
+                        AS count
+            FROM held AS h
+        ), written AS (
+            UPDATE account_months AS m
+            SET reserved = g.reserved + g.count,
+                exhausted_at = CASE WHEN g.count < g.jobs THEN coalesce(g.exhausted_at, $2) END
+            FROM granted AS g
+            WHERE m.account_id = g.account_id AND m.month = $1
+              AND (g.count > 0 OR g.exhausted_at IS NULL)
+        )
+        SELECT account_id, count, reserved + count, count < jobs AND exhausted_at IS NULL
+        FROM granted
+        UNION ALL
+        SELECT m.account_id, NULL, NULL, NULL
+        FROM {rows} JOIN account_months AS m ON m.account_id = r.account_id AND m.month = $1
+        WHERE m.account_id NOT IN (SELECT h.account_id FROM held AS h)"
+    )));
+    let row = |wanted: &Wanted| WantedRow {
+        account_id: Hex(wanted.account.to_bytes()),
+        quota: jobs(wanted.quota),
+        jobs: wanted.jobs,
+    };
+    let wanted: Vec<WantedRow> = wanted.iter().map(row).collect();
+    let reserve = reserve.bind(month_of(now)).bind(now).bind(json(&wanted)).bind(i64::from(ahead));
+    let answers: Vec<Answer> = reserve.fetch_all(connection).await?;
+    let mut grants = Grants::default();
+    for (account, jobs, reserved, newly_exhausted) in answers {
+        match (jobs, reserved, newly_exhausted) {
+            (Some(jobs), Some(reserved), Some(newly_exhausted)) => {
+                let (jobs, reserved) = (jobs.unsigned_abs(), reserved.unsigned_abs());
+                grants.granted.push(Granted { account, jobs, reserved, newly_exhausted });
+            }
+            _ => grants.held.push(account),
+        }
+    }
+    Ok(grants)
+}
+
+/// Counts the jobs of accounts.
+pub(in crate::store) struct Counts<A>(pub(in crate::store) Arc<A>, pub(in crate::store) Dialect);
+
+/// Returns the statement that counts the jobs that accounts have made in some time, to a maximum, in the
+/// order of the accounts.
+pub(in crate::store) fn made(dialect: Dialect) -> String {
+    format!(
+        "SELECT (SELECT count(*) FROM
+                    (SELECT 1 FROM jobs AS j
+                     WHERE j.account_id = e.id AND j.id >= $1 AND j.id < $2
+                     UNION ALL
+                     SELECT 1 FROM runs AS r
+                     WHERE r.account_id = e.id AND r.id >= $1 AND r.id < $2 LIMIT $4) AS made)
+         FROM {} ORDER BY e.place",
+        dialect.listed("$3")
+    )
+}
+
+#[derive(Serialize)]
+struct MadeRow {
+    account_id: Hex,
+    made: i64,
+}
+
+#[async_trait]
+impl<A: Access + 'static> Counter for Counts<A> {
+    async fn missing(&self, month: i64, accounts: Vec<AccountId>) -> Result<Vec<AccountId>> {
+        let missing = sql::query_scalar(AssertSqlSafe(format!(
+            "SELECT e.id FROM {}
+             WHERE NOT EXISTS (SELECT 1 FROM account_months WHERE account_id = e.id AND month = $1)",
+            self.1.listed("$2")
+        )));
+        self.0.scalars("begin_months", missing.bind(month).bind(ids(&accounts))).await
+    }
+
+    async fn made(
+        &self,
+        accounts: Vec<AccountId>,
+        (from, to): (Timestamp, Timestamp),
+        most: i64,
+    ) -> Result<Vec<i64>> {
+        let made = sql::query_scalar(AssertSqlSafe(made(self.1)));
+        let made = made.bind(key_from(from)).bind(key_from(to)).bind(ids(&accounts)).bind(most);
+        self.0.scalars("begin_months", made).await
+    }
+
+    async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()> {
+        let prune = sql::query(AssertSqlSafe(format!(
+            "DELETE FROM account_months WHERE {} AND abs(month) < $2",
+            self.1.among("account_id", Of::Id, "$1")
+        )));
+        let accounts: Vec<AccountId> = made.iter().map(|(account, _)| *account).collect();
+        let prune = prune.bind(ids(&accounts)).bind(oldest_kept(month));
+        let begin = sql::query(AssertSqlSafe(format!(
+            "INSERT INTO account_months (account_id, month, reserved)
+             SELECT r.account_id, $1, {}(r.made, coalesce(f.reserved, 0))
+             FROM {} LEFT JOIN account_months AS f ON f.account_id = r.account_id AND f.month = $3
+             WHERE true ORDER BY r.account_id
+             ON CONFLICT DO NOTHING",
+            self.1.greatest(),
+            self.1.rows("$2", &[("account_id", Of::Id), ("made", Of::Large)])
+        )));
+        let row = |(account, made): &(AccountId, i64)| MadeRow {
+            account_id: Hex(account.to_bytes()),
+            made: *made,
+        };
+        let rows = json(&made.iter().map(row).collect::<Vec<_>>());
+        let begin = begin.bind(month).bind(rows).bind(-month);
+        let begun = self.0.batch("begin_months", made.len(), move |connection| {
+            let (prune, begin) = (prune.clone(), begin.clone());
+            Box::pin(async move {
+                prune.execute(connection).await?;
+                begin.execute(connection).await?;
+                Ok(())
+            })
+        });
+        begun.await
+    }
+}

@@ -1,0 +1,142 @@
+//! Lists of schedules.
+
+use futures_util::TryStreamExt;
+use sqlx::AssertSqlSafe;
+
+use crate::domain::schedule::Schedule;
+use crate::domain::{AccountId, ScheduleId};
+use crate::store::batch_rows::json_ids;
+use crate::store::paging::schedule_bytes;
+use crate::store::rows::schedule_columns;
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::query::Builder;
+use crate::store::vault::Vault;
+use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
+
+/// Returns the statement that reads whole schedules, in the order of their ids in the parameter.
+pub(in crate::store) fn rows(dialect: Dialect) -> String {
+    let (join, listed) = (dialect.ordered_join(), dialect.listed("$1"));
+    format!(
+        concat!(
+            "SELECT ",
+            schedule_columns!(),
+            " FROM {listed}
+              {join} schedules AS s ON s.id = e.id
+              {join} schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+              {join} schedule_versions AS v ON v.id = s.version_id
+              ORDER BY e.place"
+        ),
+        listed = listed,
+        join = join
+    )
+}
+
+/// Counts and reads schedules on one snapshot.
+pub(super) async fn list(
+    connection: &mut Connection<'_>,
+    vault: &Vault,
+    account: AccountId,
+    query: &ScheduleQuery,
+) -> Outcome<SchedulePage> {
+    let dialect = connection.dialect();
+    let total: i64 = count(dialect, account, query).scalar().fetch_one(connection).await?;
+    let ids: Vec<ScheduleId> = page(dialect, account, query).scalar().fetch_all(connection).await?;
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let wanted = &ids[..ids.len().min(limit)];
+    let rows = sql::query_as::<Schedule>(AssertSqlSafe(rows(dialect)));
+    let rows = rows.bind(json_ids(wanted.iter().map(|id| id.to_bytes())));
+    let mut rows = rows.fetch(connection)?;
+    let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
+    while let Some(mut schedule) = rows.try_next().await? {
+        vault.open_schedule(account, &mut schedule);
+        bytes += schedule_bytes(&schedule);
+        if bytes > query.max_bytes && !schedules.is_empty() {
+            break;
+        }
+        schedules.push(schedule);
+    }
+    let has_more = schedules.len() < ids.len();
+    Ok(SchedulePage { schedules, total: total.unsigned_abs(), has_more })
+}
+
+/// Counts the schedules that pass the filters.
+pub(in crate::store) fn count(
+    dialect: Dialect,
+    account: AccountId,
+    query: &ScheduleQuery,
+) -> Builder {
+    let mut sql = Builder::new("SELECT count(*)");
+    push_tables(&mut sql, dialect, query, false);
+    push_filters(&mut sql, dialect, account, query);
+    sql
+}
+
+/// Reads the ids of the page and one more, in its order. Only ids: sorting whole rows would hold all
+/// bodies of the account in memory.
+pub(in crate::store) fn page(
+    dialect: Dialect,
+    account: AccountId,
+    query: &ScheduleQuery,
+) -> Builder {
+    let ScheduleSort { field, descending } = query.sort;
+    let (key, of_state) = match field {
+        SortField::Name => ("s.name", false),
+        SortField::CreatedAt => ("s.created_at", false),
+        // No instant is negative: absent ones come first.
+        SortField::NextTick => ("coalesce(st.next_tick, -1)", true),
+        SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
+    };
+    let mut sql = Builder::new("SELECT s.id");
+    push_tables(&mut sql, dialect, query, of_state);
+    push_filters(&mut sql, dialect, account, query);
+    if let Some((value, id)) = &query.after {
+        sql.push(" AND (").push(key).push(", s.id) ").push(if descending { "<" } else { ">" });
+        sql.push(" (");
+        match value {
+            SortValue::Text(text) => sql.bind(text.clone()),
+            SortValue::Time(time) => sql.bind(time.map_or(-1, |time| time.as_millis())),
+        };
+        sql.push(", ").bind(*id).push(")");
+    }
+    let direction = if descending { " DESC" } else { "" };
+    sql.push(" ORDER BY ").push(key).push(direction).push(", s.id").push(direction);
+    sql.push(" LIMIT ").bind(i64::from(query.limit) + 1);
+    sql.push(" OFFSET ").bind(i64::try_from(query.offset).unwrap_or(i64::MAX));
+    sql
+}
+
+/// Names the tables that are looked at; each more costs a look-up a row.
+fn push_tables(sql: &mut Builder, dialect: Dialect, query: &ScheduleQuery, with_state: bool) {
+    let join = dialect.ordered_join();
+    sql.push(" FROM schedules AS s");
+    if with_state {
+        sql.push(" ").push(join);
+        sql.push(" schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id");
+    }
+    if query.contains.is_some() || query.http_method.is_some() {
+        sql.push(" ").push(join).push(" schedule_versions AS v ON v.id = s.version_id");
+    }
+}
+
+fn push_filters(sql: &mut Builder, dialect: Dialect, account: AccountId, query: &ScheduleQuery) {
+    sql.push(" WHERE s.account_id = ").bind(account);
+    sql.push(" AND EXISTS (SELECT 1 FROM accounts WHERE id = ").bind(account).push(")");
+    if let Some(is_enabled) = query.is_enabled {
+        sql.push(" AND s.is_enabled = ").bind(is_enabled);
+    }
+    if let Some(method) = query.http_method {
+        sql.push(" AND v.http_method = ").bind(method);
+    }
+    if let Some(text) = &query.contains {
+        // lower() knows ASCII only (in PostgreSQL by the columns' collation), as does this one. No
+        // character has a meaning of its own, as it would in a LIKE pattern.
+        let text = text.to_ascii_lowercase();
+        let columns = ["s.name", "coalesce(s.description, '')", "v.endpoint"];
+        for (column, start) in columns.into_iter().zip([" AND (", " OR ", " OR "]) {
+            sql.push(start).push(dialect.position()).push("(lower(").push(column).push("), ");
+            sql.bind(text.clone()).push(") > 0");
+        }
+        sql.push(")");
+    }
+}

@@ -1,0 +1,258 @@
+//! Schedules: created, read, changed and deleted by users.
+
+mod change;
+pub(in crate::store) mod list;
+pub(in crate::store) mod skips;
+mod versions;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use super::access::{Access, Database};
+use super::account_lock::admit;
+use super::audit;
+use super::connection::{Connection, Dialect, Of};
+use super::fault::Outcome;
+use super::jobs::end_jobs_of;
+use super::notifications::clear_preferences;
+use crate::domain::audit::Action;
+use crate::domain::schedule::Schedule;
+use crate::domain::shard::ShardId;
+use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
+use crate::store::batch_rows::json;
+use crate::store::hex::Hex;
+use crate::store::paging::skip_page;
+use crate::store::rows::schedule_columns;
+use crate::store::schedules::next_tick;
+use crate::store::{
+    Change, Changed, Created, NewSchedule, NewVersion, Result, SchedulePage, ScheduleQuery,
+    ScheduleStore, SkipPage, SkipQuery, Write, sql,
+};
+use versions::{insert_versions, retire_version};
+
+#[async_trait]
+impl<D: Database> ScheduleStore for D {
+    async fn create_schedules(
+        &self,
+        write: &Write,
+        schedules: &[NewSchedule],
+        most: Option<u64>,
+    ) -> Result<Created> {
+        let (write, count) = (*write, schedules.len());
+        let seal = |new: &NewSchedule| self.vault().seal(write.account, &new.version);
+        let versions: Vec<NewVersion> = schedules.iter().map(seal).collect();
+        let ids: Arc<[ScheduleId]> = schedules.iter().map(|new| new.id).collect();
+        let versions = insert_versions(D::DIALECT, write, ids.iter().copied().zip(&versions));
+        let [schedules, states] = insert_schedules(D::DIALECT, write, schedules);
+        let created = self.api().batch("create_schedules", count, move |connection| {
+            let (ids, inserts) = (ids.clone(), [&versions, &schedules, &states].map(Clone::clone));
+            Box::pin(async move {
+                if let Some(current) = admit_schedules(connection, write, ids.len(), most).await? {
+                    return Ok(Created::TooMany { current });
+                }
+                for insert in inserts {
+                    insert.execute(connection).await?;
+                }
+                audit::record(connection, write, Action::ScheduleCreated, ids.iter()).await?;
+                Ok(Created::All)
+            })
+        });
+        created.await
+    }
+
+    async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
+        let query = sql::query_as(ROW).bind(id).bind(account);
+        let mut found: Option<Schedule> = self.api().optional("schedule", query).await?;
+        found.iter_mut().for_each(|schedule| self.vault().open_schedule(account, schedule));
+        Ok(found)
+    }
+
+    async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
+        let (query, vault) = (Arc::new(query.clone()), self.vault().clone());
+        let page = self.api().snapshot("schedules", move |connection| {
+            let (query, vault) = (query.clone(), vault.clone());
+            Box::pin(async move { list::list(connection, &vault, account, &query).await })
+        });
+        page.await
+    }
+
+    async fn change_schedule(
+        &self,
+        write: &Write,
+        id: ScheduleId,
+        change: &Change,
+    ) -> Result<Changed> {
+        let (write, mut change) = (*write, change.clone());
+        change.version = change.version.map(|version| self.vault().seal(write.account, &version));
+        let change = Arc::new(change);
+        let changed = self.api().transaction("change_schedule", move |connection| {
+            let change = change.clone();
+            Box::pin(async move { change::change(connection, write, id, &change).await })
+        });
+        changed.await
+    }
+
+    async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool> {
+        let write = *write;
+        let deleted = self.history_transaction("delete_schedule", move |connection| {
+            Box::pin(delete(connection, write, id))
+        });
+        deleted.await
+    }
+
+    async fn skips(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        query: &SkipQuery,
+    ) -> Result<SkipPage> {
+        let rows = self.api().all("skips", skips::listed(account, id, query)).await?;
+        Ok(skip_page(rows, query.limit))
+    }
+}
+
+const ROW: &str = concat!(
+    "SELECT ",
+    schedule_columns!(),
+    " FROM schedules AS s
+      JOIN schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
+      JOIN schedule_versions AS v ON v.id = s.version_id
+      WHERE s.id = $1 AND s.account_id = $2
+        AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
+);
+
+/// Locks the account and, if `most` limits its schedules, counts them. Returns their number if `count`
+/// more would be too many.
+///
+/// A transaction that counts takes the exclusive lock at once: two that first took the shared one
+/// would wait for each other.
+async fn admit_schedules(
+    connection: &mut Connection<'_>,
+    write: Write,
+    count: usize,
+    most: Option<u64>,
+) -> Outcome<Option<u64>> {
+    let dialect = connection.dialect();
+    let Some(most) = most else {
+        admit(connection, write.account, dialect.shared_lock()).await?;
+        return Ok(None);
+    };
+    admit(connection, write.account, dialect.exclusive_lock()).await?;
+    let query = sql::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
+    let current: i64 = query.bind(write.account).fetch_one(connection).await?;
+    let current = current.unsigned_abs();
+    Ok((current + count as u64 > most).then_some(current))
+}
+
+/// A row of `schedules` and its row of `schedule_state`.
+#[derive(Serialize)]
+struct ScheduleRow<'n> {
+    id: Hex,
+    shard: u16,
+    version_id: Hex,
+    name: &'n str,
+    description: Option<&'n str>,
+    is_enabled: bool,
+    overlap_policy: &'static str,
+    catch_up_policy: &'static str,
+    next_tick: Option<i64>,
+    host_key: i64,
+    max_attempts: u8,
+}
+
+impl<'n> From<&'n NewSchedule> for ScheduleRow<'n> {
+    fn from(new: &'n NewSchedule) -> Self {
+        Self {
+            id: Hex(new.id.to_bytes()),
+            shard: new.shard.0,
+            version_id: Hex(new.version.id.to_bytes()),
+            name: &new.name,
+            description: new.description.as_deref(),
+            is_enabled: new.is_enabled,
+            overlap_policy: new.overlap_policy.as_str(),
+            catch_up_policy: new.catch_up_policy.as_str(),
+            next_tick: next_tick(new.is_enabled, new.next_tick).map(Timestamp::as_millis),
+            host_key: new.version.host.0.cast_signed(),
+            max_attempts: new.version.definition.max_retries,
+        }
+    }
+}
+
+/// Returns the statements that store schedules of one account and their states. PostgreSQL's state
+/// also has the columns that a leader would otherwise read from two other tables.
+fn insert_schedules(dialect: Dialect, write: Write, schedules: &[NewSchedule]) -> [sql::Query; 2] {
+    let rows = json(&schedules.iter().map(ScheduleRow::from).collect::<Vec<_>>());
+    let insert_schedules = format!(
+        "INSERT INTO schedules
+             (id, shard, version_id, name, description, is_enabled, overlap_policy,
+              catch_up_policy, account_id, revision, created_at, updated_at)
+         SELECT r.*, $1, 1, $2, $2 FROM {}",
+        dialect.rows(
+            "$3",
+            &[
+                ("id", Of::Id),
+                ("shard", Of::Number),
+                ("version_id", Of::Id),
+                ("name", Of::Text),
+                ("description", Of::Text),
+                ("is_enabled", Of::Flag),
+                ("overlap_policy", Of::Text),
+                ("catch_up_policy", Of::Text),
+            ],
+        )
+    );
+    let insert_schedules = sql::query(AssertSqlSafe(insert_schedules));
+    let insert_schedules = insert_schedules.bind(write.account).bind(write.now).bind(rows.clone());
+    let insert_states = match dialect {
+        Dialect::Postgres => sql::query(AssertSqlSafe(format!(
+            "INSERT INTO schedule_state
+                 (shard, schedule_id, version_id, host_key, max_attempts, overlap_policy, next_tick,
+                  account_id)
+             SELECT r.*, $1 FROM {}",
+            dialect.rows(
+                "$2",
+                &[
+                    ("shard", Of::Number),
+                    ("id", Of::Id),
+                    ("version_id", Of::Id),
+                    ("host_key", Of::Large),
+                    ("max_attempts", Of::Small),
+                    ("overlap_policy", Of::Text),
+                    ("next_tick", Of::Large),
+                ],
+            )
+        )))
+        .bind(write.account),
+        Dialect::Sqlite => sql::query(AssertSqlSafe(format!(
+            "INSERT INTO schedule_state (shard, schedule_id, next_tick) SELECT r.* FROM {}",
+            dialect.rows("$1", &[("shard", Of::Number), ("id", Of::Id), ("next_tick", Of::Large)],)
+        ))),
+    };
+    [insert_schedules, insert_states.bind(rows)]
+}
+
+/// Each statement sees what was committed before it. So the state's row is removed before the jobs are
+/// read: jobs that a leader fired before that are found, and none is fired after it.
+async fn delete(connection: &mut Connection<'_>, write: Write, id: ScheduleId) -> Outcome<bool> {
+    admit(connection, write.account, connection.dialect().shared_lock()).await?;
+    let deleted = sql::query_as(
+        "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",
+    );
+    let deleted = deleted.bind(id).bind(write.account).fetch_optional(connection).await?;
+    let Some((shard, version)): Option<(ShardId, VersionId)> = deleted else {
+        return Ok(false);
+    };
+    sql::query("DELETE FROM schedule_state WHERE shard = $1 AND schedule_id = $2")
+        .bind(shard)
+        .bind(id)
+        .execute(connection)
+        .await?;
+    clear_preferences(connection, write.account, &[id]).await?;
+    retire_version(write, version).execute(connection).await?;
+    end_jobs_of(connection, write, id).await?;
+    audit::record(connection, write, Action::ScheduleDeleted, [id]).await?;
+    Ok(true)
+}

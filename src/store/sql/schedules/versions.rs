@@ -1,0 +1,92 @@
+//! The versions of schedules' definitions.
+
+use serde::Serialize;
+use sqlx::AssertSqlSafe;
+
+use crate::domain::{ScheduleId, VersionId};
+use crate::store::batch_rows::json;
+use crate::store::hex::Hex;
+use crate::store::sql::connection::{Dialect, Of};
+use crate::store::{NewVersion, Write, sql};
+
+#[derive(Serialize)]
+struct VersionRow<'v> {
+    id: Hex,
+    schedule_id: Hex,
+    host_key: i64,
+    cron_expression: &'v str,
+    timezone: &'v str,
+    endpoint: &'v str,
+    http_method: &'static str,
+    body: Option<&'v str>,
+    headers: Option<&'v str>,
+    max_retries: u8,
+    timeout_seconds: u16,
+    expected_status_codes: Option<&'v str>,
+    sign_requests: bool,
+}
+
+/// The columns of a row, in the order of the statement.
+const COLUMNS: &[(&str, Of)] = &[
+    ("id", Of::Id),
+    ("schedule_id", Of::Id),
+    ("host_key", Of::Large),
+    ("cron_expression", Of::Text),
+    ("timezone", Of::Text),
+    ("endpoint", Of::Text),
+    ("http_method", Of::Text),
+    ("body", Of::Text),
+    ("headers", Of::Text),
+    ("max_retries", Of::Small),
+    ("timeout_seconds", Of::Small),
+    ("expected_status_codes", Of::Text),
+    ("sign_requests", Of::Flag),
+];
+
+impl<'v> VersionRow<'v> {
+    fn new((schedule, version): (ScheduleId, &'v NewVersion)) -> Self {
+        let definition = &version.definition;
+        Self {
+            id: Hex(version.id.to_bytes()),
+            schedule_id: Hex(schedule.to_bytes()),
+            host_key: version.host.0.cast_signed(),
+            cron_expression: &definition.cron_expression,
+            timezone: &definition.timezone,
+            endpoint: &definition.endpoint,
+            http_method: definition.http_method.as_str(),
+            body: definition.body.as_deref(),
+            headers: definition.headers.as_deref(),
+            max_retries: definition.max_retries,
+            timeout_seconds: definition.timeout_seconds,
+            expected_status_codes: definition.expected_status_codes.as_deref(),
+            sign_requests: definition.sign_requests,
+        }
+    }
+}
+
+/// Returns the statement that stores versions of schedules of one account.
+pub(super) fn insert_versions<'v>(
+    dialect: Dialect,
+    write: Write,
+    versions: impl IntoIterator<Item = (ScheduleId, &'v NewVersion)>,
+) -> sql::Query {
+    let insert = format!(
+        "INSERT INTO schedule_versions
+             (id, schedule_id, host_key, cron_expression, timezone, endpoint, http_method, body,
+              headers, max_retries, timeout_seconds, expected_status_codes, sign_requests,
+              account_id, created_at)
+         SELECT r.*, $1, $2 FROM {}",
+        dialect.rows("$3", COLUMNS)
+    );
+    let rows = json(&versions.into_iter().map(VersionRow::new).collect::<Vec<_>>());
+    sql::query(AssertSqlSafe(insert)).bind(write.account).bind(write.now).bind(rows)
+}
+
+/// Returns the statement that records that no schedule uses a version any more. Upkeep removes the
+/// version when no job uses it either.
+pub(super) fn retire_version(write: Write, id: VersionId) -> sql::Query {
+    sql::query("UPDATE schedule_versions SET retired_at = $3 WHERE id = $1 AND account_id = $2")
+        .bind(id)
+        .bind(write.account)
+        .bind(write.now)
+}
