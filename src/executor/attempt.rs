@@ -25,17 +25,17 @@ use crate::telemetry::traces::{AttemptSpan, Subject};
 pub(super) struct Attempt {
     pub(super) shared: Arc<Shared>,
     pub(super) claimed: Claimed,
-    /// When the claim was asked for.
+    /// The moment from which the time to send counts: not later than the claim's request.
     pub(super) asked: Moment,
     pub(super) slot: Slot,
     pub(super) place: Place,
-    /// Told when the attempt shall end before its time.
+    /// Receives the reason if the attempt is to end early.
     pub(super) aborted: oneshot::Receiver<Abort>,
 }
 
 impl Attempt {
-    /// Sends the request and hands in what came of it. The slot is freed before the commit, so
-    /// that a slow one does not keep other attempts from starting, unless far too many wait.
+    /// Sends the request and hands in the outcome. The slot is freed before the commit, so that a
+    /// slow commit keeps no other attempt from starting, unless too many outcomes wait already.
     pub(super) async fn run(mut self, outcomes: mpsc::Sender<Ended>) {
         let _held = ATTEMPTS_RUNNING.hold();
         let began_at = self.shared.clock.now();
@@ -45,7 +45,8 @@ impl Attempt {
         self.trace(began_at, &completion);
         let room = outcomes.reserve().await;
         drop(self.slot);
-        // The committer outlives the attempts; if it is gone all the same, the sweep takes over.
+        // The committer outlives the attempts. If it is gone all the same, the sweep closes this
+        // one.
         if let Ok(room) = room {
             room.send(Ended { completion, place: self.place });
         }
@@ -74,7 +75,7 @@ impl Attempt {
 
     fn complete(&self, ended: Result<Exchange, Abort>) -> Completion {
         let now = self.shared.clock.now();
-        // A user's cancel has changed the job.
+        // A user's cancel has changed the job, so the run that the claim returned is out of date.
         let run = (!matches!(ended, Err(Abort::Cancelled))).then(|| self.claimed.run());
         let (exchange, end) = match ended {
             Ok(exchange) => {
@@ -125,7 +126,7 @@ impl Attempt {
         }
     }
 
-    /// Another attempt if one is left.
+    /// Returns the end of a failed attempt: another attempt follows if one is left.
     fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> End {
         let Claimed { attempt, max_attempts, .. } = self.claimed;
         let Shared { random, settings, .. } = &*self.shared;
@@ -149,7 +150,7 @@ fn cancelled() -> Failure {
     Failure { code: ErrorCode::Cancelled, message, retryable: false }
 }
 
-/// Why an attempt failed that its executor did not bring to its end.
+/// Returns the failure of an attempt that its executor did not finish.
 pub(super) fn lost() -> Failure {
     let message = "the executor stopped while the attempt ran".to_owned();
     Failure { code: ErrorCode::WorkerLost, message, retryable: true }

@@ -1,4 +1,4 @@
-//! The commit of one batch of outcomes.
+//! Commits one batch of outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,17 @@ use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind}
 use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
 use crate::telemetry::traces::trace_id;
 
-/// How often a commit is tried that fails for a reason that time does not mend.
+/// A commit that has met this many errors that waiting does not cure is refused at its next error.
 const HOPELESS_TRIES: u32 = 3;
-/// How often a single completion is tried that may take the store too long, before it is deferred.
+/// The number of tries of a single completion that may take the store too long, before it is
+/// deferred.
 const SLOW_TRIES: u32 = 2;
-/// How soon what could not be committed is tried again.
+/// The first pause before a commit is retried.
 const FASTEST_RETRY: Duration = Duration::from_millis(50);
-/// The longest pause between two tries, of which each is twice as long as the one before.
+/// The longest pause between two tries. Each pause is twice as long as the one before.
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
-/// Why a part of a batch is not tried any more as it is.
+/// The reason why a part of a batch is not retried as it is.
 enum Cause {
     /// The store refuses a row of it, or a row makes the store fail each time.
     Refused,
@@ -35,8 +36,8 @@ enum Cause {
 pub(super) struct Commit(pub(super) Arc<Shared>);
 
 impl Commit {
-    /// Commits a batch, splitting it as long as the store refuses a row of it, or takes too long over
-    /// it. Returns the completions to defer: another transaction holds their rows, or each alone takes
+    /// Commits a batch. Splits it when the store refuses one of its rows or takes too long over it.
+    /// Returns the completions to defer: another transaction holds their rows, or each alone takes
     /// the store too long.
     pub(super) async fn run(&self, batch: Batch) -> Vec<Ended> {
         let (mut parts, mut deferred) = (vec![batch], Vec::new());
@@ -66,8 +67,8 @@ impl Commit {
         deferred
     }
 
-    /// Commits a part, again and again while the store is away. Claims that end in the meantime make
-    /// the commit a no-op: the sweep has closed their attempts. `pause` grows until the store answers,
+    /// Commits a part, and retries while the store is away. If its claims end meanwhile, the commit
+    /// changes nothing: the sweep has closed their attempts. `pause` grows until the store answers,
     /// whichever part is tried.
     async fn try_commit(
         &self,
@@ -123,7 +124,8 @@ impl Commit {
     }
 }
 
-/// What to commit for a job whose outcome the store refuses.
+/// Returns the completion to commit instead of one that the store refuses: the job fails. `None` if
+/// the store refuses that as well.
 fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
     let message = "the outcome of the attempt could not be stored".to_owned();
     let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
@@ -136,7 +138,7 @@ fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
     Some(Ended { completion: refused, place })
 }
 
-/// Whether a row may be the cause, and not the state that the store is in.
+/// Returns `true` if a row may be the cause of the error, and not the state of the store.
 fn is_hopeless(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
 }

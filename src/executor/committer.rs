@@ -1,4 +1,4 @@
-//! Group commit: outcomes that arrive while one batch is written make up the next.
+//! Group commit: outcomes that arrive while one batch is written form the next batch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,15 @@ use super::ended::Ended;
 use crate::runtime::{TaskKind, Tasks};
 use crate::telemetry::metrics::{Beat, Loop};
 
-/// How soon a commit follows another. An outcome that comes after a rest is committed at once; of
-/// many those are gathered that come within this time, because a commit costs far more than a row
-/// of it. No slot waits for a commit.
+/// The minimum time between two commits. An outcome that comes after a rest is committed at once.
+/// Under load, outcomes are gathered for this time, because a commit costs far more than one of its
+/// rows. No slot waits for a commit.
 const STEP: Duration = Duration::from_millis(20);
-/// Commits under way at once: while the store writes one batch, the next is handed over.
+/// The maximum number of commits under way: while the store writes one batch, the next is handed
+/// over.
 const COMMITS: u32 = 2;
 
-/// Commits outcomes until there can be none any more.
+/// Commits outcomes until no more can come.
 pub(super) struct Committer {
     shared: Arc<Shared>,
     waiting: mpsc::Receiver<Ended>,
@@ -32,8 +33,8 @@ impl Committer {
         Self { shared, waiting, tasks }
     }
 
-    /// Ends when the dispatcher, the last claim or firing and the last attempt have, and all is
-    /// committed.
+    /// Runs until the dispatcher, the last claim or firing and the last attempt have ended and all
+    /// outcomes are committed.
     pub(super) async fn run(mut self) {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let commit = Commit(self.shared.clone());
@@ -44,7 +45,7 @@ impl Committer {
         let mut last: Option<Duration> = None;
         let beat = Beat::start(Loop::Committer, self.shared.clock.monotonic());
         while let Ok(turn) = commits.clone().acquire_owned().await {
-            // Nothing is due while there is no outcome.
+            // Without outcomes the loop has nothing to do and cannot be late.
             beat.due(Duration::MAX);
             if self.waiting.recv_many(&mut batch, self.shared.commits.get()).await == 0 {
                 break;
@@ -69,13 +70,13 @@ impl Committer {
                 drop(turn);
             });
         }
-        // The last ones are awaited: with the committer ends what the executor is waited for.
+        // Waits for the last commits: when the committer has ended, all outcomes are committed.
         let _all = commits.acquire_many(COMMITS).await;
         drop(deferred);
         let _retried = retrying.await;
     }
 
-    /// Adds to a batch what comes until then, unless it is full already.
+    /// Adds the outcomes that come before `until` to a batch, unless it is full already.
     async fn gather(&mut self, batch: &mut Vec<Ended>, until: Duration) {
         let most = self.shared.commits.get();
         let left = until.saturating_sub(self.shared.clock.monotonic());

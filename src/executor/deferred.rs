@@ -1,7 +1,8 @@
-//! Completions whose rows another transaction holds, or which take the store too long: they are
-//! committed later, so that no other completion waits for them.
+//! Deferred completions: another transaction holds their rows, or they take the store too long.
+//! They are committed later, so that no other completion waits for them.
 //!
-//! One task retries all of them, so that they use one connection to the store however many they are.
+//! One task retries all of them, so that they use one connection to the store, however many they
+//! are.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use tokio::sync::mpsc;
 use super::commit::Commit;
 use super::ended::Ended;
 
-/// The maximum number of deferred completions. A commit that defers more waits, and with it the
-/// attempts that end: memory is bounded while an operator holds a whole table.
+/// The maximum number of deferred completions. A commit that defers more waits, and so do the
+/// attempts that end. This bounds memory while an operator holds a whole table.
 pub(super) const MAX_DEFERRED: usize = 4_096;
-/// The pause between two retries. A row is held for seconds or minutes, so half a second more does
-/// not matter; each retry of a held row costs the store one lock timeout.
+/// The pause between two retries. A row is held for seconds or minutes, so another half second does
+/// not matter. Each retry of a held row costs the store one lock timeout.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 /// Retries deferred completions until all are committed. Ends when there are none and no commit can

@@ -1,4 +1,4 @@
-//! The dispatcher's loop: takes tickets, claims their jobs and starts their attempts.
+//! The loop of the dispatcher: it takes tickets, claims their jobs and starts their attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,28 +15,29 @@ use crate::domain::ticket::Ticket;
 use crate::runtime::{Moment, Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
 
-/// How long freed slots are gathered while there are more tickets than slots, so that claims stay
-/// batches.
+/// The time for which freed slots are gathered while there are more tickets than slots, so that
+/// claims stay batches.
 const GATHER: Duration = Duration::from_millis(5);
-/// How long it rests when none of the tickets that it took could start: there may be more accounts
-/// with such tickets than the queue is told of.
+/// The pause of the loop when none of the tickets that it took could start. The next take could be
+/// fruitless, too, because the queue is told of a limited number of accounts that exceed their
+/// shares.
 const FRUITLESS: Duration = Duration::from_millis(50);
-/// How long the loop rests without a hint; bounds how late a ticket without one is noticed.
+/// The longest rest without a hint. It bounds how late a ticket without a hint is noticed.
 const LONGEST_REST: Duration = Duration::from_millis(500);
 
-/// Takes tickets, claims their jobs and starts their attempts. While the store is busy with one
-/// claim, the tickets of the next are taken.
+/// Takes tickets, claims their jobs and starts their attempts. While the store handles one claim,
+/// the dispatcher takes the tickets of the next one.
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
     outcomes: mpsc::Sender<Ended>,
     tasks: Tasks,
     /// The claim under way.
     claiming: Option<JoinHandle<Option<Claiming>>>,
-    /// How long the next round is put off, whatever hints come.
+    /// The time for which the next round is put off, even if hints come.
     rest: Option<Duration>,
 }
 
-/// How a claim ended.
+/// The result of a claim.
 type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
@@ -44,8 +45,8 @@ impl Dispatcher {
         Self { shared, outcomes, tasks, claiming: None, rest: None }
     }
 
-    /// Puts back what accounts whose plans limit them may not have under way yet. If that fails, or
-    /// it is not known what they may, the sweep finds these jobs again.
+    /// Puts back the tickets that exceed their accounts' shares, and returns the others. If that
+    /// fails, or the shares cannot be read, the sweep finds the jobs again.
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
         let Shared { shares, slots, queue, clock, .. } = &*self.shared;
         let shares = shares.of(&tickets, clock.monotonic()).await?;
@@ -58,7 +59,8 @@ impl Dispatcher {
         Ok(within)
     }
 
-    /// Starts what the tickets are for. Their slots are held from here on.
+    /// Starts a task that claims the tickets' jobs and starts their attempts. Their slots are held
+    /// from here on.
     fn start(&self, tickets: Vec<Ticket>, leased: Moment) -> JoinHandle<Option<Claiming>> {
         let now = self.shared.clock.monotonic();
         let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket, now)));
@@ -75,7 +77,7 @@ impl Dispatcher {
     /// Waits for the claim under way, if there is one.
     pub(super) async fn settle(&mut self) -> Claiming {
         match self.claiming.take() {
-            // A claim that panicked has said so, and the sweep sees to its jobs.
+            // A claim that panicked has been logged, and the sweep finds its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
             None => Ok(()),
         }
@@ -98,7 +100,7 @@ impl Worker for Dispatcher {
         let shared = self.shared.clone();
         let leased = shared.lease.ensure(&shared).await?;
         let turn = shared.slots.turn().await;
-        // Before the room is looked at: a slot freed in between is then not missed.
+        // Asked before the room is read, so that a slot freed in between is not missed.
         self.shared.slots.want_more();
         let mut room = self.shared.slots.room(self.shared.clock.monotonic());
         let most = self.shared.claims.get();
@@ -110,7 +112,8 @@ impl Worker for Dispatcher {
         }
         let taken = self.shared.queue.take(now, &room).await;
         if taken.is_err() {
-            // Nobody can take what waits there.
+            // The queue hands out none of its tickets while it fails, so jobs need not wait for
+            // them.
             self.shared.slots.set_queued(false);
         }
         let (tickets, next) = taken?;

@@ -3,14 +3,15 @@
 use super::running::Place;
 use crate::store::Completion;
 
-/// An attempt that has ended, and what keeps a stop, which ends the lease, waiting until its outcome is
-/// committed: what has been sent is not lost because the store is slow.
+/// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
+/// until the outcome is committed. So the outcome of a request that was sent is not lost when the
+/// store is slow.
 pub(super) struct Ended {
     pub(super) completion: Completion,
     pub(super) place: Place,
 }
 
-/// Some of them, to be committed at once.
+/// Ended attempts to commit at once.
 pub(super) struct Batch {
     completions: Vec<Completion>,
     places: Vec<Place>,
@@ -25,7 +26,7 @@ impl Batch {
         &self.completions
     }
 
-    /// Takes the later half away.
+    /// Splits off the later half.
     pub(super) fn split(&mut self) -> Self {
         let half = self.len() / 2;
         let (completions, places) = (self.completions.split_off(half), self.places.split_off(half));

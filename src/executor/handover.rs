@@ -1,8 +1,8 @@
-//! Jobs that are handed over by commands of the same replica: they need no ticket in the queue, and
-//! start though it refuses them.
+//! Jobs that commands of the same replica hand over. They need no ticket in the queue, and they
+//! start even while the queue refuses tickets.
 //!
-//! Until they are claimed nobody else knows of them. If they cannot be, or the process dies, the
-//! sweep finds them, as it finds what the queue has lost.
+//! Until such a job is claimed, no other executor has a ticket for it. If it cannot be claimed, or
+//! the process dies, the sweep finds it, as it finds jobs whose tickets the queue has lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,17 @@ use super::starter::Starter;
 use crate::domain::ticket::Ticket;
 use crate::runtime::TaskKind;
 
-/// Claims under way at once.
+/// The maximum number of claims under way.
 const CLAIMS: usize = 2;
-/// Batches under way at once, to be claimed or queued: when the queue hangs, too, no more are taken
-/// over.
+/// The maximum number of batches being claimed or queued. At this number no more jobs are taken
+/// over, for example because the queue hangs as well.
 const BATCHES: usize = 8;
-/// How long those that come meanwhile are gathered. If no claim has ended by then, the store is
-/// slow, at least to this replica: they are left to all.
+/// The time for which tickets that come meanwhile are gathered. If no claim has ended by then, the
+/// store is slow, at least for this replica: the tickets go to the queue, where any executor can
+/// take them.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Starts what is handed over, and queues what there is no room for.
+/// Starts the jobs that are handed over, and queues the tickets that there is no room for.
 pub(super) struct Handover {
     starter: Starter,
     waiting: mpsc::Receiver<Ticket>,
@@ -38,13 +39,13 @@ impl Handover {
         Self { starter, waiting, claims, batches }
     }
 
-    /// Ends with the first stage of a stop, when all that was handed over is claimed or queued.
+    /// Takes jobs until the first stage of a stop, then queues the tickets that are left.
     pub(super) async fn run(mut self) {
         let stopping = self.starter.tasks().stopping().clone();
         let mut tickets = Vec::new();
         while let Some(place) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {
             let turn = self.turn().await;
-            // Those that have come meanwhile.
+            // Adds the tickets that have come meanwhile.
             let most = self.starter.shared().claims.get();
             while tickets.len() < most
                 && let Ok(ticket) = self.waiting.try_recv()
@@ -58,14 +59,15 @@ impl Handover {
         self.starter.shared().push(&tickets).await;
     }
 
-    /// Waits for some, and for a place among the batches; loses none if it is dropped.
+    /// Waits for a place among the batches and then for tickets. Dropping the future loses no
+    /// ticket.
     async fn receive(&mut self, tickets: &mut Vec<Ticket>) -> OwnedSemaphorePermit {
         let place = self.batches.clone().acquire_owned().await.expect("never closed");
         self.waiting.recv_many(tickets, self.starter.shared().claims.get()).await;
         place
     }
 
-    /// The right to claim, if another claim ends soon.
+    /// Returns the right to claim; `None` if no other claim ends soon enough.
     async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         tokio::select! {
             biased;
@@ -74,7 +76,8 @@ impl Handover {
         }
     }
 
-    /// Starts those that there is room for, in its turn, and queues the others.
+    /// Claims the jobs that there is room for, within the turn, and queues the tickets of the
+    /// others.
     fn start(
         &self,
         tickets: Vec<Ticket>,
@@ -82,7 +85,7 @@ impl Handover {
         place: OwnedSemaphorePermit,
     ) {
         let starter = self.starter.clone();
-        // Before it is looked whether this executor stops: who waits for that sees these coming.
+        // Announced before the check for a stop: the stop then waits for these attempts.
         let coming = starter.shared().running.announce();
         self.starter.tasks().spawn(TaskKind::Claim, async move {
             let start = match &turn {
@@ -103,7 +106,8 @@ impl Handover {
     }
 }
 
-/// Slots for as many as may start; none while it is not known what time it is.
+/// Takes slots for the tickets that may start; `None` while the clock is not trusted, after a stop
+/// has begun, or without a lease.
 async fn find_room(starter: &Starter, tickets: &[Ticket]) -> Option<Start> {
     let is_believed = starter.shared().clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;

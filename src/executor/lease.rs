@@ -1,10 +1,10 @@
-//! The executor's lease: its claims last as long as that does in the store.
+//! The executor's lease. In the store, the executor's claims last as long as the lease.
 //!
-//! What is claimed may be sent for half of the time that the lease is renewed for, and is claimed
-//! only while a renewal is known that is younger than a third of it: so nothing is sent after the
-//! lease has ended, whatever the store, the network or this process have waited for. A renewal counts
-//! from when it was asked for. A store that has failed a call may have lost what it knew, as one does
-//! that another one stands in for: then nothing is claimed before the lease is renewed.
+//! An attempt may be sent for half of the claim time, and is claimed only if a renewal is known
+//! that is younger than a third of it. So nothing is sent after the lease has ended, however long
+//! the store, the network or this process made it wait. A renewal counts from the moment of its
+//! request. After a failed call the store may have lost writes, as a server does that takes the
+//! place of another one: then nothing is claimed before the lease is renewed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,30 +22,30 @@ pub(super) struct Lease {
 
 #[derive(Clone, Copy, Default)]
 struct State {
-    /// When the last renewal was asked for that is known to have taken effect.
+    /// The request time of the last renewal that is known to have taken effect.
     renewed: Option<Moment>,
-    /// When the first renewal was asked for since which the lease has not ended.
+    /// The request time of the renewal since which the lease has not ended.
     held_since: Option<Moment>,
-    /// How often that came into doubt.
+    /// The number of failed calls that have put `renewed` in doubt.
     doubts: u64,
 }
 
 impl Lease {
-    /// Ensures that a renewal is young enough for a claim. Returns the moment at which it was: the time
-    /// in which a claim may be sent counts from there, whatever the claim waits for first.
+    /// Ensures that a renewal is young enough for a claim. Returns the moment of the check: the
+    /// time in which an attempt may be sent counts from there, however long the claim waits first.
     pub(super) async fn ensure(&self, shared: &Shared) -> Result<Moment, StoreError> {
         let at = shared.clock.moment();
         self.renew(shared, shared.settings.claim_time / 3).await?;
         Ok(at)
     }
 
-    /// Renews it, unless that was done less than `age` ago.
+    /// Renews the lease, unless the last renewal is younger than `age`.
     pub(super) async fn renew(&self, shared: &Shared, age: Duration) -> Result<(), StoreError> {
         if self.is_younger(shared, age) {
             return Ok(());
         }
         let _turn = self.renewing.lock().await;
-        // Another task may have renewed it meanwhile.
+        // Another task may have renewed the lease meanwhile.
         if self.is_younger(shared, age) {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Lease {
         shared.store.renew(shared.id, until, now).await?;
         let mut state = self.lock();
         if state.doubts == doubts {
-            // The renewal took effect by now, and the lease before it may have ended first.
+            // The renewal has taken effect by now, and the lease before it may have ended first.
             let lasted = |renewed| shared.clock.since(renewed) < shared.settings.claim_time;
             if !state.renewed.is_some_and(lasted) {
                 state.held_since = Some(asked);
@@ -74,7 +74,8 @@ impl Lease {
             && renewed.is_some_and(|renewed| clock.since(renewed) < half)
     }
 
-    /// A call of the store has failed.
+    /// Takes note of a failed call of the store: the lease counts as not renewed if the store was
+    /// unavailable.
     pub(super) fn doubt(&self, error: &StoreError) {
         if error.kind() == StoreErrorKind::Unavailable {
             let mut state = self.lock();

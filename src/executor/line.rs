@@ -1,8 +1,9 @@
-//! The line of leaders that wait for slots: one gets a batch of them, then the next.
+//! The line in which leaders wait for slots: one leader gets a batch of slots, then the next one.
 //!
-//! What finds no slot at once costs an insert, a ticket and a claim instead of the insert alone. With
-//! everything embedded and 20,000 schedules due at once, four rounds without this wait made 8,100 to
-//! 9,100 jobs a second, with it 12,200 to 15,600 (`cargo bench --bench throughput`, 2026-11-25).
+//! A job that finds no slot at once costs an insert, a ticket and a claim instead of the insert
+//! alone. With everything embedded and 20,000 schedules due at once, four rounds without this wait
+//! made 8,100 to 9,100 jobs a second, with it 12,200 to 15,600 (`cargo bench --bench throughput`,
+//! 2026-11-25).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,45 +11,45 @@ use std::time::Duration;
 use super::slots::Slots;
 use crate::runtime::Clock;
 
-/// As many slots at least are waited for, so that batches stay batches.
+/// The maximum number of slots that a leader waits for: enough for batches to stay batches.
 const WORTH_WAITING: usize = 200;
-/// How often it is looked for slots while they are waited for.
+/// The time between two looks for free slots.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// After this, slots are waited for only as long as a batch of them is freed within such a time. Not
-/// earlier: attempts that have just begun free none.
+/// After this time a leader goes on waiting only if slots are freed fast enough to bring it a batch
+/// within such a time. It is not shorter, because attempts that have just begun free no slots.
 const PACE: Duration = Duration::from_millis(500);
-/// For how long nobody waits for slots after they did not come in time.
+/// The time for which no leader waits for slots after they did not come in time.
 const RESIGNED_FOR: Duration = Duration::from_secs(5);
-/// So few jobs do not wait: by its ticket each starts with the next slot.
+/// Fewer jobs than this do not wait: each starts by its ticket with the next free slot.
 const FEW: usize = 20;
 
-/// Leaders of one replica that wait for slots of its executor.
+/// The leaders of one replica that wait for slots of its executor.
 #[derive(Default)]
 pub(super) struct Line {
     order: tokio::sync::Mutex<()>,
-    /// Until when nobody waits, on the monotonic clock.
+    /// The end of the time in which no leader waits, on the monotonic clock.
     resigned: Mutex<Duration>,
 }
 
 /// The first place in the line.
 pub(super) type Place<'a> = tokio::sync::MutexGuard<'a, ()>;
 
-/// Other leaders are first.
+/// The error of a leader that other leaders are ahead of.
 pub(super) struct Behind;
 
 impl Line {
-    /// Whether nobody waits.
+    /// Returns `true` if no leader waits.
     pub(super) fn is_empty(&self) -> bool {
         self.order.try_lock().is_ok()
     }
 
-    /// Whether it is worth waiting for slots for so many jobs.
+    /// Returns `true` if waiting for slots for `wanted` jobs is worth it.
     pub(super) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
         wanted >= FEW && clock.monotonic() >= *self.resigned()
     }
 
-    /// Waits for the first place, and then until there are slots for so many jobs or for a batch of
-    /// them; for `patience` at most. `Err` if others have been first for as long.
+    /// Waits for the first place, and then until there are slots for `wanted` jobs or for a batch
+    /// of them; for at most `patience`. `Err` if other leaders had the first place all that time.
     pub(super) async fn wait(
         &self,
         slots: &Slots,
@@ -79,7 +80,7 @@ impl Line {
             let now = clock.monotonic();
             let waited = now.saturating_sub(began);
             let pace = (slots.freed() - freed) as f64 / waited.as_secs_f64();
-            // What is freed may all go to tickets that wait.
+            // The freed slots may all go to tickets that wait.
             let is_hopeless = !is_any_free || pace * PACE.as_secs_f64() < lacking;
             if waited >= PACE && is_hopeless {
                 *self.resigned() = now + RESIGNED_FOR;
@@ -113,7 +114,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// A line, slots that are all in use, and the time.
+    /// A line, slots that are all in use, and a clock.
     struct World {
         line: Line,
         slots: Arc<Slots>,
@@ -139,8 +140,9 @@ mod tests {
     }
 
     impl World {
-        /// Waits for as many, while every ten milliseconds so many slots are freed. Whether it has
-        /// come first, how many there are then, and how long that took.
+        /// Waits for `wanted` slots while `freed` slots are freed every ten milliseconds. Returns
+        /// `true` if it got the first place, the number of slots that are free then, and the time
+        /// that it took.
         async fn wait(&mut self, wanted: usize, freed: usize) -> (bool, usize, Duration) {
             let Self { line, slots, used, clock } = self;
             let began = clock.monotonic();

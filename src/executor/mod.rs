@@ -1,20 +1,23 @@
 //! The executor: runs due jobs.
 //!
-//! Place in the flow: it takes no more tickets than it has free slots, claims their jobs in the
-//! store (which records the attempts before a byte is sent), sends the requests through the egress
-//! guard, and commits the outcomes in batches. The tickets of retries go back to the queue after
-//! the commit. Jobs that a leader of the same replica fires, or a user of it asks for, start without
-//! a ticket, as long as there are free slots and no ticket waits for one.
+//! Place in the flow: the executor takes no more tickets than it has free slots, and claims their
+//! jobs in the store, which records the attempts before a byte is sent. It sends the requests
+//! through the egress guard and commits the outcomes in batches. The tickets of retries go back to
+//! the queue after the commit. Jobs that a leader of the same replica fires, or that a user asks
+//! this replica for, start without a ticket, as long as there are free slots and no ticket waits
+//! for one.
 //!
-//! Invariants: JOB-1 and JOB-2 by the store's conditional writes; JOB-3 with the sweep's help:
-//! claims end with the executor's lease (`lease`) if that is not renewed, and the sweep closes the
-//! attempts; those that a living executor has lost it closes itself (`orphans`). STOP-1 by [`Executor::stop`].
+//! Invariants: the store's conditional writes keep JOB-1 and JOB-2. JOB-3 needs the sweep: claims
+//! end with the executor's lease (`lease`) if it is not renewed, and the sweep then closes the
+//! attempts. An executor closes by itself the attempts that it has lost while its lease lasts
+//! (`orphans`). [`Executor::stop`] keeps STOP-1.
 //!
 //! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
-//! from being committed: that job alone ends FAILED `INTERNAL`, and so does one whose request cannot
-//! be read. Rows that another transaction holds, or that take the store too long, delay only their own
-//! jobs: the completions are deferred, and retried until they are committed (`deferred`). The lease is renewed until all outcomes are committed.
+//! from being committed: only that job ends FAILED `INTERNAL`, and so does a job whose request
+//! cannot be read. Rows that another transaction holds, or that take the store too long, delay only
+//! their own jobs: these completions are deferred and retried until they are committed
+//! (`deferred`). The lease is renewed until all outcomes are committed.
 
 mod attempt;
 mod commit;
@@ -62,21 +65,21 @@ use slots::Slots;
 
 pub use starter::{Started, Starter};
 
-/// The most jobs claimed, and outcomes committed, at once.
+/// The maximum number of jobs in one claim, and of outcomes in one commit.
 const BATCH: usize = 500;
 
-/// How much an executor does at once, and for how long it claims.
+/// The limits of an executor, its claim time and its retry policy.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Attempts under way at once.
+    /// The maximum number of attempts under way.
     pub slots: usize,
-    /// Of them, of one account.
+    /// The maximum number of attempts under way of one account.
     pub per_account: usize,
-    /// Of them, to one host.
+    /// The maximum number of attempts under way to one host.
     pub per_host: usize,
-    /// How long its claims last unless it renews its lease.
+    /// The time for which claims last unless the executor renews its lease.
     pub claim_time: Duration,
-    /// When failed jobs are tried again.
+    /// The pauses before failed jobs are retried.
     pub retry: RetryPolicy,
 }
 
@@ -92,7 +95,7 @@ impl Default for Settings {
     }
 }
 
-/// What the executor's tasks share.
+/// The state that the executor's tasks share.
 struct Shared {
     id: ExecutorId,
     settings: Settings,
@@ -105,15 +108,16 @@ struct Shared {
     shares: Shares,
     running: Arc<Running>,
     lease: Lease,
-    /// How many jobs are claimed, and outcomes committed, at once.
+    /// The number of jobs in one claim.
     claims: BatchSize,
+    /// The number of outcomes in one commit.
     commits: BatchSize,
     alerts: Arc<Notify>,
 }
 
 impl Shared {
-    /// Whether what was claimed at a moment may still be sent: later the lease may end before it is
-    /// renewed, and somebody else could send too.
+    /// Returns `true` if an attempt that was claimed at `claimed` may still be sent. Later, the
+    /// lease may end before it is renewed, and another executor could send the same attempt.
     fn is_sendable(&self, claimed: Moment) -> bool {
         self.clock.since(claimed) <= self.settings.claim_time / 2
     }
@@ -128,25 +132,25 @@ impl Shared {
     }
 }
 
-/// What an executor works with.
+/// The parts that an executor works with.
 pub struct Parts {
-    /// Where jobs are.
+    /// The store of jobs and claims.
     pub store: SharedStore,
-    /// Where tickets are.
+    /// The queue of tickets.
     pub queue: SharedQueue,
-    /// Who else executes.
+    /// Lists the other executors.
     pub cluster: SharedCluster,
-    /// What the others call this replica.
+    /// The name of this replica in the cluster.
     pub replica: String,
-    /// What accounts may have under way.
+    /// The plans, which limit the attempts under way of an account.
     pub plans: Arc<Plans>,
-    /// What sends requests.
+    /// Sends the requests.
     pub client: Client,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Where ids come from.
+    /// The source of ids and of jitter.
     pub random: Random,
-    /// Rung when a commit has raised events for the notifier.
+    /// Notified when a commit has raised events for the notifier.
     pub alerts: Arc<Notify>,
 }
 
@@ -154,12 +158,12 @@ pub struct Parts {
 pub struct Executor {
     shared: Arc<Shared>,
     starter: Starter,
-    /// Set when neither the dispatcher nor the handover begins an attempt any more.
+    /// Cancelled when neither the dispatcher nor the handover begins attempts any more.
     drained: CancellationToken,
 }
 
-/// Outcomes that may wait for their commit; when they are as many, attempts wait to hand in
-/// theirs and hold their slots.
+/// The maximum number of outcomes that wait for their commit. At this number, attempts that have
+/// ended wait to hand in their outcomes and hold their slots.
 const WAITING_OUTCOMES: usize = 4_096;
 
 impl Executor {
@@ -196,19 +200,20 @@ impl Executor {
         Self { shared, starter, drained }
     }
 
-    /// What starts jobs in the moment in which they are made.
+    /// Returns the starter, which starts jobs as soon as they are made.
     pub fn starter(&self) -> Starter {
         self.starter.clone()
     }
 
-    /// How many attempts are under way, or have ended and are not committed yet.
+    /// Returns the number of attempts that are under way, or have ended and are not committed yet.
     pub fn running(&self) -> usize {
         self.shared.running.len()
     }
 
-    /// Waits for the attempts under way after the first stage of a stop has begun, and for their
-    /// commits, at most for `grace`. What still runs then is aborted and recorded as lost, so that
-    /// another executor goes on with it (STOP-1). Returns whether none was aborted.
+    /// Stops the executor after the first stage of a stop has begun. Waits for the attempts under
+    /// way and their commits, for at most `grace`. Attempts that still run then are aborted and
+    /// recorded as lost, so that another executor retries them (STOP-1). Returns `true` if none was
+    /// aborted.
     pub async fn stop(&self, grace: Duration) -> bool {
         let idle = async {
             self.drained.cancelled().await;
@@ -225,7 +230,7 @@ impl Executor {
     }
 }
 
-/// Starts the loops that take jobs; the token is set when they have ended.
+/// Starts the loops that take jobs. The returned token is cancelled when both have ended.
 fn start_taking(
     shared: &Arc<Shared>,
     handover: Handover,

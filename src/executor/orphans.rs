@@ -1,12 +1,12 @@
-//! Orphaned claims: attempts that the store records as running under this executor, which it does
-//! not run.
+//! Orphaned claims: attempts that the store records as running under this executor, although it
+//! does not run them.
 //!
 //! An attempt that panics leaves such a claim behind, and so does a claim whose answer was lost and
 //! could not be recalled in time. The executor's lease keeps its claims alive, so no other replica
-//! closes them: without this check their jobs would stay RUNNING for ever (JOB-3).
+//! closes them. Without this check their jobs would stay RUNNING for ever (JOB-3).
 //!
-//! The registry of attempts under way decides, and not the time: an orphan enters it before it is
-//! closed, and what has not entered by then can never be sent any more.
+//! The registry of attempts under way decides, not the time. An orphan enters the registry before
+//! it is closed, and an attempt that finds itself there already is never sent.
 
 use tokio::sync::mpsc;
 
@@ -16,16 +16,16 @@ use super::ended::Ended;
 use crate::store::{Completion, End, HeldClaim, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
-/// Hands in the ends of orphaned claims: tried again if an attempt is left.
+/// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
 pub(super) async fn close_orphans(
     shared: &Shared,
     outcomes: &mpsc::Sender<Ended>,
 ) -> Result<(), StoreError> {
-    // A younger one may have been claimed by a call that has not been answered yet.
+    // A younger claim may come from a call that has not been answered yet.
     let before = shared.clock.now().minus(shared.settings.claim_time / 2);
     for claim in shared.store.claims_of(shared.id, before).await? {
         let Some(ended) = close(&claim, shared) else { continue };
-        // Nothing may keep the lease from being renewed: what finds no room is closed by a later look.
+        // Does not wait for room in the channel: a later look closes the claims that find none.
         if outcomes.try_send(ended).is_err() {
             break;
         }
@@ -36,7 +36,7 @@ pub(super) async fn close_orphans(
     Ok(())
 }
 
-/// The end of an attempt, unless it is under way.
+/// Returns the end of an attempt, unless it is under way.
 fn close(claim: &HeldClaim, shared: &Shared) -> Option<Ended> {
     let HeldClaim { job, attempt, max_attempts, executor, .. } = *claim;
     let (place, _) = shared.running.enter(job, attempt, None)?;

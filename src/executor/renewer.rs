@@ -1,4 +1,4 @@
-//! Keeping the executor's lease alive, noticing cancellations, and closing orphaned claims.
+//! Renews the executor's lease, notices cancellations, and closes orphaned claims.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,14 @@ use super::running::Abort;
 use crate::store::Aborts;
 use crate::telemetry::metrics::{Beat, Loop};
 
-/// The time between two looks for cancellations; the contract gives 5 s for an abort.
+/// The time between two looks for cancellations. The contract allows 5 s for an abort.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Renews the lease, whether attempts are under way or not: the next one is not to wait for that.
+/// Renews the lease even while no attempt is under way, so that the next claim need not wait for a
+/// renewal.
 pub(super) struct Renewer {
     shared: Arc<Shared>,
-    /// Weak, so that outcomes are awaited for as long as there can be some, and no longer.
+    /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
     outcomes: mpsc::WeakSender<Ended>,
 }
 
@@ -34,22 +35,23 @@ impl Renewer {
             stopping.cancelled().await;
             self.shared.running.idle().await;
         };
-        // Side by side: a store that is slow to say what to abort must not let the lease end, and with
-        // it all claims.
+        // These run side by side: a slow answer about what to abort must not let the lease, and
+        // with it all claims, end.
         tokio::select! {
             () = over => {}
             () = async { tokio::join!(self.keep_lease(), self.keep_aborting(), self.keep_closing()); } => {}
         }
     }
 
-    /// A claim that could not be renewed runs on: its outcome takes effect unless another executor has
-    /// the job by then.
+    /// Renews the lease before a claim would have to wait for that. If the lease ends, the attempts
+    /// run on: their outcomes take effect unless their claims have been closed by then.
     async fn keep_lease(&self) {
         let Shared { clock, settings, lease, .. } = &*self.shared;
         let beat = Beat::start(Loop::Renewer, clock.monotonic());
         let half_fresh = settings.claim_time / 6;
         loop {
-            // The store has its time from the clock, too: a lease by a wrong one could last for ever.
+            // The store takes its time from the clock, too. A lease set by a wrong clock could last
+            // for ever.
             if clock.is_believed()
                 && let Err(error) = lease.renew(&self.shared, half_fresh).await
             {
@@ -86,7 +88,7 @@ impl Renewer {
                 continue;
             };
             if let Err(error) = close_orphans(&self.shared, &outcomes).await {
-                tracing::warn!(%error, "could not look for claims of attempts that are not under way");
+                tracing::warn!(%error, "could not look for orphaned claims");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What an attempt sends.
+//! The request of an attempt.
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
@@ -11,7 +11,7 @@ use crate::outbound::Request;
 use crate::store::Claimed;
 use crate::telemetry::traces;
 
-/// How the service names itself.
+/// The `User-Agent` of the service.
 const AGENT: &str = concat!("Punctual/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SCHEDULE_ID: HeaderName = HeaderName::from_static("punctual-schedule-id");
@@ -20,9 +20,9 @@ const SCHEDULED_AT: HeaderName = HeaderName::from_static("punctual-scheduled-at"
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 
-/// The request of a claimed attempt. What the user set of `User-Agent`, `Idempotency-Key`,
-/// `traceparent` and `Content-Type` wins; the service's own headers cannot be set by users, and those of a signature
-/// that users set are replaced by it.
+/// Builds the request of a claimed attempt. The user's values of `User-Agent`, `Idempotency-Key`,
+/// `traceparent` and `Content-Type` win. Users cannot set the service's own headers, and a
+/// signature replaces signature headers that users set.
 pub(super) fn build(claimed: &Claimed, now: Timestamp) -> Result<Request, Failure> {
     let definition = &claimed.definition;
     let given = definition.headers.as_deref().map(parse_headers).transpose();
@@ -93,8 +93,9 @@ fn method(method: HttpMethod) -> http::Method {
     }
 }
 
-/// Definitions are checked before they are stored, so only a release with stricter rules than the
-/// one that stored this gets here.
+/// Returns the failure of a request that cannot be built. Definitions are checked before they are
+/// stored, so this happens only in a release with stricter rules than the one that stored the
+/// definition.
 fn unreadable(part: &str) -> Failure {
     let message =
         format!("the stored {part} of the request are no longer valid; save the schedule again");

@@ -1,4 +1,4 @@
-//! The attempts under way: from their claims until their outcomes are committed.
+//! The attempts under way, from their claims until their outcomes are committed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::domain::{AccountId, JobId};
 
-/// Why an attempt is ended before its time.
+/// The reason why an attempt is ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abort {
     /// A user cancelled the job, or its account was deleted.
@@ -25,41 +25,42 @@ pub(super) struct Running {
 
 #[derive(Default)]
 struct Attempts {
-    /// After a claim was lost, the next attempt of the same job may be here beside it.
+    /// After a claim was lost, the next attempt of the same job may run beside the earlier one.
     entries: BTreeMap<(JobId, u8), Entry>,
-    /// How many batches are being fired or claimed whose attempts enter afterwards.
+    /// The number of batches being fired or claimed whose attempts enter afterwards.
     coming: usize,
-    /// Set when all were aborted: what enters after that is, too.
+    /// Set when all attempts were aborted. Attempts that enter later are aborted, too.
     closed: Option<Abort>,
 }
 
 struct Entry {
-    /// Absent of one that cannot be sent: it ends at once.
+    /// `None` for an attempt that cannot be sent and ends at once.
     account: Option<AccountId>,
-    /// How it can be aborted, unless it has been.
+    /// Aborts the attempt; `None` once that was done.
     abort: Option<oneshot::Sender<Abort>>,
 }
 
 impl Entry {
-    /// Whether it was sending.
+    /// Aborts the attempt. Returns `true` if its task has not finished and was not aborted before.
     fn abort(&mut self, why: Abort) -> bool {
         self.abort.take().is_some_and(|abort| abort.send(why).is_ok())
     }
 }
 
-/// An attempt's place among those under way; dropping it takes it out, however it ended.
+/// An attempt's entry among those under way. Dropping it removes the entry, however the attempt
+/// ended.
 pub(super) struct Place {
     running: Arc<Running>,
     job: JobId,
     attempt: u8,
 }
 
-/// Attempts that are yet to enter.
+/// Attempts that have been announced and have not entered yet.
 pub(super) struct Coming(Arc<Running>);
 
 impl Running {
-    /// Puts an attempt in; `None` if it is there already. The receiver is told when it shall be
-    /// aborted.
+    /// Enters an attempt; `None` if it is there already. The receiver gets the reason if the
+    /// attempt is aborted.
     pub(super) fn enter(
         self: &Arc<Self>,
         job: JobId,
@@ -79,18 +80,18 @@ impl Running {
         Some((Place { running: self.clone(), job, attempt }, aborted))
     }
 
-    /// Announces attempts that enter before what is returned is dropped.
+    /// Announces attempts that will enter before the returned guard is dropped.
     pub(super) fn announce(self: &Arc<Self>) -> Coming {
         self.lock().coming += 1;
         Coming(self.clone())
     }
 
-    /// How many there are.
+    /// Returns the number of attempts under way.
     pub(super) fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// Aborts the attempts of these jobs; says how many were sending.
+    /// Aborts the attempts of these jobs. Returns how many of them had not finished.
     pub(super) fn abort(&self, jobs: &[JobId], why: Abort) -> usize {
         let mut attempts = self.lock();
         let of_job = |job: &JobId| {
@@ -112,14 +113,14 @@ impl Running {
         }
     }
 
-    /// Aborts all, those too that are yet to enter; says how many were sending.
+    /// Aborts all attempts, and those that enter later. Returns how many of them had not finished.
     pub(super) fn abort_all(&self, why: Abort) -> usize {
         let mut attempts = self.lock();
         attempts.closed = Some(why);
         attempts.entries.values_mut().map(|entry| usize::from(entry.abort(why))).sum()
     }
 
-    /// Waits until there are none.
+    /// Waits until no attempt is under way and none is announced.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();

@@ -1,9 +1,9 @@
-//! Shares: how many attempts of an account this executor may have under way, where the account's
+//! Shares: the attempts of an account that this executor may have under way, where the account's
 //! plan limits them.
 //!
-//! What a plan allows is divided among the executors that are alive, at least one attempt each: so
-//! no attempt has to ask anybody. A plan that an operator has changed, and an executor that has
-//! come or gone, are noticed after [`KNOWN_FOR`] at the latest.
+//! The limit of a plan is divided among the executors that are alive, at least one attempt each, so
+//! that no attempt has to ask another replica. A changed plan, and an executor that has come or
+//! gone, are noticed after [`KNOWN_FOR`] at the latest.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,23 +15,23 @@ use crate::domain::plan::Plans;
 use crate::domain::ticket::Ticket;
 use crate::store::{Result, SharedStore};
 
-/// How long what is known of an account is used.
+/// The time for which the limit of an account is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
-/// How many accounts are known before those that are known for too long are forgotten.
+/// The number of cached accounts above which expired entries are removed.
 const SWEEP_AT: usize = 10_000;
 
-/// What accounts may have under way.
+/// The shares of the accounts.
 pub(super) struct Shares {
-    /// Absent if there is no plan that limits the attempts under way.
+    /// Absent if no plan limits the attempts under way.
     plans: Option<Arc<Plans>>,
     store: SharedStore,
     cluster: SharedCluster,
-    /// What the others call this replica.
+    /// The name of this replica in the cluster.
     replica: String,
     known: Mutex<HashMap<AccountId, Known>>,
 }
 
-/// The plan's limit, and until when it is believed, on the monotonic clock.
+/// The plan's limit, and the end of its time in the cache, on the monotonic clock.
 #[derive(Clone, Copy)]
 struct Known {
     limit: Option<u64>,
@@ -49,8 +49,8 @@ impl Shares {
         Self { plans: limits.then_some(plans), store, cluster, replica, known: Mutex::default() }
     }
 
-    /// The shares of the tickets' accounts; of those only that are limited. Asks the store once at
-    /// most, about accounts that are not known; never, if no plan limits anybody.
+    /// Returns the shares of the tickets' accounts that are limited. Asks the store at most once,
+    /// about accounts that are not cached, and never if no plan has a limit.
     ///
     /// # Errors
     /// If the store cannot be asked.
@@ -94,13 +94,13 @@ impl Shares {
         unknown
     }
 
-    /// Whether no other executor is known.
+    /// Returns `true` if no other executor is known.
     pub(super) async fn is_alone(&self) -> bool {
         self.place().await.1 == 1
     }
 
-    /// This executor's place among those that are alive, and how many they are. While the cluster
-    /// cannot be seen it counts as the only one: nobody knows of another.
+    /// Returns this executor's place among those that are alive, and their number. While the
+    /// cluster cannot be reached, this executor counts as the only one, because no other is known.
     async fn place(&self) -> (usize, usize) {
         let members = self.cluster.members().await.unwrap_or_default();
         let mut names: Vec<&str> =
@@ -115,8 +115,8 @@ impl Shares {
     }
 }
 
-/// The part of a limit for the executor at `place` of `executors`. The parts add up to the limit,
-/// unless there are more executors than that.
+/// Returns the part of a limit for the executor at `place` of `executors`. The parts add up to the
+/// limit, unless there are more executors than that.
 fn part(limit: u64, place: usize, executors: usize) -> usize {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     (limit / executors + usize::from(place < limit % executors)).max(1)

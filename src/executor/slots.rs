@@ -1,4 +1,4 @@
-//! Slots: how many attempts may be under way, in all, per account and per host.
+//! Slots: they limit the attempts under way, in all, per account and per host.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,20 +20,22 @@ pub(super) struct Slots {
     per_account: usize,
     per_host: usize,
     state: Mutex<State>,
-    /// Held from the look at the room until the slots are taken, so that nobody else takes them.
+    /// Locked from reading the room until taking the slots, so that no other task takes them in
+    /// between.
     turn: tokio::sync::Mutex<()>,
     hint: Arc<Notify>,
 }
 
-/// For how long it is known that an account wants more than its share: as long, the queue is not
-/// asked for tickets that would only be put back.
+/// The time for which an account that wanted more than its share is remembered. Meanwhile the queue
+/// is not asked for tickets of it that would only be put back.
 const NARROW_FOR: Duration = Duration::from_secs(2);
-/// For how long tickets are assumed to wait of whom is at a cap: as long, the queue hands them out
-/// in their order, and nothing starts past it.
+/// The time for which tickets of an account or host that was at its cap are assumed to wait in the
+/// queue. Meanwhile the queue hands them out in their order, and no job of that account or host
+/// starts past the queue.
 const FULL_FOR: Duration = Duration::from_secs(1);
-/// One slot in so many is left to the queue's tickets.
+/// One in this many slots is left to the queue's tickets.
 const FOR_TICKETS: usize = 8;
-/// Of how many accounts at most: the queue is told all of them each time.
+/// The maximum number of accounts in `narrow`, because each `take` sends all of them to the queue.
 const MOST_NARROW: usize = 256;
 
 #[derive(Default)]
@@ -43,28 +45,28 @@ struct State {
     hosts: HashMap<HostKey, usize>,
     /// Accounts that want more than their share.
     narrow: HashMap<AccountId, Narrow>,
-    /// Whether the dispatcher found less room than tickets and waits for more.
+    /// Set if the dispatcher found less room than tickets and waits for more.
     wanted: bool,
-    /// How many slots have been freed so far.
+    /// The number of slots freed so far.
     freed: u64,
-    /// Whether tickets may wait for room. As long, nothing starts past them.
+    /// Set while tickets may wait for room. Meanwhile nothing starts past them.
     queued: bool,
-    /// Accounts and hosts that have been at their caps, so that tickets of theirs may wait, and
-    /// until when that is assumed.
+    /// Accounts and hosts that have been at their caps, each with the end of the time in which
+    /// tickets of it are assumed to wait, on the monotonic clock.
     full: HashMap<Cap, Duration>,
 }
 
-/// Whose attempts are capped.
+/// An account or a host, whose attempts are capped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Cap {
     Account(AccountId),
     Host(HostKey),
 }
 
-/// The right to take slots by what the room is.
+/// The right to take slots according to the room that was read. Only one task has it at a time.
 pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
-/// A share that is smaller than what is wanted.
+/// A share that is smaller than what its account wants.
 struct Narrow {
     share: usize,
     /// On the monotonic clock.
@@ -79,7 +81,7 @@ pub(super) struct Slot {
 }
 
 impl Slots {
-    /// `hint` is notified when a slot is freed that the dispatcher waits for.
+    /// Creates the slots. `hint` is notified when a slot that the dispatcher waits for is freed.
     pub(super) fn new(settings: &Settings, hint: Arc<Notify>) -> Self {
         Self {
             total: settings.slots,
@@ -91,7 +93,7 @@ impl Slots {
         }
     }
 
-    /// The room there is `now`, on the monotonic clock.
+    /// Returns the room at `now`, on the monotonic clock.
     pub(super) fn room(&self, now: Duration) -> Room {
         let mut state = self.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
@@ -111,8 +113,8 @@ impl Slots {
         }
     }
 
-    /// Divides tickets into those that their accounts' `shares` have room for, and the rest. An
-    /// account without a share has room for all.
+    /// Divides tickets into those that fit into their accounts' `shares`, and the rest. The tickets
+    /// of an account without a share all fit.
     pub(super) fn within(
         &self,
         shares: &HashMap<AccountId, usize>,
@@ -146,7 +148,7 @@ impl Slots {
         (within, beyond)
     }
 
-    /// Takes the slot for a ticket that there was room for in this turn.
+    /// Takes the slot for a ticket that was handed out for the room of this turn.
     pub(super) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
         self.lock().enter(ticket, self, now);
         self.slot(ticket)
@@ -156,13 +158,14 @@ impl Slots {
         Slot { slots: self.clone(), account: ticket.account, host: ticket.host }
     }
 
-    /// Lets nobody else take slots until it is dropped.
+    /// Waits for the turn. Until the returned guard is dropped, no other task takes slots.
     pub(super) async fn turn(&self) -> Turn<'_> {
         self.turn.lock().await
     }
 
     /// Takes slots for those of the tickets that may start past the queue: there is room for them,
-    /// and no ticket waits for it. A part of the slots is left, by which the queue is seen to be empty.
+    /// and no ticket waits for it. A part of the slots stays free: with that room the dispatcher
+    /// takes tickets, and so finds out when the queue is empty.
     pub(super) fn reserve(
         self: &Arc<Self>,
         tickets: &[Ticket],
@@ -174,7 +177,8 @@ impl Slots {
         for ticket in tickets {
             if state.free(self) > 0
                 && state.has_room(ticket, self, now)
-                // A slot must not be dropped under the lock, which dropping it takes.
+                // A second slot for the same job must not be made: dropping it takes the lock held
+                // here.
                 && let Entry::Vacant(vacant) = slots.entry(ticket.job)
             {
                 state.enter(ticket, self, now);
@@ -184,33 +188,33 @@ impl Slots {
         slots
     }
 
-    /// How many slots there are for what may start past the queue.
+    /// Returns the number of slots that are free for jobs that start past the queue.
     pub(super) fn free(&self) -> usize {
         self.lock().free(self)
     }
 
-    /// How many slots what starts past the queue may have.
+    /// Returns the maximum number of slots in use at which jobs may start past the queue.
     pub(super) fn most(&self) -> usize {
         self.total - self.total / FOR_TICKETS
     }
 
-    /// How many have to be freed until so many may have one past the queue.
+    /// Returns how many slots must be freed before `wanted` jobs can start past the queue.
     pub(super) fn lacking(&self, wanted: usize) -> usize {
         (self.lock().used + wanted).saturating_sub(self.most())
     }
 
-    /// How many have been freed so far.
+    /// Returns the number of slots freed so far.
     pub(super) fn freed(&self) -> u64 {
         self.lock().freed
     }
 
-    /// Notes whether tickets may wait for room.
+    /// Sets whether tickets may wait for room.
     pub(super) fn set_queued(&self, queued: bool) {
         self.lock().queued = queued;
     }
 
-    /// Whether so many in use keep tickets of the same account or host waiting, though there are
-    /// slots: a cap that is not below the total keeps none.
+    /// Returns `true` if `used` attempts keep tickets of the same account or host waiting while
+    /// there are free slots. A cap that is not below the total never does.
     fn are_capped(&self, cap: usize, used: usize) -> bool {
         cap < self.total && used >= cap
     }
@@ -246,12 +250,13 @@ impl State {
         }
     }
 
-    /// How many slots there are for what may start past the queue.
+    /// Returns the number of slots that are free for jobs that start past the queue.
     fn free(&self, slots: &Slots) -> usize {
         if self.queued { 0 } else { slots.most().saturating_sub(self.used) }
     }
 
-    /// Whether a ticket's account and host have room that no other ticket of theirs waits for.
+    /// Returns `true` if the ticket's account and host have room that no other ticket of theirs
+    /// waits for.
     fn has_room(&self, ticket: &Ticket, slots: &Slots, now: Duration) -> bool {
         let used = |used: Option<&usize>, cap| used.copied().unwrap_or_default() < cap;
         let caps = [Cap::Account(ticket.account), Cap::Host(ticket.host)];
@@ -260,7 +265,7 @@ impl State {
             && caps.iter().all(|cap| self.full.get(cap).is_none_or(|until| *until <= now))
     }
 
-    /// Tickets may wait of all who are at their caps.
+    /// Notes that tickets may wait of every account and host that is at its cap.
     fn note_full(&mut self, slots: &Slots, now: Duration) {
         let is_full = |cap| move |used: &usize| slots.are_capped(cap, *used);
         let (account, host) = (is_full(slots.per_account), is_full(slots.per_host));

@@ -1,4 +1,4 @@
-//! Starting claimed jobs: each has its slot already.
+//! Starts claimed jobs. Each of them has its slot already.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::store::{
 use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
 use crate::telemetry::traces::trace_id;
 
-/// How long it is waited before what a lost answer has brought is asked for; each time twice as long
-/// as before, and no longer than the other.
+/// The first pause before the claims of a lost answer are asked for. Each pause is twice as long as
+/// the one before, up to `LONGEST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A claim, and the moment from which the time to send counts: no later than that of the request.
+/// A claim, and the moment from which its time to send counts: not later than the claim's request.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) claim: Claim,
     pub(super) at: Moment,
 }
 
-/// Jobs that are to be claimed and started, and what their attempts need.
+/// Jobs to claim and start, and what their attempts need.
 pub(super) struct Start {
     pub(super) shared: Arc<Shared>,
     pub(super) outcomes: mpsc::Sender<Ended>,
@@ -43,7 +43,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Claims the tickets' jobs, and starts those that were claimed.
+    /// Claims the tickets' jobs and starts those that were claimed.
     pub(super) async fn claim_and_begin(mut self, tickets: &[Ticket]) -> Result<(), StoreError> {
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         let asked = self.claim();
@@ -64,14 +64,14 @@ impl Start {
         }
     }
 
-    /// A claim that begins now.
+    /// Makes a claim that begins now.
     pub(super) fn claim(&self) -> Asked {
         let Shared { id, clock, .. } = &*self.shared;
         Asked { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
     }
 
-    /// Starts what was claimed. What runs already does not run twice: a claim that is recalled
-    /// brings it again.
+    /// Starts the claimed jobs. An attempt that is under way is not started again, because
+    /// recalling a claim may return it a second time.
     pub(super) async fn begin(&mut self, claims: Claims, asked: Asked) {
         let shared = &self.shared;
         let Claims { taken, unreadable } = claims;
@@ -90,23 +90,23 @@ impl Start {
         for damaged in unreadable {
             self.slots.remove(&damaged.job);
             if let Some(ended) = fail(damaged, shared) {
-                // If the committer is gone, the sweep takes over.
+                // If the committer is gone, the sweep finds the job.
                 let _ = self.outcomes.send(ended).await;
             }
         }
     }
 
-    /// Asks for what a claim has brought whose answer was lost, beside everything else, and starts
-    /// it: otherwise each job would have lost an attempt. The statement may still be running at the
-    /// server, so what does not come is asked for until an answer says so when it cannot come any
-    /// more, or it would come too late to be sent. A stop does not wait for that: it is asked once
-    /// more.
+    /// Recalls the claims of a call whose answer was lost, in a task of its own, and starts their
+    /// jobs. Without this, each of the jobs would lose an attempt. The statement may still be
+    /// running at the server, so the task asks until an answer is certain to be complete
+    /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
+    /// that: the task asks once more and ends.
     pub(super) fn recall(mut self, asked: Asked, error: &StoreError) {
         self.shared.lease.doubt(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;
         }
-        // Before the caller is gone, for whom a stop waits.
+        // Announced before the caller, which a stop waits for, returns.
         let coming = self.shared.running.announce();
         let failed = self.shared.clock.monotonic();
         self.tasks.clone().spawn(TaskKind::Claim, async move {
@@ -129,7 +129,7 @@ impl Start {
                             break;
                         }
                     }
-                    Err(error) => tracing::warn!(%error, "what was claimed is not known yet"),
+                    Err(error) => tracing::warn!(%error, "could not recall an unanswered claim"),
                 }
                 if is_stopping {
                     break;
@@ -140,8 +140,9 @@ impl Start {
         });
     }
 
-    /// Further attempts and jobs that had to wait for another one of their schedule say nothing about
-    /// how prompt the service is. Ticks that are caught up do: whatever kept them was the service.
+    /// Records the start lag. It leaves out retries and jobs that had to wait for another job of
+    /// their schedule, because these say nothing about how prompt the service is. Caught-up ticks
+    /// count, because the service has delayed them.
     fn observe_lag(&self, claimed: &Claimed) {
         if claimed.attempt == 1 && !claimed.was_held {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
@@ -149,7 +150,8 @@ impl Start {
     }
 }
 
-/// The end of an attempt that cannot be sent. No other would be different.
+/// Returns the end of an attempt whose request cannot be read. A further attempt would fail in the
+/// same way.
 fn fail(damaged: Unreadable, shared: &Shared) -> Option<Ended> {
     let Unreadable { job, attempt, failure } = damaged;
     let (place, _) = shared.running.enter(job, attempt, None)?;

@@ -1,9 +1,10 @@
-//! Starting jobs in the moment in which they are made, past the queue.
+//! Starts jobs as soon as they are made, past the queue.
 //!
-//! A leader beside an executor with room has its jobs claimed by the statement that makes them:
-//! they need no ticket and no claim of their own. A job that a user asks for beside an executor with
-//! room needs no ticket either (`handover`). Nobody is passed by that: while tickets wait for
-//! room, of this executor, of an account or of a host, nothing of theirs starts here.
+//! When the executor beside a leader has room, the statement that makes the leader's jobs also
+//! claims them: they need no ticket and no claim of their own. A job that a user asks for beside an
+//! executor with room needs no ticket either (`handover`). Such jobs overtake no tickets: while
+//! tickets wait for room in this executor, nothing starts here, and while tickets wait for an
+//! account or a host, nothing of that account or host does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,31 +24,32 @@ use crate::runtime::faults::Point;
 use crate::runtime::{Moment, TaskKind, Tasks};
 use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
-/// How long the dispatcher is waited for that is just taking slots: the queue's server may hang.
+/// The longest wait for the turn while the dispatcher takes slots. The queue's server, which the
+/// dispatcher asks meanwhile, may hang.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
 
 /// Starts jobs on behalf of leaders and commands of the same replica.
 #[derive(Clone)]
 pub struct Starter {
     shared: Arc<Shared>,
-    /// Weak, so that outcomes are awaited for as long as there can be some, and no longer.
+    /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
     outcomes: mpsc::WeakSender<Ended>,
     tasks: Tasks,
     line: Arc<Line>,
     handed: mpsc::Sender<Ticket>,
 }
 
-/// What has come of firings.
+/// The result of firing with [`Starter::fire`].
 pub struct Started {
-    /// Those that there was room for.
+    /// The firings that there was room for.
     pub fired: Vec<Firing>,
-    /// The jobs that have been made and started.
+    /// The jobs that were made and started.
     pub started: Vec<JobId>,
-    /// What firing them has done; the jobs that have been started have no tickets in it.
+    /// The store's answer to the firings; it has no tickets of the jobs that were started.
     pub outcome: Result<Fired>,
-    /// Those that there was no room for.
+    /// The firings that there was no room for.
     pub left: Vec<(Firing, Ticket)>,
-    /// How long the store took.
+    /// The time that the store took.
     pub took: Duration,
 }
 
@@ -61,23 +63,23 @@ impl Starter {
         Self { shared, outcomes, tasks, line: Arc::default(), handed }
     }
 
-    /// Takes over jobs that wait and may start now: without a ticket in the queue, if there is room.
-    /// Gives back those that it cannot take, for the queue.
+    /// Takes over the tickets of jobs that may start now and start without a ticket in the queue if
+    /// there is room. Returns the tickets that it cannot take, for the queue.
     pub fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket> {
         let is_left = |ticket: &&Ticket| self.handed.try_send(**ticket).is_err();
         tickets.iter().filter(is_left).copied().collect()
     }
 
-    /// Fires those of the firings, each of one job with its ticket, whose jobs there is room for,
-    /// and starts these. If nobody else executes, it waits for room; at most for `patience`. `Err`
-    /// gives them back: there is no room for any.
+    /// Fires those of the firings that there is room for, and starts their jobs. Each firing makes
+    /// one job and comes with that job's ticket. If no other executor is alive, it waits for room,
+    /// for at most `patience`. `Err` returns the firings if none of them can start here.
     pub async fn fire(
         &self,
         fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
     ) -> std::result::Result<Started, Vec<(Firing, Ticket)>> {
-        // Before it is looked whether this executor stops: who waits for that sees these coming.
+        // Announced before the check for a stop: the stop then waits for these attempts.
         let coming = self.shared.running.announce();
         let Some(outcomes) = self.outcomes() else { return Err(wanted) };
         let Ok(leased) = self.shared.lease.ensure(&self.shared).await else { return Err(wanted) };
@@ -90,7 +92,7 @@ impl Starter {
             wanted.into_iter().partition(|(_, ticket)| slots.contains_key(&ticket.job));
         let fired: Vec<Firing> = fired.into_iter().map(|(firing, _)| firing).collect();
         let start = self.start(outcomes, slots, leased);
-        // A task of its own: a leader that is stopped must not take claimed jobs with it.
+        // Fires in a task of its own: a leader that is stopped must not take claimed jobs with it.
         let work = run(start, fences.to_vec(), fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
         let Done { outcome, started, took } = done.unwrap_or_else(Done::lost);
@@ -105,12 +107,12 @@ impl Starter {
         &self.tasks
     }
 
-    /// Where attempts hand in what came of them; nowhere after a stop has begun.
+    /// Returns the channel in which attempts hand in their outcomes; `None` after a stop has begun.
     pub(super) fn outcomes(&self) -> Option<mpsc::Sender<Ended>> {
         self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled())
     }
 
-    /// What it takes to start what there are slots for.
+    /// Bundles what it takes to start the jobs that have slots.
     pub(super) fn start(
         &self,
         outcomes: mpsc::Sender<Ended>,
@@ -120,14 +122,15 @@ impl Starter {
         Start { shared: self.shared.clone(), outcomes, tasks: self.tasks.clone(), slots, leased }
     }
 
-    /// Slots for those of the tickets that may start past the queue; for none after a stop has begun.
+    /// Takes slots for those of the tickets that may start past the queue; for none after a stop
+    /// has begun.
     pub(super) async fn reserve(
         &self,
         tickets: &[Ticket],
         patience: Duration,
     ) -> HashMap<JobId, Slot> {
         let Shared { shares, slots, clock, .. } = &*self.shared;
-        // Who may have no more than a share under way is left to the dispatcher, which counts them.
+        // Jobs of accounts with a share are left to the dispatcher, which counts their attempts.
         let Ok(shares) = shares.of(tickets, clock.monotonic()).await else { return HashMap::new() };
         let may_start = |ticket: &&Ticket| !shares.contains_key(&ticket.account);
         let tickets: Vec<Ticket> = tickets.iter().filter(may_start).copied().collect();
@@ -142,8 +145,8 @@ impl Starter {
         slots.reserve(&tickets, clock.monotonic(), &turn)
     }
 
-    /// Waits for slots, unless others could run the jobs. While the place is held that it comes
-    /// back with, no other leader gets slots.
+    /// Waits for slots, unless other executors could run the jobs. While the returned place is
+    /// held, no other leader gets slots.
     async fn wait(
         &self,
         wanted: usize,
@@ -161,7 +164,7 @@ impl Starter {
     }
 }
 
-/// What firing a batch has brought.
+/// The result of firing a batch.
 struct Done {
     outcome: Result<Fired>,
     started: Vec<JobId>,
@@ -170,15 +173,15 @@ struct Done {
 
 impl Done {
     fn lost() -> Self {
-        let why = "the task that fires was lost";
-        // Nobody knows what it has done: as if the answer was lost.
+        let why = "the task that fires the batch ended without a result";
+        // The task may have fired the batch or not, so this counts as a lost answer.
         let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why));
         Self { outcome, started: Vec::new(), took: Duration::ZERO }
     }
 }
 
-/// Fires a batch, claims its jobs and starts them. What a lost answer has brought is asked for by
-/// itself: the leader goes on.
+/// Fires a batch, claims its jobs and starts them. After a lost answer, another task asks for the
+/// claims, and the leader goes on.
 async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming: Coming) -> Done {
     let (asked, began) = (start.claim(), start.shared.clock.monotonic());
     let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;

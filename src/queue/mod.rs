@@ -3,20 +3,21 @@
 //!
 //! Place in the flow: leaders keep the next tick of each schedule of their shards in the due index
 //! and push tickets of due jobs into the run queue; executors take them from there. Everything in
-//! it is a hint and can be lost at any moment (QUEUE-1): it is refilled from the store, the due
-//! index by its leader, the run queue by the sweep.
+//! the queue is a hint and can be lost at any moment (QUEUE-1). It is refilled from the store: the
+//! due index by its leader, the run queue by the sweep.
 //!
-//! What every adapter keeps, and the conformance suite checks:
+//! Every adapter keeps these rules, and the conformance suite checks them:
 //! - A due index carries the epoch that built it. Reads and writes that name another epoch get
 //!   `Index::Foreign` and change nothing; the leader rebuilds.
-//! - A hint is told once, to whoever asks for the shard's first. One that cannot be left now is kept
-//!   while the process lives, and left as soon as the queue takes it.
+//! - A hint is handed out once, to the first replica that asks for the shard's hints. A hint that
+//!   the queue does not take now is kept while the process lives, and sent as soon as the queue
+//!   takes it.
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
-//! - Writes can be repeated, to the same end. What was taken with an answer that got lost is refilled
-//!   from the store; a request that is counted, or taken back, again is another one.
+//! - Writes can be repeated with the same result, except that each repeated `count` or `give_back`
+//!   is another request. Tickets that were taken with a lost answer are refilled from the store.
 //! - A full run queue drops tickets, but not those of an account that has few ready ones in it.
-//! - `take` never hands out a ticket before its start, more than the room given, and goes round
-//!   the accounts, so that one with many tickets does not keep others waiting.
+//! - `take` never hands out a ticket before its start, nor more tickets than there is room for. It
+//!   goes round the accounts, so that an account with many tickets does not keep others waiting.
 
 pub mod fallback;
 pub mod memory;
@@ -35,25 +36,26 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::runtime::{CallError, measured};
 
-/// The maximum number of tickets in a run queue: of a process, or of a shard where that has its own. A
-/// full one drops tickets, and the sweep, which finds their jobs in the store, pushes them again later.
+/// The maximum number of tickets in a run queue: in all of a process, or in each shard where shards
+/// have run queues of their own. A full run queue drops tickets. The sweep finds their jobs in the
+/// store and pushes the tickets again later.
 const MOST_TICKETS: usize = 250_000;
-/// How many ready tickets an account may have in a full run queue. One account's backlog cannot lock
-/// out the others: those that have less are taken, until there are twice [`MOST_TICKETS`].
+/// An account with fewer ready tickets than this still gets tickets into a full run queue, up to
+/// twice [`MOST_TICKETS`] in all. So one account's backlog cannot lock out the others.
 const FULL_SHARE: usize = 1_000;
 
-/// How many more attempts an executor may begin.
+/// The number of attempts that an executor may still begin.
 #[derive(Clone, Debug, Default)]
 pub struct Room {
-    /// In all.
+    /// The room in all.
     pub total: usize,
-    /// Of one account, unless `accounts` names it.
+    /// The room of each account that `accounts` does not name.
     pub per_account: usize,
-    /// Of one account that has attempts under way.
+    /// The room of each account that has attempts under way.
     pub accounts: HashMap<AccountId, usize>,
-    /// To one host, unless `hosts` names it.
+    /// The room of each host that `hosts` does not name.
     pub per_host: usize,
-    /// To one host that has attempts under way.
+    /// The room of each host that has attempts under way.
     pub hosts: HashMap<HostKey, usize>,
 }
 
@@ -62,20 +64,20 @@ pub struct Room {
 pub enum Index<T> {
     /// The index is the caller's.
     Own(T),
-    /// The index is missing or another epoch's: rebuild it.
+    /// The index is missing or belongs to another epoch: the caller must rebuild it.
     Foreign,
 }
 
-/// A schedule as the queue has it: with its account, so that leaders can go round the accounts.
+/// A schedule with its account, so that leaders can go round the accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// The schedule.
     pub schedule: ScheduleId,
-    /// Whose it is.
+    /// The account that owns it.
     pub account: AccountId,
 }
 
-/// What is due.
+/// The due part of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// Schedules whose next tick is in the span asked for, earliest first.
@@ -84,12 +86,13 @@ pub struct Due {
     pub next: Option<Timestamp>,
 }
 
-/// What of a shard has changed, for its leader.
+/// Changes in a shard, for its leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// These schedules.
+    /// The changed schedules that are known by name.
     pub schedules: Vec<Member>,
-    /// Any of the shard's: whoever should have said which has lost count.
+    /// Set if any schedule of the shard may have changed, because not all of the changed ones are
+    /// known.
     pub all: bool,
 }
 
@@ -104,13 +107,13 @@ impl Changes {
         Self { schedules: Vec::new(), all: true }
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.schedules.is_empty() && !self.all
     }
 }
 
-/// A failed operation of a queue. Always transient: nothing in a queue is needed.
+/// A failed operation of a queue. It is always transient, because nothing in a queue is needed.
 #[derive(Debug)]
 pub struct QueueError {
     operation: &'static str,
@@ -118,7 +121,7 @@ pub struct QueueError {
 }
 
 impl QueueError {
-    /// An error of `operation`, named as the contract's method is.
+    /// Creates an error of `operation`, which has the name of the contract's method.
     pub fn new(operation: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { operation, source: source.into() }
     }
@@ -142,35 +145,35 @@ impl Error for QueueError {
     }
 }
 
-/// What the contract's methods return.
+/// The result of the contract's methods.
 pub type Result<T> = std::result::Result<T, QueueError>;
 
-/// One of the windows in which requests are counted.
+/// A window in which requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// How long it is.
+    /// The length of the window.
     pub span: Duration,
-    /// How many requests it takes.
+    /// The maximum number of requests in it.
     pub limit: u32,
 }
 
-/// Where a subject stands in a window after a request was, or was not, counted.
+/// The state of a subject's window after a request was, or was not, counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The window.
     pub window: Window,
-    /// How many requests it still takes.
+    /// The number of requests that it still takes.
     pub remaining: u32,
-    /// When it begins anew.
+    /// The time at which it begins anew.
     pub resets_at: Timestamp,
 }
 
-/// Whether a request is let through.
+/// The answer to a request for counting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Where the subject stands in each window, in the order asked.
+    /// The state of each window, in the order of the call.
     pub standings: Vec<Standing>,
-    /// Whether every window had room. If not, nothing was counted in any.
+    /// Set if every window had room. If not, nothing was counted in any of them.
     pub allowed: bool,
 }
 
@@ -178,13 +181,13 @@ measured! {
     QueueOperation, QUEUE_CALL_SECONDS, QUEUE_CALL_ERRORS;
     /// The due index, the run queue, and counters that all replicas share.
     pub trait Queue: Send + Sync {
-        /// Makes a shard's due index the epoch's, as it is: what it lacks, and what is wrong in it, is
-        /// for the caller to mend. `Foreign`, and nothing is changed, if there is none or it is of a
-        /// higher epoch.
+        /// Takes over a shard's due index for the epoch and keeps its entries. The caller has to
+        /// add missing entries and correct wrong ones. Returns `Foreign`, and changes nothing, if
+        /// there is no index or it belongs to a higher epoch.
         async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>>;
 
-        /// Replaces a shard's due index by `entries` and makes it the epoch's. `Foreign`, and nothing
-        /// is changed, if the index is of a higher epoch.
+        /// Replaces a shard's due index by `entries`, under the given epoch. Returns `Foreign`, and
+        /// changes nothing, if the index belongs to a higher epoch.
         async fn rebuild(
             &self,
             shard: ShardId,
@@ -192,7 +195,7 @@ measured! {
             entries: &[(Member, Timestamp)],
         ) -> Result<Index<()>>;
 
-        /// Sets the next ticks of schedules in the index; `None` takes one out.
+        /// Sets the next ticks of schedules in the index; `None` removes an entry.
         async fn set_due(
             &self,
             shard: ShardId,
@@ -200,8 +203,8 @@ measured! {
             entries: &[(Member, Option<Timestamp>)],
         ) -> Result<Index<()>>;
 
-        /// What is due after the first instant of the span, if there is one, and up to the second; at
-        /// most `limit`. Taking nothing out: `set_due` does, after firing.
+        /// Returns what is due after the first instant of the span, if there is one, and up to the
+        /// second, at most `limit` schedules. It removes nothing: `set_due` does that after firing.
         async fn due(
             &self,
             shard: ShardId,
@@ -210,31 +213,31 @@ measured! {
             limit: usize,
         ) -> Result<Index<Due>>;
 
-        /// Tells a shard's leader what has changed, now or as soon as the queue takes it.
+        /// Sends changes to a shard's leader, now or as soon as the queue takes them.
         async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()>;
 
-        /// Takes the hints for a shard, at most `limit`, where `all` is one of them; fewer only if there
-        /// are no more.
+        /// Takes at most `limit` hints of a shard, where `all` counts as one of them. Returns fewer
+        /// only if there are no more.
         async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes>;
 
-        /// Queues tickets, as far as there is room.
+        /// Queues as many of the tickets as there is room for.
         async fn push(&self, tickets: &[Ticket]) -> Result<()>;
 
-        /// Queues tickets that were just taken and cannot start yet: nobody is notified.
+        /// Queues tickets that were just taken and cannot start yet. No executor is notified.
         async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
 
-        /// Takes tickets whose start is not after `now`, as far as there is room. Beside them, when
-        /// the next ticket may start.
+        /// Takes as many of the tickets that may start by `now` as there is room for. Returns them,
+        /// and the time at which the next ticket may start.
         async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.
         async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
 
-        /// Takes back a request of `subject` that was counted, in the windows that have not begun anew
+        /// Takes back a counted request of `subject`, in those windows that have not begun anew
         /// since.
         async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()>;
 
-        /// Whether the queue takes writes.
+        /// Checks that the queue takes writes.
         async fn ping(&self) -> Result<()>;
     }
     beside {
@@ -246,5 +249,5 @@ measured! {
     }
 }
 
-/// A queue shared by all who use it.
+/// A queue shared by its users.
 pub type SharedQueue = Arc<dyn Queue>;

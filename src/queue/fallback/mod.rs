@@ -1,18 +1,20 @@
-//! The queue of a replica that goes on without the server that it shares with others.
+//! The queue of a replica that goes on while the shared server is away.
 //!
 //! Place in the flow: between a leader or executor and the shared queue. While that is away, due
 //! indexes and tickets are within the process: leaders fill the indexes of their shards from the
-//! store, as after a wipe, and own executors take the tickets. Nothing of it is needed by others:
-//! every replica does the same, the store's epochs decide who fires, and the claims who runs.
+//! store, as after a wipe, and the executor of the same replica takes the tickets. Other replicas
+//! need nothing of it. Every replica does the same; the store's epochs decide which one fires, and
+//! the claims decide which one runs a job.
 //!
-//! - An outage begins with the first call that fails, for all shards at once: each would wait as long
-//!   for its own failure. It ends when the server has answered each second for three.
-//! - An index changes its place only by being built anew there. So a leader sees `Index::Foreign` at
-//!   each change, and never an error.
+//! - An outage begins with the first call that fails, for all shards at once. Otherwise each shard
+//!   would first wait for a failure of its own. It ends when the server has answered each second
+//!   for three seconds.
+//! - An index changes its place only when it is built anew there. So a leader gets `Index::Foreign`
+//!   at each change, and never an error.
 //! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
-//!   leader finds changes that were made there by comparing its index with the store.
-//! - A server that has no room left takes no tickets but hands them out: so it is asked for tickets in
-//!   an outage too, unless it has failed to give any in it.
+//!   leader finds the changes behind them by comparing its index with the store.
+//! - A server without memory takes no tickets but still hands them out. So it is asked for tickets
+//!   during an outage too, until that fails once.
 
 mod outage;
 
@@ -29,9 +31,9 @@ use crate::domain::ticket::Ticket;
 use crate::runtime::{Clock, TaskKind, Tasks};
 use outage::{Outage, Place};
 
-/// How often a server that is away is asked whether it is back.
+/// The time between two checks of a server that is away.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// For how long it has to answer until it is used again.
+/// The time for which the server has to answer before it is used again.
 const LASTS: Duration = Duration::from_secs(3);
 
 /// A queue within the process.
@@ -40,18 +42,18 @@ pub trait LocalQueue: Queue {
     fn forget_due(&self);
 }
 
-/// A queue that others share, and what stands in for it.
+/// A shared queue, and the queue of this process that replaces it while it fails.
 pub struct FallbackQueue {
     shared: SharedQueue,
     own: Arc<dyn LocalQueue>,
-    /// Whether somebody takes tickets from here.
+    /// Set if an executor takes tickets from here.
     executes: bool,
     outage: Arc<Outage>,
 }
 
 impl FallbackQueue {
-    /// Lets `own` stand in for `shared` when it fails. Without an executor that takes tickets, those that cannot
-    /// be shared are dropped: the sweeps of replicas with one find their jobs.
+    /// Replaces `shared` by `own` while it fails. Without an executor that takes tickets, tickets
+    /// that cannot be shared are dropped: the sweeps of replicas with an executor find their jobs.
     pub fn start(
         shared: SharedQueue,
         own: Arc<dyn LocalQueue>,
@@ -68,7 +70,8 @@ impl FallbackQueue {
         Self { shared, own, executes, outage }
     }
 
-    /// The answer of the shared queue about a due index, if there is one.
+    /// Returns the shared queue's answer about a due index. A failure begins an outage and becomes
+    /// `Foreign`, so that the leader builds the index anew.
     fn or_build<T>(&self, shard: ShardId, answer: Result<Index<T>>) -> Result<Index<T>> {
         answer.or_else(|error| {
             self.outage.begin(&error);
@@ -105,13 +108,14 @@ async fn watch(shared: SharedQueue, own: Arc<dyn LocalQueue>, outage: Arc<Outage
     }
 }
 
-/// Whether the server takes writes, and answers for these shards: they may be on several nodes.
+/// Returns `true` if the server takes writes and answers for these shards, which may be on several
+/// nodes.
 async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bool {
     if shared.ping().await.is_err() {
         return false;
     }
     for shard in shards {
-        // Of an epoch that nobody has: nothing is read.
+        // No leader has this epoch, so nothing is read.
         if shared.due(*shard, Epoch(0), (None, now), 1).await.is_err() {
             return false;
         }
@@ -220,7 +224,7 @@ impl Queue for FallbackQueue {
         self.own.put_back(tickets).await
     }
 
-    /// Of the own ones first: they are late already.
+    /// Takes from the own queue first, because its tickets are late already.
     async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let (own, own_next) = self.own.take(now, room).await?;
         if !own.is_empty() || self.outage.is_mute() {

@@ -1,4 +1,5 @@
-//! Whether the shared queue is used, and which due indexes have to be built because of that.
+//! The state of an outage of the shared queue, and the due indexes that have to be built because of
+//! it.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,43 +10,43 @@ use crate::domain::shard::ShardId;
 use crate::queue::QueueError;
 use crate::telemetry::metrics::{DEGRADED, Server};
 
-/// Where the due index of a shard is.
+/// The place of a shard's due index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the shared queue.
     Shared,
-    /// In the own one.
+    /// In the own queue.
     Own,
-    /// Where [`Outage::is_on`] says, once it has been built anew.
+    /// In neither, until it has been built anew where [`Outage::is_on`] says.
     Nowhere,
 }
 
-/// An outage of the shared queue, or none.
+/// The state of the shared queue: it is away or not.
 #[derive(Default)]
 pub(super) struct Outage {
     state: Mutex<State>,
-    /// Notified when one begins.
+    /// Notified when an outage begins.
     pub(super) begun: Notify,
 }
 
 #[derive(Default)]
 struct State {
     is_on: bool,
-    /// Whether the shared queue has failed to give tickets in this outage.
+    /// Set if the shared queue has failed to give tickets in this outage.
     is_mute: bool,
     /// The shards whose own due index was built in this outage.
     built: HashSet<ShardId>,
-    /// The shards whose shared due index has missed something in an outage.
+    /// The shards whose shared due index may have missed a write in an outage.
     stale: HashSet<ShardId>,
 }
 
 impl Outage {
-    /// Whether there is one.
+    /// Returns `true` during an outage.
     pub(super) fn is_on(&self) -> bool {
         self.state().is_on
     }
 
-    /// Begins, if there is none.
+    /// Begins an outage, if there is none.
     pub(super) fn begin(&self, error: &QueueError) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_on, true) {
@@ -57,7 +58,7 @@ impl Outage {
         self.begun.notify_one();
     }
 
-    /// Ends.
+    /// Ends the outage.
     pub(super) fn end(&self) {
         let mut state = self.state();
         (state.is_on, state.is_mute) = (false, false);
@@ -65,23 +66,25 @@ impl Outage {
         tracing::info!(shards = state.stale.len(), "the queue is back, rebuilding due indexes");
     }
 
-    /// The shared queue has failed to give tickets.
+    /// Takes note that the shared queue has failed to give tickets.
     pub(super) fn fail_to_give(&self, error: &QueueError) {
         self.begin(error);
         self.state().is_mute = true;
     }
 
-    /// Whether it has, in this outage: tickets of the process must not wait until it fails again.
+    /// Returns `true` if the shared queue has failed to give tickets in this outage. The tickets of
+    /// the process must not wait until it fails again.
     pub(super) fn is_mute(&self) -> bool {
         self.state().is_mute
     }
 
-    /// The shards whose shared due index has missed something.
+    /// Returns the shards whose shared due index may have missed a write.
     pub(super) fn stale(&self) -> Vec<ShardId> {
         self.state().stale.iter().copied().collect()
     }
 
-    /// Where the shard's due index is. What is asked of it in an outage, the shared one misses.
+    /// Returns the place of the shard's due index. During an outage it also marks the shared index
+    /// as stale, because that misses the caller's writes.
     pub(super) fn place(&self, shard: ShardId) -> Place {
         let mut state = self.state();
         if state.is_on {
@@ -91,17 +94,17 @@ impl Outage {
         if state.stale.contains(&shard) { Place::Nowhere } else { Place::Shared }
     }
 
-    /// The shard's shared due index may have missed a write.
+    /// Takes note that the shard's shared due index may have missed a write.
     pub(super) fn has_missed(&self, shard: ShardId) {
         self.state().stale.insert(shard);
     }
 
-    /// The shard's due index was built in the own queue.
+    /// Takes note that the shard's due index was built in the own queue.
     pub(super) fn was_built(&self, shard: ShardId) {
         self.state().built.insert(shard);
     }
 
-    /// The shard's due index was built in the shared queue.
+    /// Takes note that the shard's due index was built in the shared queue.
     pub(super) fn was_shared(&self, shard: ShardId) {
         self.state().stale.remove(&shard);
     }
@@ -133,7 +136,7 @@ mod tests {
             outage.was_shared(SHARD);
             assert_eq!(outage.place(SHARD), Place::Shared);
         }
-        // One that nobody asked for in the outage has missed nothing.
+        // An index that no caller asked for during the outage has missed nothing.
         outage.begin(&error);
         outage.end();
         assert_eq!(outage.place(SHARD), Place::Shared);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::domain::Timestamp;
 use crate::queue::{Standing, Verdict, Window};
 
-/// The fewest counters kept before windows that are over are looked for.
+/// The minimum number of counters at which those of past windows are removed.
 const FEWEST: usize = 1_024;
 
 /// Counters by subject and window.

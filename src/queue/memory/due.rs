@@ -1,4 +1,4 @@
-//! A shard's due index: its schedules by their next tick.
+//! The due index of a shard: its schedules, sorted by their next tick.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::{Due, Member};
 
-/// Below all others.
+/// The lowest member in the order of members.
 const NONE: Member =
     Member { schedule: ScheduleId::from_bytes([0; 16]), account: AccountId::from_bytes([0; 16]) };
 
@@ -40,7 +40,7 @@ impl DueIndex {
     }
 
     pub(super) fn due(&self, after: Option<Timestamp>, now: Timestamp, limit: usize) -> Due {
-        // No id is below this one.
+        // The range begins with the next millisecond: no member is below `NONE`.
         let first = after.map(|after| (after.plus(Duration::from_millis(1)), NONE));
         let mut entries =
             self.ordered.range((first.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded));

@@ -1,6 +1,6 @@
-//! The queue of one process: maps behind a lock, gone with it.
+//! The queue of one process: maps behind locks, lost when the process ends.
 //!
-//! Nothing here waits while it holds the lock, and no operation fails.
+//! No operation waits while it holds a lock, and none fails.
 
 mod counters;
 mod due;
@@ -35,12 +35,12 @@ pub struct MemoryQueue {
 }
 
 impl MemoryQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets everything, as a server that was wiped would; for tests of QUEUE-1.
+    /// Removes everything, as if a server was wiped; for tests of QUEUE-1.
     pub fn wipe(&self) {
         self.forget_due();
         *lock(&self.run_queue) = RunQueue::default();
@@ -55,7 +55,7 @@ impl LocalQueue for MemoryQueue {
     }
 }
 
-/// A panic while a lock was held leaves a hint more or less: nothing that matters.
+/// Locks the mutex, even after a panic under the lock: that can lose or add a hint at worst.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The run queue: tickets by account and host, so that neither keeps another waiting.
+//! The run queue: tickets by account and host, so that no account or host keeps another waiting.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::telemetry::metrics::TICKETS_DROPPED;
 #[derive(Default)]
 pub(super) struct RunQueue {
     queued: HashSet<JobId>,
-    /// How many of each account are queued.
+    /// The number of queued tickets of each account.
     accounts: HashMap<AccountId, usize>,
     later: BTreeMap<(Timestamp, JobId), Ticket>,
     ready: Rotation<AccountId, Rotation<HostKey, VecDeque<Ticket>>>,
@@ -30,7 +30,7 @@ impl<K, Q> Default for Rotation<K, Q> {
 }
 
 impl<K: Copy + Eq + std::hash::Hash, Q: Default> Rotation<K, Q> {
-    /// The queue of `key`, which joins the round at its end if it is new.
+    /// Returns the queue of `key`. A new one joins the round at its end.
     fn queue(&mut self, key: K) -> &mut Q {
         self.queues.entry(key).or_insert_with(|| {
             self.turn.push_back(key);
@@ -38,8 +38,8 @@ impl<K: Copy + Eq + std::hash::Hash, Q: Default> Rotation<K, Q> {
         })
     }
 
-    /// Asks the queues in turn for a ticket, each once, until one gives it. `take` also says
-    /// whether it has emptied its queue, which then leaves the round.
+    /// Asks each queue once, in turn, until one gives a ticket. `take` also returns `true` if its
+    /// queue is empty now, which then leaves the round.
     fn take(
         &mut self,
         mut take: impl FnMut(K, &mut Q) -> (Option<Ticket>, bool),
@@ -117,7 +117,7 @@ impl RunQueue {
         (taken, self.later.keys().next().map(|(start, _)| *start))
     }
 
-    /// Moves what may start by now to its account's and host's queue, oldest first.
+    /// Moves tickets that may start by now to the queue of their account and host, oldest first.
     fn ripen(&mut self, now: Timestamp) {
         while let Some(entry) = self.later.first_entry() {
             if entry.key().0 > now {

@@ -1,9 +1,9 @@
-//! What the leaders are told of their shards: for each a set of the schedules that have changed, and
-//! a mark if any of them may have.
+//! The hints for the leaders of shards: for each shard a set of the schedules that have changed,
+//! and a mark if any of them may have.
 //!
-//! What cannot be left for them now is kept and left later, in a task of its own; whoever comes
-//! while some is kept does not wait for the server. Of a shard with many changes only the mark is
-//! kept, so that memory is bounded however long the server is away.
+//! Hints that the server does not take now are kept, and a task of its own sends them later. While
+//! some are kept, callers do not wait for the server. For a shard with many changes only the mark
+//! is kept, so that memory is bounded, however long the server is away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -21,12 +21,13 @@ use crate::domain::shard::ShardId;
 use crate::queue::{Changes, Member, QueueError, Result};
 use crate::runtime::{Clock, Tasks};
 
-/// How long hints wait for a leader: whoever comes to lead after that has read the store later.
+/// The lifetime of hints that no leader takes. A leader that comes later has read the store after
+/// the change.
 const LIFE: Duration = Duration::from_secs(3_600);
-/// What stands for all schedules; ids are longer.
+/// The member that stands for all schedules. It cannot be an id, because ids are longer.
 const MARK: &[u8] = b"*";
-/// The most schedules of a shard that are kept by name: reading about as many pages as there are
-/// such hundreds is no more work for the leader than reading all.
+/// The maximum number of schedules of a shard that are kept by name. For more, only the mark is
+/// kept, and the leader compares all schedules of the shard with the store.
 const MOST_KEPT: usize = 1_000;
 const FASTEST_RETRY: Duration = Duration::from_millis(100);
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ pub(super) async fn take(
     Ok(Changes { schedules, all })
 }
 
-/// Leaves hints for a shard's leader. Leaving them twice changes nothing.
+/// Sends hints to a shard's leader. Sending them twice changes nothing.
 async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> Result<()> {
     let ids = changes.schedules.iter().map(|schedule| entry::whole(*schedule).to_vec());
     let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
@@ -61,23 +62,23 @@ async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> R
     Ok(())
 }
 
-/// Leaves hints, and keeps those that cannot be left now.
+/// Sends hints, and keeps those that the server does not take now.
 pub(super) struct Messenger {
     server: Arc<Server>,
     keys: Keys,
     hints: Arc<Hints>,
     kept: Mutex<Kept>,
-    /// Notified when something is kept.
+    /// Notified when a hint is kept.
     keeping: Notify,
 }
 
-/// Hints that could not be left.
+/// Hints that the server did not take.
 #[derive(Default)]
 struct Kept {
     shards: BTreeMap<ShardId, KeptOf>,
-    /// Whose were tried last.
+    /// The shard whose hints were tried last.
     last: Option<ShardId>,
-    /// Since a hint could not be left until all of them have been.
+    /// Set from the first hint that the server did not take until no hint is kept any more.
     is_away: bool,
 }
 
@@ -97,7 +98,7 @@ impl Kept {
         }
     }
 
-    /// Whether no shard comes after the last that was tried.
+    /// Returns `true` if no shard comes after the one that was tried last.
     fn is_round_over(&self) -> bool {
         self.after_last().is_none()
     }
@@ -107,8 +108,8 @@ impl Kept {
         self.shards.range((after, Bound::Unbounded)).next()
     }
 
-    /// What is to be left next, going round the shards: of a cluster some may be away for long. With
-    /// nothing left, the server is taken to be there again.
+    /// Returns the hints to send next. Goes round the shards, because some nodes of a cluster may
+    /// be away for long. When no hint is left, the server counts as available again.
     fn next(&mut self) -> Option<(ShardId, Changes)> {
         let next = self.after_last().or_else(|| self.shards.first_key_value());
         let next = next.map(|(shard, _)| *shard);
@@ -126,7 +127,7 @@ impl Messenger {
         Self { server, keys, hints, kept: Mutex::default(), keeping: Notify::new() }
     }
 
-    /// Leaves hints for a shard's leader and wakes it, now or later.
+    /// Sends hints to a shard's leader and wakes it, now or later.
     pub(super) async fn hint(&self, shard: ShardId, changes: &Changes) {
         if self.keep_while_away(shard, changes) {
             return;
@@ -137,7 +138,7 @@ impl Messenger {
         }
     }
 
-    /// Leaves what is kept, as soon as it can be, until the first stage of a stop.
+    /// Sends the kept hints as soon as the server takes them, until the first stage of a stop.
     pub(super) async fn tell_kept(self: Arc<Self>, clock: Clock, tasks: Tasks) {
         let telling = async {
             loop {
@@ -154,7 +155,7 @@ impl Messenger {
                         }
                     }
                 }
-                tracing::info!("the leaders have been told of all changed schedules");
+                tracing::info!("all kept hints of changed schedules sent");
             }
         };
         tasks.stopping().run_until_cancelled(telling).await;
@@ -166,7 +167,8 @@ impl Messenger {
         self.hints.send_due(&lent).await
     }
 
-    /// In one step: what is kept after `tell_kept` has found nothing left would not be told.
+    /// Keeps hints while the server is away; returns `true` if it does. The check and the keeping
+    /// are one step: a hint that is kept after `tell_kept` has found none left would not be sent.
     fn keep_while_away(&self, shard: ShardId, changes: &Changes) -> bool {
         let mut kept = self.kept();
         if kept.is_away {
@@ -179,7 +181,7 @@ impl Messenger {
         let mut kept = self.kept();
         kept.keep(shard, changes);
         if !std::mem::replace(&mut kept.is_away, true) {
-            tracing::warn!(%error, "leaders are told of changed schedules when the queue is back");
+            tracing::warn!(%error, "hints of changed schedules not sent, keeping them until the queue is back");
         }
     }
 

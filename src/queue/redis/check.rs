@@ -1,4 +1,4 @@
-//! Whether the server is set up for what it holds.
+//! Checks that the server is set up for what it holds.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,11 @@ use crate::queue::Result;
 /// The oldest major version that is known to work.
 pub(super) const OLDEST: u32 = 6;
 
-/// For how long what was written to try the server is kept.
+/// The lifetime of the key that `ping` writes.
 const PING_LIFE_MS: u64 = 10_000;
 
-/// Whether the server takes writes: a replica answers, and so does a server without room.
+/// Checks that the server takes writes. Just reading is not enough: a read-only replica answers,
+/// and so does a server without memory.
 pub(super) async fn ping(server: &Server, keys: &Keys) -> Result<()> {
     let lent = server.connect("ping").await?;
     let mut set = redis::cmd("SET");
@@ -22,7 +23,7 @@ pub(super) async fn ping(server: &Server, keys: &Keys) -> Result<()> {
     lent.answer("ping", set.query_async(&mut lent.link())).await
 }
 
-/// Says in the log what is wrong with the setup of the server, or of any node of a cluster.
+/// Logs what is wrong with the setup of the server, or of any node of a cluster.
 pub(super) async fn check(server: &Server) {
     let found = async {
         let lent = server.connect("check").await?;
@@ -47,22 +48,23 @@ pub(super) async fn check(server: &Server) {
             Some("noeviction") => {}
             Some(policy) => tracing::warn!(
                 policy,
-                "the queue server may throw entries away when its memory is used up: ticks and jobs \
-                 are late then; set its maxmemory-policy to noeviction"
+                "the queue server may evict entries when its memory is used up, which makes ticks and \
+                 jobs late: set its maxmemory-policy to noeviction"
             ),
             None => tracing::warn!(
-                "the queue server does not tell its maxmemory-policy: it must be noeviction"
+                "the queue server does not report its maxmemory-policy: it must be noeviction"
             ),
         }
     }
 }
 
-/// The first number of a version.
+/// Returns the first number of a version.
 pub(super) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// What the server says of itself, or what the nodes of a cluster say, each answer once.
+/// Returns a field of the server's `INFO`. The nodes of a cluster may differ: equal answers are
+/// returned once.
 pub(super) async fn ask(lent: &Lent, field: &str) -> Result<BTreeSet<Option<String>>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
     let mut ask = redis::cmd("INFO");

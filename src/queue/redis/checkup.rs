@@ -1,4 +1,5 @@
-//! Whether a server fits what is kept on it. Only a key of its own is written, for a moment.
+//! Checks that a server fits what the queue keeps on it. Writes only a key of its own, for a
+//! moment.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,12 +14,12 @@ use crate::domain::finding::Finding;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
 
-/// How often the server is asked: the fastest answer says most.
+/// The number of round trips that are measured. The fastest one says most.
 const QUESTIONS: u32 = 5;
-/// A job takes two round trips.
+/// The round trip above which a server is slow: a job takes two of them.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Asks the server of `settings`.
+/// Checks the server of `settings`.
 pub async fn check_up(settings: &Settings, clock: &Clock) -> Vec<Finding> {
     match look(settings, clock).await {
         Ok(findings) => findings,
@@ -51,13 +52,14 @@ async fn look(settings: &Settings, clock: &Clock) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Without the name of the operation: it is no operation of the service's.
+/// Returns the reason without the name of the operation, because a checkup is no operation of the
+/// service.
 fn reason(error: &QueueError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 fn not_told(what: &str, error: &QueueError) -> Finding {
-    Finding::warning(format!("the server does not tell {what}: {}", reason(error)))
+    Finding::warning(format!("the server does not report {what}: {}", reason(error)))
 }
 
 async fn versions(lent: &Lent) -> Result<Vec<Finding>> {
@@ -70,7 +72,7 @@ async fn versions(lent: &Lent) -> Result<Vec<Finding>> {
                 Finding::failure(what)
             }
             Some(version) => Finding::good(format!("Redis {version}")),
-            None => Finding::warning("the server does not tell its version: it must be 6 or later"),
+            None => Finding::warning("the server reports no version: it must be 6 or later"),
         })
         .collect())
 }
@@ -85,7 +87,8 @@ fn of_speed(round_trip: Duration) -> Finding {
     Finding::good(took)
 }
 
-/// Does what the scripts do with a key that is nobody's, and sends to nobody.
+/// Runs the scripts' commands on a key that nothing else uses, and publishes to a channel without
+/// subscribers.
 async fn try_rights(lent: &Lent, keys: &Keys) -> Result<()> {
     let script = Script::new(include_str!("scripts/checkup.lua"));
     let key = keys.trial();
@@ -94,7 +97,7 @@ async fn try_rights(lent: &Lent, keys: &Keys) -> Result<()> {
         script.key(&key).invoke_async::<()>(&mut link).await
     };
     lent.answer("checkup", call).await?;
-    // What is done without a script.
+    // The commands that are run without a script.
     for command in [&["SADD", &key, "a"][..], &["SPOP", &key], &["UNLINK", &key]] {
         let mut call = redis::cmd(command[0]);
         call.arg(&command[1..]);
@@ -107,7 +110,7 @@ async fn try_rights(lent: &Lent, keys: &Keys) -> Result<()> {
     lent.answer("checkup", publish.query_async::<redis::Value>(&mut link)).await.map(drop)
 }
 
-/// What becomes of entries when the memory is used up, and whether it soon will be.
+/// Checks the eviction policy that applies when the memory is used up, and the memory that is left.
 async fn memory(lent: &Lent) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for policy in ask(lent, "maxmemory_policy").await? {
@@ -117,11 +120,11 @@ async fn memory(lent: &Lent) -> Result<Vec<Finding>> {
                 "maxmemory-policy is {policy}: set it to noeviction, or ticks and jobs are late when \
                  the memory is used up"
             )),
-            None => Finding::warning("the server does not tell its maxmemory-policy: it must be noeviction"),
+            None => Finding::warning("the server does not report its maxmemory-policy: it must be noeviction"),
         });
     }
     let bytes = async |field| -> Result<u64> {
-        // Of a cluster the node counts that has most.
+        // In a cluster, the node with the highest value counts.
         let told = ask(lent, field).await?;
         Ok(told.iter().flatten().filter_map(|bytes| bytes.parse().ok()).max().unwrap_or(0))
     };

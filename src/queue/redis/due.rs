@@ -1,8 +1,9 @@
 //! The due index: a sorted set for each shard, beside a marker with the epoch that built it.
 //!
-//! Every script looks at the marker and does nothing if it is not the caller's. The marker lives on
-//! as long as its leader comes by: if the store is set back to an earlier state, its lower epochs
-//! are not kept out for ever.
+//! Every script reads the marker first. Reading and setting ticks do nothing if it is not the
+//! caller's epoch; adopting and rebuilding do nothing if it is a higher one. The marker expires
+//! some time after the last visit of its leader. So if the store is set back to an earlier state,
+//! its lower epochs are not kept out for ever.
 
 use std::time::Duration;
 
@@ -17,11 +18,12 @@ use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::queue::{Due, Index, Member, QueueError, Result};
 
-/// The most entries a script or command handles: the server does nothing else meanwhile.
+/// The maximum number of entries in a script or command, because the server does nothing else
+/// meanwhile.
 pub(super) const BATCH: usize = 500;
-/// How long a marker outlives the last visit of its leader.
+/// The time for which a marker outlives the last visit of its leader.
 const MARKER_LIFE: Duration = Duration::from_secs(120);
-/// How long what was built of an index is kept if its leader does not go on.
+/// The time for which a partly built index is kept if its leader does not go on.
 const BUILDING_LIFE: Duration = Duration::from_secs(60);
 
 /// The scripts of the due index.
@@ -59,8 +61,8 @@ impl DueIndexes {
         Ok(if own { Index::Own(()) } else { Index::Foreign })
     }
 
-    /// Builds an index beside the present one and then puts it in its place. `token` is unlike that
-    /// of any other rebuild.
+    /// Builds an index beside the present one, which it then replaces. No other rebuild has the
+    /// same `token`.
     pub(super) async fn rebuild(
         &self,
         server: &Server,
@@ -151,8 +153,8 @@ impl DueIndexes {
         Ok(Index::Own(due))
     }
 
-    /// A part of what is due: entry after entry, each a member and its score, and the score that
-    /// follows.
+    /// Returns a part of what is due: for each entry its member and its score, and then the score
+    /// that follows.
     async fn page(
         &self,
         server: &Server,
@@ -173,7 +175,8 @@ impl DueIndexes {
         lent.answer("due", script.invoke_async(&mut link)).await
     }
 
-    /// Takes out what no leader of this version has written: it would be due for ever.
+    /// Removes entries that no leader of this version has written. Otherwise they would be due for
+    /// ever.
     async fn remove(
         &self,
         server: &Server,

@@ -1,28 +1,28 @@
-//! How a schedule and its next tick stand in the due index.
+//! The encoding of a schedule and its next tick in the due index.
 //!
-//! The score is the tick in milliseconds, the member the schedule's id and its account's. With two
-//! bytes less it takes 16 less in the server, by the way it rounds what it allocates. So the leading
-//! two bytes, which say in which span of 50 days the schedule was made, are kept as the score's
-//! fraction: with 11 bits of it, a score is exact until the year 2109, and schedules of one tick stand
-//! in the order of their ids.
+//! The score is the tick in milliseconds, the member is the schedule's id and its account's. A
+//! member that is two bytes shorter takes 16 bytes less in the server, because of how the server
+//! rounds what it allocates. So the first two bytes, which say in which span of 50 days the
+//! schedule was made, are kept as the score's fraction. With 11 bits of fraction a score is exact
+//! until the year 2109, and the schedules of one tick are sorted by their ids.
 
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::Member;
 
-/// The first span that does not fit; the year 2248.
+/// The first span that does not fit; it begins in the year 2248.
 const SPANS: u16 = 2_048;
-/// The bytes of both ids.
+/// The length of both ids in bytes.
 const WHOLE: usize = 32;
 
-/// The score and the member of a schedule's entry.
+/// Returns the score and the member of a schedule's entry.
 pub(super) fn encode(schedule: Member, tick: Timestamp) -> (String, Vec<u8>) {
     let (fraction, member) = parts(schedule);
-    // Eleven bits of fraction are eleven decimal digits at most.
+    // Eleven bits of fraction are at most eleven decimal digits.
     let fraction = format!("{:.11}", f64::from(fraction) / f64::from(SPANS));
     (format!("{}{}", tick.as_millis(), fraction.trim_start_matches('0')), member)
 }
 
-/// The member alone, to take an entry out.
+/// Returns only the member, to remove an entry.
 pub(super) fn member(schedule: Member) -> Vec<u8> {
     parts(schedule).1
 }
@@ -33,7 +33,7 @@ fn parts(schedule: Member) -> (u16, Vec<u8>) {
     if span < SPANS { (span, bytes[2..].to_vec()) } else { (0, bytes.to_vec()) }
 }
 
-/// Both ids, without anything left to the score.
+/// Returns both ids in full, without moving bytes into the score.
 pub(super) fn whole(schedule: Member) -> [u8; WHOLE] {
     let mut bytes = [0; WHOLE];
     bytes[..16].copy_from_slice(&schedule.schedule.to_bytes());
@@ -41,14 +41,14 @@ pub(super) fn whole(schedule: Member) -> [u8; WHOLE] {
     bytes
 }
 
-/// What [`whole`] has brought; `None` if it is nothing of that kind.
+/// Reads the ids that [`whole`] has written; `None` if the bytes have another form.
 pub(super) fn of_whole(bytes: &[u8]) -> Option<Member> {
     let (schedule, account) = bytes.split_first_chunk()?;
     let (schedule, account) = (ScheduleId::from_bytes(*schedule), account.try_into().ok()?);
     Some(Member { schedule, account: AccountId::from_bytes(account) })
 }
 
-/// The schedule and the tick of an entry; `None` for what no leader has written.
+/// Reads the schedule and the tick of an entry; `None` for an entry that no leader has written.
 pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(Member, Timestamp)> {
     let (tick, fraction) = split(score)?;
     let mut bytes = [0; WHOLE];
@@ -62,7 +62,7 @@ pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(Member, Timestamp)>
     Some((of_whole(&bytes)?, tick))
 }
 
-/// The tick of a score.
+/// Reads the tick of a score.
 pub(super) fn tick(score: &[u8]) -> Option<Timestamp> {
     split(score).map(|(tick, _)| tick)
 }
@@ -92,7 +92,7 @@ mod tests {
             for tick in [0, 999, 1_899_999_999_999, 4_398_046_511_103] {
                 let tick = Timestamp::from_millis(tick);
                 let (score, member) = encode(schedule, tick);
-                // As the server prints what it has read.
+                // The form in which the server prints the number.
                 let printed = score.parse::<f64>().expect("a number").to_string();
                 assert_eq!(decode(printed.as_bytes(), &member), Some((schedule, tick)), "{score}");
                 assert_eq!(self::member(schedule), member);

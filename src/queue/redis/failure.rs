@@ -1,8 +1,8 @@
-//! Why the server could not be used, in a sentence for its operator.
+//! The reasons why the server cannot be used, each in a sentence for its operator.
 
 use redis::{ErrorKind, RedisError};
 
-/// Why the server could not be used. Never shows a password.
+/// The reason why the server cannot be used. It never shows a password.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the server refuses the user or the password of PUNCTUAL_QUEUE_URL: {0}")]
@@ -39,13 +39,14 @@ impl From<RedisError> for Failure {
     }
 }
 
-/// Whether the server says so. Before Redis 7 what a script has met stands in the text of an error of
-/// the script's own.
+/// Returns `true` if the server's error has this code. Before Redis 7, the error of a command in a
+/// script is only in the text of the script's own error.
 fn says(error: &RedisError, code: &str) -> bool {
     error.code() == Some(code) || detail(error).contains(&format!("-{code} "))
 }
 
-/// Of a cluster it is in the text alone why none of its nodes is connected.
+/// Returns `true` if the login failed. For a cluster, only the text of the error says why none of
+/// its nodes is connected.
 fn is_of_login(error: &RedisError) -> bool {
     let text = detail(error);
     match error.kind() {
@@ -65,7 +66,7 @@ fn detail(error: &RedisError) -> String {
 mod tests {
     use super::*;
 
-    /// As Redis 6.0.16 answers.
+    /// The texts are answers of Redis 6.0.16.
     #[test]
     fn what_a_script_has_met_is_recognized() {
         let of_script = |met: &str| {

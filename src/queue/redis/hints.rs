@@ -1,5 +1,5 @@
-//! Hints of other replicas, by publishing and subscribing. They carry no data but who sends them; a
-//! lost one costs latency, because the loops also look by themselves.
+//! Hints of other replicas, by publishing and subscribing. They carry only their sender. A lost
+//! hint costs latency, because the loops also look by themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::server::{Lent, PATIENCE, Server};
 use crate::queue::Result;
 use crate::runtime::{Clock, Tasks};
 
-/// How often the line is tried while nothing comes over it.
+/// The time without messages after which the subscription's connection is checked.
 const QUIET: Duration = Duration::from_secs(5);
 const FASTEST_RETRY: Duration = Duration::from_millis(100);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 /// Hints of this replica and of others.
 pub(super) struct Hints {
     keys: Keys,
-    /// Who this is, so that it is not woken twice by what it does itself.
+    /// The id of this replica, so that its own messages do not wake it a second time.
     sender: String,
     pub(super) due: Arc<Notify>,
     pub(super) tickets: Arc<Notify>,
@@ -40,13 +40,13 @@ impl Hints {
         }
     }
 
-    /// Tells the leaders that schedules have changed.
+    /// Notifies the leaders that schedules have changed.
     pub(super) async fn send_due(&self, lent: &Lent) -> Result<()> {
         self.due.notify_one();
         self.publish(lent, "hint", self.keys.due_channel()).await
     }
 
-    /// Tells the executors that there are tickets.
+    /// Notifies the executors that there are new tickets.
     pub(super) async fn send_tickets(&self, lent: &Lent) -> Result<()> {
         self.tickets.notify_one();
         self.publish(lent, "push", self.keys.ticket_channel()).await
@@ -58,8 +58,8 @@ impl Hints {
         lent.answer(operation, publish.query_async(&mut lent.link())).await
     }
 
-    /// Passes on what others send until the first stage of a stop; says in the log how the server
-    /// is set up whenever a line to it is there.
+    /// Passes on the hints of other replicas until the first stage of a stop. Whenever it has
+    /// connected, it also checks the server's setup and logs what is wrong.
     pub(super) async fn listen(
         self: Arc<Self>,
         settings: Settings,
@@ -93,7 +93,7 @@ impl Hints {
         let (mut requests, mut messages) = line.split();
         let (due, tickets) = (self.keys.due_channel(), self.keys.ticket_channel());
         bounded(requests.subscribe(&[&due, &tickets])).await?;
-        // Some may have been missed.
+        // Hints may have been missed before the subscription.
         self.due.notify_one();
         self.tickets.notify_one();
         loop {

@@ -1,12 +1,12 @@
-//! The names of the keys. All keys of a shard have its number as their hash tag, so that in a
-//! cluster they are on one node.
+//! The names of the keys. All keys of a shard have its number as their hash tag, so that a cluster
+//! keeps them on one node.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use crate::domain::shard::ShardId;
 
-/// Names under a prefix.
+/// Builds names under a prefix.
 #[derive(Clone)]
 pub(super) struct Keys {
     prefix: String,
@@ -21,67 +21,68 @@ impl Keys {
         format!("{}:{{{shard}}}:{what}", self.prefix)
     }
 
-    /// The epoch that built the due index.
+    /// Returns the key of the epoch that built the due index.
     pub(super) fn marker(&self, shard: ShardId) -> String {
         self.of(shard, "epoch")
     }
 
-    /// The due index.
+    /// Returns the key of the due index.
     pub(super) fn due(&self, shard: ShardId) -> String {
         self.of(shard, "due")
     }
 
-    /// A due index while it is built.
+    /// Returns the key of a due index that is being built.
     pub(super) fn building(&self, shard: ShardId, token: u128) -> String {
         self.of(shard, format_args!("due:{token:032x}"))
     }
 
-    /// Schedules that have changed.
+    /// Returns the key of the schedules that have changed.
     pub(super) fn hints(&self, shard: ShardId) -> String {
         self.of(shard, "hints")
     }
 
-    /// Tickets by their start.
+    /// Returns the key of the tickets that wait for their start.
     pub(super) fn tickets(&self, shard: ShardId) -> String {
         self.of(shard, "tickets")
     }
 
-    /// Tickets that may start, by account and host.
+    /// Returns the key of the ready tickets, by account and host.
     pub(super) fn ready(&self, shard: ShardId) -> String {
         self.of(shard, "ready")
     }
 
-    /// The account that was served last.
+    /// Returns the key of the account that was served last.
     pub(super) fn turn(&self, shard: ShardId) -> String {
         self.of(shard, "turn")
     }
 
-    /// What a taker was given last.
+    /// Returns the key of the last answer that a taker was given.
     pub(super) fn taken(&self, shard: ShardId, taker: u64) -> String {
         self.of(shard, format_args!("taken:{taker:016x}"))
     }
 
-    /// A subject's counter for windows of one span; those of a subject share their hash tag.
+    /// Returns the key of a subject's counter for windows of one span. The counters of a subject
+    /// share their hash tag.
     pub(super) fn counter(&self, subject: &str, span: Duration) -> String {
         format!("{}:count:{{{subject}}}:{}", self.prefix, span.as_secs())
     }
 
-    /// What is written to see whether the server takes writes.
+    /// Returns the key that is written to check that the server takes writes.
     pub(super) fn ping(&self) -> String {
         format!("{}:ping", self.prefix)
     }
 
-    /// What rights are tried with.
+    /// Returns the key and channel with which the checkup tries the user's rights.
     pub(super) fn trial(&self) -> String {
         format!("{}:checkup", self.prefix)
     }
 
-    /// Where changed due indexes are announced.
+    /// Returns the channel on which changed due indexes are announced.
     pub(super) fn due_channel(&self) -> String {
         format!("{}:due-hints", self.prefix)
     }
 
-    /// Where new tickets are announced.
+    /// Returns the channel on which new tickets are announced.
     pub(super) fn ticket_channel(&self) -> String {
         format!("{}:ticket-hints", self.prefix)
     }

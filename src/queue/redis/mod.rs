@@ -1,16 +1,17 @@
 //! The queue of a cluster, in Redis 6 or later, Valkey, or a Redis Cluster.
 //!
-//! Every transition is one script, so that it happens as a whole or not at all. What a request
-//! without an answer has done is unknown: pushing again and building again change nothing, and a
-//! taker that asks again is given what it was given. Every wait is bounded, and every operation
-//! finds its connection anew, so nothing has to be restarted after the server was away, wiped or
-//! replaced. Wiped, it answers `Index::Foreign` until the leaders have built their indexes again.
+//! Every transition is one script, so that it happens as a whole or not at all. A request without
+//! an answer may have taken effect or not. Therefore pushing again and building again change
+//! nothing, and a taker that asks again gets the same answer. Every wait is bounded, and every
+//! operation gets its connection anew, so nothing has to be restarted after the server was away,
+//! wiped or replaced. A server that was wiped answers `Index::Foreign` until the leaders have built
+//! their indexes again.
 //!
-//! Hints that cannot be left are kept in the process and left as soon as the server takes them
-//! (`changes`); those of a process that dies before are lost.
+//! Hints that the server does not take are kept in the process and sent as soon as the server takes
+//! them (`changes`). If the process dies before that, they are lost.
 //!
-//! When the server has used up its memory, pushing fails and the sweep pushes again later; taking
-//! and moving ticks on go on.
+//! When the server has used up its memory, pushing fails and the sweep pushes again later. Taking
+//! tickets and moving ticks on still work.
 
 mod changes;
 mod check;
@@ -63,8 +64,8 @@ pub struct RedisQueue {
 }
 
 impl RedisQueue {
-    /// A queue for so many shards, which connects in the background: operations fail until the
-    /// server is there.
+    /// Creates a queue for `shards` shards, which connects in the background: operations fail until
+    /// the server is there.
     ///
     /// # Errors
     /// If the settings cannot be used.
@@ -93,10 +94,10 @@ impl RedisQueue {
     }
 }
 
-/// Whether the server of these settings takes writes.
+/// Checks that the server of these settings takes writes.
 ///
 /// # Errors
-/// If it does not, with what to do about it.
+/// If it does not. The error says what to do about it.
 pub async fn ask(settings: &Settings, clock: Clock) -> Result<()> {
     ping(&Server::new(settings, clock)?, &Keys::new(&settings.prefix)).await
 }

@@ -1,5 +1,5 @@
-//! Connections to a Redis Cluster. The pool's own manager of them trusts no authorities but the public
-//! ones.
+//! Connections to a Redis Cluster. The pool's own manager for clusters trusts only the public
+//! certificate authorities.
 
 use std::time::Duration;
 
@@ -10,17 +10,19 @@ use redis::{RedisError, RedisResult, TlsCertificates};
 
 use super::Settings;
 
-/// How long the client waits before it tries a node again, in milliseconds.
+/// The first pause before the client tries a node again, in milliseconds.
 const FIRST_WAIT_MS: u64 = 20;
+/// The longest such pause, in milliseconds.
 const LONGEST_WAIT_MS: u64 = 200;
 
-/// Makes connections to all nodes of a cluster.
+/// Creates connections to all nodes of a cluster.
 pub(super) struct Nodes(ClusterClient);
 
 impl Nodes {
-    /// What is asked is waited for as long as `patience`; a shorter wait for an answer would let the
-    /// client send again what has had its effect. It keeps everybody waiting while it connects to a
-    /// node, and a new connection may meet one twice that is down; so that may take a third of it.
+    /// Creates the client. A request waits for its answer for `patience`: after a shorter wait the
+    /// client would repeat a request that has taken effect. While the client connects to a node,
+    /// all requests wait, and a new connection may try a node that is down twice. So connecting may
+    /// take a third of `patience`.
     pub(super) fn new(settings: &Settings, patience: Duration) -> RedisResult<Self> {
         let mut client = ClusterClientBuilder::new(settings.nodes.clone())
             .connection_timeout(patience / 3)
@@ -44,8 +46,8 @@ impl managed::Manager for Nodes {
         self.0.get_async_connection().await
     }
 
-    /// Lent as it is: the client connects again to each node by itself, and one that is down must not
-    /// take those from us that are not.
+    /// Lends the connection without a check. The client reconnects to each node by itself, and a
+    /// node that is down must not cost the connections to the others.
     async fn recycle(&self, _: &mut ClusterConnection, _: &Metrics) -> RecycleResult<RedisError> {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Shards that are left alone for a while: their server failed, and others did not. Each look would
-//! wait for it otherwise, and the tickets of all shards with it.
+//! Shards that are not asked for a while, because their server failed and others did not. Otherwise
+//! each look would wait for that server, and delay the tickets of all shards.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use crate::domain::shard::ShardId;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
 
-/// How long a shard is left alone: a cluster takes longer to put another server in the place of one.
+/// The time for which a shard rests. A cluster takes longer than this to replace a failed server.
 const REST: Duration = Duration::from_secs(2);
 
-/// Which shards rest.
+/// The shards that rest.
 pub(super) struct Rest {
     resting: Mutex<Resting>,
     clock: Clock,
@@ -20,9 +20,9 @@ pub(super) struct Rest {
 
 #[derive(Default)]
 struct Resting {
-    /// Until when, on the monotonic clock.
+    /// The end of each shard's rest, on the monotonic clock.
     until: HashMap<ShardId, Duration>,
-    /// Those that have failed since they last answered, which has been told.
+    /// The shards that have failed since they last answered; these failures are in the log.
     told: HashSet<ShardId>,
 }
 
@@ -31,7 +31,7 @@ impl Rest {
         Self { resting: Mutex::default(), clock }
     }
 
-    /// Those of so many shards that do not rest.
+    /// Returns those of `shards` shards that do not rest.
     pub(super) fn awake(&self, shards: u16) -> Vec<ShardId> {
         let now = self.clock.monotonic();
         let mut resting = self.resting();
@@ -39,7 +39,8 @@ impl Rest {
         (0..shards).map(ShardId).filter(|shard| !resting.until.contains_key(shard)).collect()
     }
 
-    /// What some shards have answered; those that have failed rest. If all have, so has the server.
+    /// Returns the answers of the shards that have answered; the others rest. If all have failed,
+    /// the server has, and the error is returned.
     pub(super) fn unless_all_fail<'a, T>(
         &self,
         answers: impl IntoIterator<Item = (&'a [ShardId], Result<T>)>,
@@ -72,7 +73,8 @@ impl Rest {
 }
 
 impl Resting {
-    /// Tells of those that have not failed before: they are tried again and again.
+    /// Lets shards rest. Logs a failure only for shards that have not failed before, because all
+    /// are tried again and again.
     fn fail(&mut self, shards: &[ShardId], until: Duration, error: &QueueError) {
         self.until.extend(shards.iter().map(|shard| (*shard, until)));
         let before = self.told.len();

@@ -1,12 +1,12 @@
-//! Dividing the room among shards that are asked at once, so that together they cannot hand out
-//! more than there is.
+//! Divides the room among shards that are asked at once, so that together they cannot hand out more
+//! than there is.
 
 use std::collections::HashMap;
 
 use crate::domain::ticket::Ticket;
 use crate::queue::Room;
 
-/// The part of `room` for the shard at `place` of `shards`; the parts add up to it.
+/// Returns the part of `room` for the shard at `place` of `shards`. The parts add up to the room.
 pub(super) fn part(room: &Room, place: usize, shards: usize) -> Room {
     let part = |value: usize| value / shards + usize::from(place < value % shards);
     Room {
@@ -18,8 +18,8 @@ pub(super) fn part(room: &Room, place: usize, shards: usize) -> Room {
     }
 }
 
-/// Those of `rooms` that can matter where at most `most` tickets are handed out: the others hold back as
-/// many of them as the room of who is not named.
+/// Returns those of `rooms` that can matter where at most `most` tickets are handed out. The others
+/// limit these tickets just as `unnamed` does, the room of keys without a name in `rooms`.
 pub(super) fn binding<K>(
     rooms: &HashMap<K, usize>,
     unnamed: usize,
@@ -29,7 +29,7 @@ pub(super) fn binding<K>(
     named.filter(move |(_, room)| (*room).min(most) != unnamed.min(most))
 }
 
-/// Takes away what tickets need.
+/// Subtracts the room that the tickets use.
 pub(super) fn use_up(room: &mut Room, tickets: &[Ticket]) {
     for ticket in tickets {
         room.total = room.total.saturating_sub(1);

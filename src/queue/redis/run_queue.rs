@@ -1,10 +1,10 @@
-//! The run queue: for each shard the tickets that wait for their start, in its order, and the ready
-//! ones by account and host.
+//! The run queue: each shard has the tickets that wait for their start, in the order of their
+//! starts, and the ready tickets by account and host.
 //!
-//! Taking is a look at all shards, then a script for each that has something. Shards that are asked
-//! at once share the room out; what is left of it then goes to one after the other. The round
-//! begins with another shard each time. The shards of a cluster are on several servers: where one is
-//! down, its shards rest, and the others' tickets are taken all the same.
+//! A take looks at all shards, then runs a script for each shard that has tickets. The shards that
+//! are asked at once share the room. What is left of it then goes to one shard after the other.
+//! Each take begins with another shard. The shards of a cluster are on several servers: where one
+//! is down, its shards rest, and the tickets of the others are taken all the same.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,16 +26,17 @@ use crate::queue::{FULL_SHARE, MOST_TICKETS, Result, Room};
 use crate::runtime::Clock;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
-/// The most tickets a script handles: the server does nothing else meanwhile.
+/// The maximum number of tickets in a script, because the server does nothing else meanwhile.
 const BATCH: usize = 500;
-/// The most batches of a shard that a take makes ready.
+/// The maximum number of batches of a shard that a take makes ready.
 const MOST_BATCHES: usize = 20;
-/// How long a take goes on to shards that have more; what it leaves comes with the next one.
+/// The time after which a take asks no further shard that has more. The next take gets what is
+/// left.
 const LONGEST_ROUND: Duration = Duration::from_millis(500);
-/// How long an answer is kept for a taker that asks again.
+/// The time for which an answer is kept for a taker that asks again.
 const ANSWER_LIFE: Duration = Duration::from_secs(5);
 
-/// The scripts of the run queue, and who takes.
+/// The scripts of the run queue, and the taker that runs them.
 pub(super) struct RunQueue {
     push: Script,
     look: Script,
@@ -49,7 +50,7 @@ pub(super) struct RunQueue {
     clock: Clock,
 }
 
-/// What a look at a shard has found.
+/// The result of a look at a shard.
 struct Seen {
     shard: ShardId,
     ready: usize,
@@ -58,7 +59,7 @@ struct Seen {
 }
 
 impl RunQueue {
-    /// The queue of so many shards; `taker` is unlike that of any other replica.
+    /// Creates the run queue of `shards` shards. No other replica has the same `taker`.
     pub(super) fn new(shards: u16, taker: u64, clock: Clock) -> Self {
         Self {
             push: Script::new(include_str!("scripts/push.lua")),
@@ -74,7 +75,8 @@ impl RunQueue {
         }
     }
 
-    /// Returns how many tickets were not queued yet. If a shard fails, the others' are queued.
+    /// Queues tickets. Returns how many were not queued yet. If a shard fails, the tickets of the
+    /// others are queued all the same.
     pub(super) async fn push(&self, lent: &Lent, keys: &Keys, pushed: &[Ticket]) -> Result<usize> {
         let now = self.clock.now();
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
@@ -121,7 +123,7 @@ impl RunQueue {
         let (mut left, seen_shards) = (room.clone(), seen.len());
         left.total = left.total.min(BATCH);
         let mut taken = Vec::new();
-        // A shard that fails must not lose what others have handed out.
+        // A shard that fails must not lose the tickets that others have handed out.
         let lent = &lent;
         let together = seen.iter().enumerate().map(|(place, seen)| {
             let (part, most) = (part(&left, place, seen_shards), seen.ready + seen.due);
@@ -144,7 +146,7 @@ impl RunQueue {
             if left.total == 0 {
                 break;
             }
-            // A server that is slow or failing is not asked for one shard after the other.
+            // Asking a slow or failing server for one shard after the other would take too long.
             if failed.is_some() || self.clock.monotonic() >= until {
                 next = Some(now);
                 break;
@@ -164,7 +166,7 @@ impl RunQueue {
         }
     }
 
-    /// What there is in the shards that have any tickets, but for those that rest.
+    /// Looks at the shards that do not rest, and returns those that have tickets.
     async fn look(&self, lent: &Lent, keys: &Keys, now: Timestamp) -> Result<Vec<Seen>> {
         let shards = self.rest.awake(self.shards);
         let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
@@ -193,8 +195,8 @@ impl RunQueue {
         Ok(seen.into_iter().flatten().collect())
     }
 
-    /// Makes ready what may start by now, so that the accounts can be gone round. Where that fails,
-    /// what is ready already can be taken all the same.
+    /// Makes tickets that may start by now ready, so that takes can go round the accounts. If that
+    /// fails, tickets that are ready already can still be taken.
     async fn ripen(&self, lent: &Lent, keys: &Keys, now: Timestamp, seen: &[Seen]) -> Result<()> {
         let batches = seen.iter().flat_map(|seen| {
             let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
@@ -208,8 +210,8 @@ impl RunQueue {
         join_all(batches).await.into_iter().try_for_each(|ripe| ripe.map(drop))
     }
 
-    /// Takes from one shard, which has at most so many tickets; says whether there is more in it. An
-    /// answer that got lost is asked for again, once.
+    /// Takes from one shard, which has at most `most` tickets. Also returns `true` if the shard has
+    /// more. If an answer is lost, it is asked for once again.
     async fn take_from(
         &self,
         server: &Server,
@@ -250,8 +252,8 @@ impl RunQueue {
     }
 }
 
-/// The host that an account's tickets are looked for from: another one each time, so that none is
-/// always the last.
+/// Returns the host at which the search for an account's tickets begins. It differs from request to
+/// request, so that no host is always the last.
 fn first_host(taker: u64, request: u64) -> [u8; 8] {
     (taker ^ request).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }

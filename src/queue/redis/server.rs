@@ -1,4 +1,4 @@
-//! Connections to the server, every wait of which is bounded.
+//! Connections to the server. Every wait is bounded.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use super::nodes::Nodes;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
 
-/// How long getting a connection may take, and then a request.
+/// The longest wait for a connection, and then for the answer to a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// Connections of a replica; each carries many requests at once.
+/// The maximum number of connections of a replica. Each carries many requests at once.
 const CONNECTIONS: usize = 8;
-/// For how long a connection that has answered is lent again without being asked, unless a request
-/// fails on it: asking takes as long as most requests do.
+/// The time for which a connection that has answered is lent again without a check, unless a
+/// request fails on it. A check takes as long as most requests do.
 const PROVEN_FOR: Duration = Duration::from_millis(100);
 
 /// One server or a cluster.
@@ -34,9 +34,9 @@ pub(super) struct Server {
 /// The connection that has answered last.
 #[derive(Default)]
 struct Proven {
-    /// Until when, on the monotonic clock, it is taken to be well.
+    /// The connection, and the end of the time for which it counts as good, on the monotonic clock.
     link: Option<(Link, Duration)>,
-    /// How many requests have failed on such a connection.
+    /// The number of failures of requests on such connections.
     failures: u64,
 }
 
@@ -46,13 +46,13 @@ enum Pool {
 }
 
 impl Server {
-    /// Connects when it is first asked.
+    /// Creates the server's pool, which connects at the first request.
     pub(super) fn new(settings: &Settings, clock: Clock) -> Result<Self> {
         Ok(Self { pool: Pool::new(settings)?, clock, proven: Arc::default() })
     }
 
-    /// A connection that has just answered, for `operation`; one to a cluster as it is, since each of
-    /// its nodes may fail by itself.
+    /// Returns a connection that has just answered, for `operation`. A connection to a cluster is
+    /// returned without a check, because each of its nodes may fail by itself.
     pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent> {
         let now = self.clock.monotonic();
         let (known, failures) = {
@@ -66,7 +66,7 @@ impl Server {
         Ok(Lent { link, failures, proven: self.proven.clone() })
     }
 
-    /// A connection that answers; it is lent again unless another has failed meanwhile.
+    /// Gets a connection that answers. It is lent again unless a request has failed meanwhile.
     async fn prove(&self, operation: &'static str, failures: u64) -> Result<Link> {
         let link = match tokio::time::timeout(PATIENCE, self.pool.link()).await {
             Ok(Ok(link)) => link,
@@ -100,7 +100,7 @@ impl Pool {
         Ok(Self::Single(pool.runtime(Runtime::Tokio1).build().map_err(no_pool)?))
     }
 
-    /// A connection. It stays in the pool: many use it at once.
+    /// Returns a connection. It stays in the pool, because many requests use it at once.
     async fn link(&self) -> std::result::Result<Link, PoolError> {
         Ok(match self {
             Self::Single(pool) => Link::Single(pool.get().await?.as_ref().clone()),
@@ -112,21 +112,21 @@ impl Pool {
 /// A connection that is lent.
 pub(super) struct Lent {
     link: Link,
-    /// How many requests had failed when it was lent.
+    /// The value of `Proven::failures` when the connection was lent.
     failures: u64,
     proven: Arc<Mutex<Proven>>,
 }
 
 impl Lent {
-    /// The connection, for one of several requests at once: they are sent in the order in which
-    /// they are first polled, without waiting for each other's answers.
+    /// Returns the connection for one of several requests at once. They are sent in the order in
+    /// which they are first polled, without waiting for each other's answers.
     pub(super) fn link(&self) -> Link {
         self.link.clone()
     }
 
-    /// The answer to a request of `operation`, waited for as long as is bearable. Whether a request
-    /// without an answer had an effect is unknown; whoever connects next is given a connection that
-    /// has answered since.
+    /// Waits for the answer to a request of `operation`, for [`PATIENCE`] at most. A request
+    /// without an answer may have taken effect or not. After a failure, the next caller gets a
+    /// connection that has answered since.
     pub(super) async fn answer<T>(
         &self,
         operation: &'static str,
@@ -145,19 +145,20 @@ impl Lent {
         answer
     }
 
-    /// Whether shards are on several servers, of which some may fail.
+    /// Returns `true` if shards are on several servers, of which some may fail.
     pub(super) fn is_cluster(&self) -> bool {
         matches!(self.link, Link::Cluster(_))
     }
 
-    /// The keys of how many shards a script may name: those of a cluster are on several servers.
-    /// Bounded, since the server does nothing else meanwhile.
+    /// Returns the maximum number of shards whose keys a script may name. The shards of a cluster
+    /// are on several servers. On a single server the number is bounded, because the server does
+    /// nothing else while a script runs.
     pub(super) fn shards_at_once(&self) -> usize {
         if self.is_cluster() { 1 } else { 256 }
     }
 }
 
-/// What commands, pipelines and scripts are run on.
+/// A connection on which commands, pipelines and scripts run.
 #[derive(Clone)]
 pub(super) enum Link {
     Single(MultiplexedConnection),

@@ -1,4 +1,4 @@
-//! Where the server is, and how to log in.
+//! The settings of the server: its address and the login.
 
 use std::fmt;
 use std::fs;
@@ -6,20 +6,21 @@ use std::path::Path;
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 
-/// Where the server is, how to log in, and what the keys begin with.
+/// The address of the server, the login, and the prefix of the keys.
 #[derive(Clone)]
 pub struct Settings {
-    /// The servers to begin with: one, or some of a cluster.
+    /// The servers to connect to first: the only one, or some of a cluster.
     pub(super) nodes: Vec<ConnectionInfo>,
-    /// The authorities (PEM) that are trusted with TLS; those of the public web if absent.
+    /// The certificate authorities (PEM) that are trusted with TLS. Absent: those of the public
+    /// web.
     pub(super) authorities: Option<Vec<u8>>,
-    /// Whether they are a Redis Cluster.
+    /// Set if the servers are a Redis Cluster.
     pub(super) cluster: bool,
-    /// What all keys and channels begin with.
+    /// The prefix of all keys and channels.
     pub(super) prefix: String,
 }
 
-/// Without the password.
+/// Leaves out the password.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.addr().to_string()).collect();
@@ -31,8 +32,8 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// What is wrong with a setting, as the end of a sentence that begins with its name. Never shows a
-/// password.
+/// An error in a setting, as the end of a sentence that begins with the setting's name. It never
+/// shows a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSettings(String);
@@ -42,18 +43,19 @@ const FORMS: &str = "must be redis://HOST:PORT or rediss://HOST:PORT for one ser
                      USER:PASSWORD@ may stand before the host";
 
 impl Settings {
-    /// The authorities (PEM) that are trusted instead of those of the public web.
+    /// Returns the certificate authorities (PEM) that are trusted instead of those of the public
+    /// web.
     pub fn authorities(&self) -> Option<&[u8]> {
         self.authorities.as_deref()
     }
 
     /// Reads the address `url`: `redis://` (or `rediss://` with TLS) for one server,
     /// `redis+cluster://` (or `rediss+cluster://`) for a cluster with one or more of its nodes. The
-    /// password of `password_file` goes before that of the address. With TLS the authorities in
-    /// `ca_file` (PEM) are trusted, or those of the public web if there is none.
+    /// password of `password_file` takes precedence over that of the address. With TLS the
+    /// authorities in `ca_file` (PEM) are trusted, or those of the public web if there is none.
     ///
     /// # Errors
-    /// If one of them cannot be used, with what to do about it.
+    /// If one of them cannot be used. The error says what to do about it.
     pub fn parse(
         url: &str,
         prefix: &str,
@@ -89,7 +91,7 @@ impl Settings {
         let authorities = ca_file.map(|file| read(file, "ca_file")).transpose()?;
         let authorities = authorities.map(String::into_bytes);
         let node = |host: &&str| {
-            // What the library would say of a bad address shows it.
+            // The library's error shows the address, which may contain the password.
             let info = format!("{scheme}://{login}@{host}/{database}").into_connection_info();
             let mut info = info.map_err(|_| invalid(FORMS))?;
             if let Some(password) = &password {
@@ -110,7 +112,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// The servers that are reached over TLS: their hosts and ports.
+    /// Returns the hosts and ports of the servers that are reached over TLS.
     pub fn tls_servers(&self) -> Vec<(String, u16)> {
         let over_tls = |node: &ConnectionInfo| match node.addr() {
             ConnectionAddr::TcpTls { host, port, .. } => Some((host.clone(), *port)),

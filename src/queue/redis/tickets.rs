@@ -1,11 +1,11 @@
-//! A ticket's form in the server: 16 bytes of account, 8 of host, 16 of job; of a ready one then 15
-//! digits of start.
+//! The encoding of a ticket in the server: 16 bytes of account, 8 of host, 16 of job. A ready
+//! ticket has 15 digits of its start after these.
 
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
 
-/// The bytes of a ready ticket.
+/// The length of a ready ticket in bytes.
 const READY: usize = 55;
 
 pub(super) fn encode(ticket: &Ticket) -> Vec<u8> {
@@ -16,7 +16,7 @@ pub(super) fn encode(ticket: &Ticket) -> Vec<u8> {
     bytes
 }
 
-/// The ready tickets of a shard that stand in `bytes` one after the other.
+/// Reads the ready tickets of a shard, which follow each other in `bytes`.
 pub(super) fn decode_all(shard: ShardId, bytes: &[u8]) -> Vec<Ticket> {
     bytes.chunks_exact(READY).filter_map(|bytes| decode(shard, bytes)).collect()
 }

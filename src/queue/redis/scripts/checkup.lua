@@ -1,4 +1,4 @@
--- Does with KEYS[1] what the other scripts do with theirs, and leaves nothing.
+-- Runs on KEYS[1] the commands that the other scripts run on their keys, and leaves nothing.
 redis.call('SET', KEYS[1], 1, 'PX', 10000)
 redis.call('PEXPIRE', KEYS[1], 10000)
 redis.call('GET', KEYS[1])

@@ -1,6 +1,6 @@
 -- Counts a request in all windows, or in none if one is full. KEYS: a counter for each window.
--- ARGV: now in ms, then the limit and the span in ms of each. Answers whether it was counted, then
--- how many are used and when the window begins anew for each.
+-- ARGV: now in ms, then the limit and the length in ms of each window. Returns 1 if the request was
+-- counted, else 0; then for each window its count and the time in ms at which it begins anew.
 local now, used, resets, room = tonumber(ARGV[1]), {}, {}, true
 for i, key in ipairs(KEYS) do
     local limit, span = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])

@@ -1,5 +1,5 @@
--- Takes back a request that was counted, in the windows that have not begun anew since. KEYS: a
--- counter for each window. ARGV: now in ms.
+-- Takes back a counted request, in those windows that have not begun anew since. KEYS: a counter
+-- for each window. ARGV: now in ms.
 local now = tonumber(ARGV[1])
 for _, key in ipairs(KEYS) do
     local count, reset = (redis.call('GET', key) or ''):match('^(%d+):(%d+)$')

@@ -1,6 +1,7 @@
--- Looks at the tickets of some shards. KEYS: waiting and ready of each. ARGV: now in ms. Answers for
--- each that has any: its place from 0, how many are ready, how many may start by now, and when the
--- next one may, or an empty text.
+-- Looks at the tickets of some shards. KEYS: waiting and ready tickets of each shard. ARGV: now in
+-- ms. Returns for each shard that has tickets: its place from 0, the number of ready tickets, the
+-- number of waiting tickets that may start by now, and the time at which the next ticket may start,
+-- or an empty text.
 local seen = {}
 for i = 1, #KEYS, 2 do
     local ready = redis.call('ZCARD', KEYS[i + 1])

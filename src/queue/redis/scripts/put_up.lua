@@ -1,6 +1,6 @@
--- Puts a new index in the place of the old one. KEYS: marker, index, new index. ARGV: epoch, the
--- marker's life in ms, how many entries the new one has. Answers 1; 0 if a newer leader has built
--- one, -1 if entries of the new one were lost meanwhile.
+-- Replaces the due index by a new one. KEYS: marker, index, new index. ARGV: epoch, the marker's
+-- lifetime in ms, the number of entries in the new index. Returns 1; 0 if the index belongs to a
+-- newer leader; -1 if entries of the new index were lost meanwhile.
 local epoch = redis.call('GET', KEYS[1])
 if epoch and tonumber(epoch) > tonumber(ARGV[1]) then
     redis.call('UNLINK', KEYS[3])

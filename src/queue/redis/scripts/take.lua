@@ -1,11 +1,12 @@
--- Hands out ready tickets as far as there is room, going round the accounts. KEYS: ready, turn, the
--- taker's last answer. ARGV: the request's id, how long its answer is kept in ms, a host to begin
--- with, the room in all, per account and per host, how many accounts follow with their own room,
--- these, and then hosts with theirs. Answers the tickets in one string, and whether there are more.
+-- Hands out ready tickets as far as there is room, and goes round the accounts. KEYS: ready, turn,
+-- the taker's last answer. ARGV: the request's id, the lifetime of its answer in ms, a host to
+-- begin with, the room in all, per account and per host, the number of accounts that follow with
+-- their own room, these accounts, and then hosts with their own room. Returns the tickets in one
+-- string, and 1 if there may be more tickets, else 0.
 --
 -- A ready ticket is 16 bytes of account, 8 of host, 16 of job and 15 digits of start. All have the
--- score 0, so that they stand in the order of their bytes: one look finds the next account, or the
--- next host of an account, however many tickets are in between.
+-- score 0, so they are sorted by their bytes: one command finds the next account, or the next host
+-- of an account, however many tickets are in between.
 local ready, turn, kept = KEYS[1], KEYS[2], KEYS[3]
 local answered = redis.call('GET', kept)
 if answered and answered:sub(1, #ARGV[1]) == ARGV[1] then
@@ -22,7 +23,7 @@ local hosts_from = 8 + 2 * tonumber(ARGV[7])
 for i = 8, hosts_from - 2, 2 do account_room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for i = hosts_from, #ARGV, 2 do host_room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
--- Greater than any job or host and job, which never begin with so many of these bytes.
+-- Greater than any job, or host and job: these never begin with so many of these bytes.
 local AFTER_HOST, AFTER_ACCOUNT = '\255', string.rep('\255', 9)
 local looks = 2000 -- bounds how long this runs; the next take goes on where it ends
 local taken, hosts = {}, {}
@@ -48,7 +49,8 @@ local function next_account()
     return account
 end
 
--- Takes up to `most` tickets of an account, host by host; fewer only if there is nothing more.
+-- Takes up to `most` tickets of an account, host by host; fewer only if there are no more, or the
+-- looks are used up.
 local function take(account, most)
     local at, got = hosts[account], 0
     if not at then
@@ -99,7 +101,7 @@ while left > 0 and looks > 0 do
 end
 
 local answer = table.concat(taken)
--- Either may be refused when the memory is used up; the tickets are worth more.
+-- The server may refuse either write when its memory is used up. The tickets are worth more.
 if place then redis.pcall('SET', turn, place, 'EX', 86400) end
 if #taken > 0 then redis.pcall('SET', kept, ARGV[1] .. answer, 'PX', ARGV[2]) end
 return { answer, #taken < count and 1 or 0 }
