@@ -1,8 +1,9 @@
-//! What a job costs the store: the time of each of its steps, and its ratio to the time in which
-//! the bare database writes one row, by transactions of the same size.
+//! Measures the cost of a job in the store: the time of each step, and the ratio of their sum to
+//! the time in which the bare database inserts one row, with transactions of the same size.
 //!
-//! `cargo bench --bench store`, some seconds, for SQLite; `tests/servers cargo bench --bench store`
-//! for PostgreSQL. Every schedule runs once a round, as one minute after the other goes by.
+//! `cargo bench --bench store` measures SQLite and takes some seconds. For PostgreSQL, run
+//! `tests/servers cargo bench --bench store`. In each round one minute passes, and every schedule
+//! runs once.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -103,12 +104,13 @@ fn sealer() -> Sealer {
     Sealer::new(&key, &[], Random::system())
 }
 
-/// The time for each of the schedules, in microseconds.
+/// Returns the time per schedule, in microseconds.
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6 / SCHEDULES as f64
 }
 
-/// How long a database takes for as many rows with a key and a hundred bytes.
+/// Measures the time in which a database inserts one row per schedule, each with a key and 100
+/// bytes.
 async fn bare_rows<C>(mut connection: C, create: &'static str, insert: &str) -> Duration
 where
     C: Connection,
@@ -159,7 +161,7 @@ impl Bench {
         Self { store, fence, schedules, executor, next }
     }
 
-    /// Runs every schedule once; the time of each step in all.
+    /// Runs every schedule once. Returns the total time of each step.
     async fn round(&mut self) -> [(&'static str, Duration); 4] {
         let (now, next_tick) = (self.next, self.next.plus(MINUTE));
         self.next = next_tick;

@@ -1,5 +1,5 @@
-//! Outcomes that cannot be committed for a while, because the store is slow or somebody else holds
-//! their rows.
+//! Outcomes that cannot be committed for a while, because the store is slow or another session has
+//! locked their rows.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,27 +20,30 @@ use crate::oracle;
 use crate::process::{CLAIM_TIME, RETRY};
 use crate::world::{World, live_for};
 
-/// How long a commit waits for rows that somebody holds, in real time.
+/// The time for which a commit waits for locked rows, in real time.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
-/// Jobs whose outcomes come one by one.
+/// The number of jobs that a test triggers, one by one.
 const JOBS: usize = 15;
 
-/// Rows that somebody holds who is not of the service: as SQLite never has them, and other stores.
+/// Simulates rows that a session outside the service has locked. PostgreSQL can have such rows,
+/// SQLite never has them.
 #[derive(Default)]
 pub struct Rows {
     are_held: AtomicBool,
-    /// Of the next commit of several, the second one's job is slow from then on.
+    /// If set, the second job of the next commit with several jobs becomes slow.
     is_next_slow: AtomicBool,
-    /// The store has no answer in time to what is about one of these.
+    /// A commit with one of these jobs times out.
     slow_jobs: Mutex<HashSet<JobId>>,
+    /// A firing of one of these schedules times out.
     slow_schedules: Mutex<HashSet<ScheduleId>>,
-    /// Commits that have met them and are under way, and how many there were at most.
+    /// The number of commits that wait for locked rows.
     commits: AtomicUsize,
+    /// The maximum of `commits` so far.
     most: AtomicUsize,
 }
 
 impl Rows {
-    /// Whether the store has no answer in time to a commit.
+    /// Returns `true` if a commit times out.
     pub fn is_slow(&self, completions: &[Completion]) -> bool {
         let mut slow = lock(&self.slow_jobs);
         if let [_, second, ..] = completions
@@ -51,13 +54,14 @@ impl Rows {
         completions.iter().any(|completion| slow.contains(&completion.job))
     }
 
-    /// Whether it has none in time to a firing.
+    /// Returns `true` if a firing times out.
     pub fn is_slow_to_fire(&self, firings: &[Firing]) -> bool {
         let slow = lock(&self.slow_schedules);
         firings.iter().any(|firing| slow.contains(&firing.schedule))
     }
 
-    /// What a commit says while they are held.
+    /// Returns the result of a commit while the rows are locked, after the lock timeout: all its
+    /// jobs are busy. Returns `None` if the rows are free.
     pub async fn meet(&self, completions: &[Completion]) -> Option<Committed> {
         if !self.are_held.load(Ordering::SeqCst) {
             return None;
@@ -75,7 +79,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets time pass as it does: in small steps, in which the service can do something.
+/// Advances the clock by `span`, in small steps, so that the service can work in between.
 async fn pass(clock: &Clock, span: Duration) {
     let steps = 25;
     for _ in 0..steps {
@@ -84,7 +88,7 @@ async fn pass(clock: &Clock, span: Duration) {
     }
 }
 
-/// Time passes until all claims are renewed, several times.
+/// Advances the clock until all claims are renewed, four times.
 async fn are_renewed(world: &mut World) {
     let (clock, sqlite) = (world.clock.clone(), world.process().sqlite.clone());
     for _ in 0..4 {
@@ -95,18 +99,18 @@ async fn are_renewed(world: &mut World) {
                 pass(&clock, Duration::from_secs(1)).await;
             }
         };
-        timeout(Duration::from_secs(10), renewed).await.expect("they are renewed");
+        timeout(Duration::from_secs(10), renewed).await.expect("the claims are renewed");
     }
 }
 
-/// A world whose schedules are never due.
+/// Returns a world with one schedule. Its ticks fire only if a test runs the leader.
 async fn world() -> World {
     let mut world = World::new(9).await;
     world.create_every_minute().await;
     world
 }
 
-/// All is as it should be in the end.
+/// Heals the world and asserts that all invariants hold.
 async fn holds(mut world: World) {
     world.heal().await;
     oracle::judge(&mut world).await;
@@ -124,8 +128,8 @@ async fn outcomes_whose_rows_are_held_are_the_work_of_one_task() {
     }
     are_renewed(&mut world).await;
     let held = world.process().executor.running().saturating_sub(world.target.open());
-    assert!(held >= JOBS / 2, "{held} are deferred, others not answered");
-    // Two for what comes, one for what waits.
+    assert!(held >= JOBS / 2, "only {held} outcomes are deferred");
+    // Two commits for new outcomes, one for deferred outcomes.
     let most = rows.most.load(Ordering::SeqCst);
     assert!(most <= 3, "{most} commits at once");
     rows.are_held.store(false, Ordering::SeqCst);
@@ -172,10 +176,10 @@ async fn a_stop_waits_for_the_commits() {
     process.tasks.begin_stop();
     let grace = Duration::from_secs(3_600);
     let mut stop = Box::pin(process.executor.stop(grace));
-    assert!(timeout(Duration::from_millis(50), &mut stop).await.is_err(), "it is not over");
+    assert!(timeout(Duration::from_millis(50), &mut stop).await.is_err(), "it waits");
     gate.release();
     let stopped = timeout(Duration::from_secs(20), stop).await;
-    assert!(stopped.expect("it ends"), "by itself");
+    assert!(stopped.expect("the stop ends"), "it was forced");
     assert_eq!(process.executor.running(), 0);
 }
 
@@ -190,13 +194,13 @@ async fn a_stop_waits_for_outcomes_whose_rows_are_held() {
             pass(&clock, Duration::from_millis(100)).await;
         }
     };
-    timeout(Duration::from_secs(10), deferred).await.expect("one is answered");
+    timeout(Duration::from_secs(10), deferred).await.expect("an outcome is deferred");
     let process = world.process();
     process.tasks.begin_stop();
     let mut stop = Box::pin(process.executor.stop(Duration::from_secs(3_600)));
     let several_retries = pass(&clock, Duration::from_secs(5));
     tokio::select! {
-        _ = &mut stop => panic!("it is over while rows are held"),
+        _ = &mut stop => panic!("the stop ended while rows are locked"),
         () = several_retries => {}
     }
     rows.are_held.store(false, Ordering::SeqCst);
@@ -212,7 +216,7 @@ async fn a_stop_waits_for_outcomes_whose_rows_are_held() {
         }
     };
     let stopped = timeout(Duration::from_secs(20), stopped).await;
-    assert!(stopped.expect("it ends"), "by itself");
+    assert!(stopped.expect("the stop ends"), "it was forced");
     assert_eq!(process.executor.running(), 0);
 }
 
@@ -233,16 +237,16 @@ async fn an_outcome_that_takes_the_store_too_long_keeps_no_other() {
             }
         }
     };
-    timeout(Duration::from_secs(20), committed).await.expect("all others are");
+    timeout(Duration::from_secs(20), committed).await.expect("all others are committed");
     let slow: Vec<JobId> = lock(&rows.slow_jobs).drain().collect();
     let jobs = world.jobs().await;
     let is_running = |job: &Job| job.status == JobStatus::Running;
-    assert!(jobs.iter().any(|job| job.id == slow[0] && is_running(job)), "it waits");
+    assert!(jobs.iter().any(|job| job.id == slow[0] && is_running(job)), "the slow job waits");
     assert!(jobs.iter().filter(|job| job.status.is_final()).count() >= JOBS / 3);
     holds(world).await;
 }
 
-/// Attempts of a lost executor, of which one takes the store too long to close.
+/// An executor is lost with 40 attempts. The store takes too long to close one of them.
 #[tokio::test]
 async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_closed() {
     const LOST: ExecutorId = ExecutorId(77);
@@ -261,11 +265,11 @@ async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_
     assert_eq!(claims.taken.len(), ids.len());
     lock(&rows.slow_jobs).insert(ids[17]);
     let mut sweeper = Sweeper::new(context, RETRY, Random::seeded(3), false);
-    sweeper.run_once(clock.now()).await.expect("none has ended");
+    sweeper.run_once(clock.now()).await.expect("no lease has ended");
     let mut left = Vec::new();
     for _ in 0..9 {
         clock.advance(Duration::from_secs(2));
-        // It says that one could not be closed.
+        // The sweep returns an error, because one attempt could not be closed.
         let _ = sweeper.run_once(clock.now()).await;
         left = sqlite.expired(clock.now(), 99).await.expect("read");
         left.retain(|claim| claim.executor == LOST);
@@ -294,7 +298,7 @@ async fn a_schedule_that_takes_the_store_too_long_keeps_no_other_from_firing() {
         assert_eq!(has_fired, *id != all[1]);
     }
     lock(&rows.slow_schedules).clear();
-    // It has been set aside for a minute.
+    // The leader does not fire a schedule for one minute after a timeout.
     world.clock.advance(Duration::from_secs(60));
     world.lead().await;
     assert!(world.next_tick(all[1]).await.is_some_and(|tick| tick > due));

@@ -1,4 +1,4 @@
-//! The store behind the gate.
+//! A store whose calls pass through the gate, which injects faults.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ use punctual::store::{
 use crate::gate::Gate;
 use crate::outcomes::Rows;
 
-/// A store whose operations may meet faults.
+/// A store whose calls may meet faults.
 pub struct GatedStore {
     pub inner: SharedStore,
     pub gate: Arc<Gate>,
     pub rows: Arc<Rows>,
 }
 
-/// What a statement says that has taken too long.
+/// Returns the error of a statement that took too long.
 fn too_slow(operation: &'static str) -> StoreError {
     StoreError::new(operation, StoreErrorKind::Unavailable, "it took too long")
 }

@@ -1,60 +1,61 @@
-//! TENANT-1 in memory and in Redis: what is kept under a key is kept under its account.
+//! TENANT-1 in memory and in Redis: the key of a map names the account.
 //!
-//! A map that outlives a call is a field of something. Its key names the account, or it is listed
-//! here with what it holds instead. So are the kinds of keys in Redis.
+//! A map that outlives a call is a field of a struct. Its key contains the account, or the map is
+//! listed here with the reason. The kinds of keys in Redis are listed, too.
 
 use crate::rust::{Kind, Token, is_test_file, test_files, tokens};
 use crate::tree::{File, Finding, Tree};
 
-/// Types that keep values under keys.
+/// The types of maps.
 const MAPS: [&str; 4] = ["Cache", "HashMap", "BTreeMap", "IndexMap"];
 
-/// Keys under which there is nothing of one account, or that name it themselves.
+/// Types of keys under which no map has data of a single account.
 const PLAIN: [&str; 2] = ["ShardId", "Duration"];
 
-/// The maps whose keys name no account: the file, what they are in, their keys, and why that is
-/// right.
+/// The maps whose keys name no account: the file, the struct, the type of the key, and the reason
+/// why that is right.
 #[rustfmt::skip]
 const LISTED: &[(&str, &str, &str, &str)] = &[
-    ("accounts/authenticator", "Authenticator", "[u8;_]", "digests of keys: what is found says whose it is"),
+    ("accounts/authenticator", "Authenticator", "[u8;_]", "digests of keys: the value names the account"),
     ("accounts/authenticator", "Authenticator", "String", "addresses of clients that have no key"),
     ("accounts/key_uses", "KeyUses", "KeyId", "the key's own id, with its account"),
-    ("accounts/local_counters", "Span", "String", "subjects, as of the keys in Redis: numbers of calls"),
+    ("accounts/local_counters", "Span", "String", "subjects, as in the keys in Redis: numbers of calls"),
     ("queue/memory/counters", "Counters", "(String,u64)", "the same"),
     ("cluster/etcd/view", "View", "String", "replicas"),
-    ("domain/field_errors", "FieldErrors", "String", "what is wrong with the fields of one call"),
+    ("domain/field_errors", "FieldErrors", "String", "the invalid fields of one call"),
     ("domain/plan", "Plans", "String", "names of plans"),
-    ("executor/running", "Attempts", "(JobId,u8)", "attempts under way: nothing is read of them"),
+    ("executor/running", "Attempts", "(JobId,u8)", "running attempts: no data of them is read"),
     ("executor/slots", "State", "HostKey", "hosts: numbers of attempts"),
-    ("executor/slots", "State", "Cap", "caps, of an account or a host: when they were full"),
+    ("executor/slots", "State", "Cap", "caps of an account or a host: the times at which they were full"),
     ("executor/start", "Start", "JobId", "slots of the tickets of one call"),
     ("outbound/clients", "Clients", "Key", "the account and the origin"),
     ("queue/memory/due", "DueIndex", "ScheduleId", "next ticks"),
     ("queue/memory/run_queue", "Left", "HostKey", "hosts: numbers of attempts"),
-    ("queue/memory/run_queue", "Rotation", "K", "accounts, and of each its hosts"),
+    ("queue/memory/run_queue", "Rotation", "K", "accounts, and the hosts of each account"),
     ("queue/memory/run_queue", "RunQueue", "(Timestamp,JobId)", "tickets, each with its account"),
     ("queue", "Room", "HostKey", "hosts: numbers of attempts"),
-    ("scheduler/backlog", "Backlog", "ScheduleId", "how many more jobs may wait"),
+    ("scheduler/backlog", "Backlog", "ScheduleId", "schedules: the number of jobs that may still wait"),
     ("scheduler/batch", "Taken", "ScheduleId", "the candidates of one batch, each with its account"),
-    ("scheduler/ended_leases", "EndedLeases", "ExecutorId", "from when on its claims may be closed"),
-    ("scheduler/decide", "Cadences", "String", "cron expressions and timezones: what they mean"),
-    ("notify/flights", "UnderWay", "ChannelId", "how many tries of a channel are under way"),
+    ("scheduler/ended_leases", "EndedLeases", "ExecutorId", "executors: the times from which their claims may be closed"),
+    ("scheduler/decide", "Cadences", "String", "cron expressions and timezones, parsed"),
+    ("notify/flights", "UnderWay", "ChannelId", "channels: the number of tries in progress"),
     ("scheduler/known", "Known", "ScheduleId", "schedules that have fired, each with its account"),
-    ("scheduler/quotas", "State", "JobId", "jobs that may have been made: of which month"),
+    ("scheduler/quotas", "State", "JobId", "jobs that may have been created: their months"),
     ("store/alert_plan", "AlertPlan", "ScheduleId", "one pass of relaying: the channels of a schedule"),
     ("store/alert_plan", "AlertPlan", "ChannelId", "the same: channels, locked"),
     ("store/alert_plan", "AlertPlan", "(ChannelId,HostKey)", "the same: incidents, each with its account"),
     ("store/alert_plan", "AlertPlan", "(IncidentId,ScheduleId)", "the same: schedules of an incident"),
-    ("store/alert_plan", "AlertPlan", "IncidentId", "the same: what an incident holds"),
-    ("store/postgres/definitions", "Definitions", "VersionId", "what versions say, their secrets sealed: for who has fired the schedule"),
+    ("store/alert_plan", "AlertPlan", "IncidentId", "the same: the content of an incident"),
+    ("store/postgres/definitions", "Definitions", "VersionId", "versions with encrypted secrets: read for a schedule that has fired"),
     ("store/postgres/definitions", "Known", "VersionId", "the same, of one batch"),
     ("store/postgres", "PostgresStore", "partitions::Day", "days of history"),
     ("store/seal", "Sealer", "String", "keys of the installation, by id"),
     ("store/sqlite/fire", "Known", "ScheduleId", "the schedules of one batch, each with its account"),
 ];
 
-/// The names of the keys in Redis, and what is under them.
+/// The file with the functions that build the keys in Redis.
 const KEYS: &str = "src/queue/redis/keys.rs";
+/// Those functions, and the content of Redis under their keys.
 const LISTED_KEYS: [(&str, &str); 13] = [
     ("marker", "an epoch"),
     ("due", "ids of schedules, with their next ticks"),
@@ -71,7 +72,7 @@ const LISTED_KEYS: [(&str, &str); 13] = [
     ("ticket_channel", "numbers of shards"),
 ];
 
-/// A map: what it is a field of, its key, and where it is.
+/// A field that is a map: its struct, the type of its key, and its line.
 struct Map {
     within: String,
     key: String,
@@ -110,7 +111,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The functions that make names of keys are those that are listed.
+/// Finds functions that build keys and are not listed, and listed functions that do not exist.
 fn check_keys(file: &File) -> Vec<Finding> {
     let tokens = tokens(file);
     let pairs = tokens.windows(2).filter(|pair| pair[0].is_word("fn") && !pair[0].in_test);
@@ -127,7 +128,7 @@ fn check_keys(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The maps that are fields.
+/// Returns the fields that are maps.
 fn maps(file: &File) -> Vec<Map> {
     let tokens: Vec<Token> = tokens(file).into_iter().filter(|token| !token.in_test).collect();
     let mut maps = Vec::new();
@@ -159,7 +160,7 @@ fn maps(file: &File) -> Vec<Map> {
     maps
 }
 
-/// The first argument of a type, without blanks.
+/// Returns the first generic argument of a type, without spaces.
 fn key(tokens: &[Token]) -> String {
     let mut key = String::new();
     let mut depth = 0;
@@ -212,7 +213,7 @@ mod tests {
         let findings = check(&Tree::of(&[("src/accounts/key_uses.rs", listed)]));
         assert_finds(&findings, &["key_uses.rs:2: a map in Other"]);
         let gone = check(&Tree::of(&[("src/lib.rs", ""), ("src/accounts/key_uses.rs", listed)]));
-        assert_eq!(gone.len(), LISTED.len(), "all but one, and the one above");
+        assert_eq!(gone.len(), LISTED.len(), "all listed maps but one, and the finding above");
     }
 
     #[test]

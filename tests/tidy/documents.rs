@@ -1,6 +1,6 @@
-//! The documents define what is cited, and cite what there is: ids of faults, controls and invariants,
-//! paths, tests, settings and their defaults. Commands, variables, metrics and links are the matter of
-//! `readme`.
+//! Checks that the documents define the ids that are cited, and that they cite paths, tests,
+//! settings and defaults that exist. Ids are those of faults, controls and invariants. The module
+//! `readme` checks commands, variables, metrics and links.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -10,20 +10,21 @@ use crate::readme::documents;
 use crate::settings::{Setting, settings};
 use crate::tree::{File, Finding, Tree};
 
-/// The documents whose tables define the ids, in the first cell of a row.
+/// The documents whose tables define the ids, in the first cell of each row.
 const DEFINING: [&str; 3] = ["docs/architecture.md", "docs/faults.md", "docs/security.md"];
-/// The documents whose rows end with the tests that show what they say.
+/// The documents whose rows end with the tests that prove their statements.
 const SHOWN: [&str; 2] = ["docs/faults.md", "docs/security.md"];
-/// What such a row says if there is no test.
+/// The text of such a row if there is no test.
 const NOT_TESTED: &str = "Not tested";
-/// Where ids are cited.
+/// The files and folders in which ids are cited.
 const CITING: [&str; 6] = ["README.md", "benches/", "charts/", "docs/", "src/", "tests/"];
-/// Where the checks of recorded runs are cited, such as I4: anywhere else that can be something else.
+/// The folder in which the checks of recorded runs are cited, such as I4. Elsewhere such a word can
+/// mean something else.
 const RECORDED: &str = "tests/it/cluster/";
-/// What the ids of invariants begin with.
+/// The prefixes of the ids of invariants.
 const FAMILIES: [&str; 10] =
     ["ALERT", "JOB", "KEY", "LEAD", "QUEUE", "RATE", "RETRY", "STOP", "TENANT", "TICK"];
-/// Names of files in the documents that look like keys of settings.
+/// File names in the documents that look like keys of settings.
 const FILES: [&str; 2] = ["cluster.yaml", "secrets.key"];
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -43,14 +44,15 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The cells of a row of a table. The line below the head is none.
+/// Returns the cells of a row of a table, and `None` for other lines and for the line below the
+/// head.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.strip_prefix('|')?.strip_suffix('|')?;
     (!inner.starts_with('-')).then(|| inner.split('|').map(str::trim).collect())
 }
 
-/// Whether a word is the id of a fault, a control or an invariant, or of a check of recorded runs
-/// where these are cited.
+/// Returns `true` if a word is the id of a fault, a control or an invariant or, with `of_records`,
+/// of a check of recorded runs.
 fn is_id(word: &str, of_records: bool) -> bool {
     let is_number = |text: &str, lengths: RangeInclusive<usize>| {
         lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -66,7 +68,7 @@ fn is_id(word: &str, of_records: bool) -> bool {
     }
 }
 
-/// The ids that the documents define, each once.
+/// Returns the ids that the documents define, and finds those that are defined twice.
 fn defined(tree: &Tree, findings: &mut Vec<Finding>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for document in DEFINING.iter().filter_map(|path| tree.get(path)) {
@@ -81,7 +83,7 @@ fn defined(tree: &Tree, findings: &mut Vec<Finding>) -> BTreeSet<String> {
     ids
 }
 
-/// Each id that is cited anywhere is defined.
+/// Finds cited ids that no document defines.
 fn undefined(tree: &Tree, defined: &BTreeSet<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
@@ -99,7 +101,7 @@ fn undefined(tree: &Tree, defined: &BTreeSet<String>) -> Vec<Finding> {
     findings
 }
 
-/// The words of a text. One with hyphens is followed by its parts.
+/// Returns the words of a text. A word with hyphens is followed by its parts.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let whole = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
     whole.flat_map(|word| {
@@ -108,8 +110,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a row about a fault or a control says is shown by tests that there are, or is said not to be
-/// tested.
+/// Finds rows about faults and controls that cite missing tests, or that cite none and do not say
+/// that they are not tested.
 fn not_shown(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for document in SHOWN.iter().filter_map(|path| tree.get(path)) {
@@ -130,7 +132,8 @@ fn not_shown(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What is cited and not there: paths, and functions in the file or folder that is cited before them.
+/// Complains about cited paths that do not exist, and about cited functions that are not in the
+/// file or folder cited before them.
 fn missing_tests(tree: &Tree, cell: &str) -> Vec<String> {
     let mut place = "";
     let mut missing = Vec::new();
@@ -152,7 +155,7 @@ fn has_function(tree: &Tree, place: &str, name: &str) -> bool {
     tree.rust(place).any(|file| file.text.contains(&head))
 }
 
-/// Code spans in a document that name paths or settings name some that there are.
+/// Finds code spans in a document that name missing paths or settings.
 fn dead_names(tree: &Tree, settings: &[Setting], document: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, text) in document.lines() {
@@ -168,8 +171,8 @@ fn dead_names(tree: &Tree, settings: &[Setting], document: &File) -> Vec<Finding
     findings
 }
 
-/// Whether a span is meant as a path of the repository, or as the name of a source file, and is none.
-/// Of a path with a placeholder the part before it counts.
+/// Returns `true` if a span looks like a path of the repository or like the name of a source file,
+/// but does not exist. For a path with a placeholder, the part before the placeholder counts.
 fn is_dead_path(tree: &Tree, span: &str) -> bool {
     let word = span.split_whitespace().next().unwrap_or_default();
     let path = word.split(['<', '*']).next().unwrap_or_default().trim_start_matches("./");
@@ -188,7 +191,8 @@ fn is_dead_path(tree: &Tree, span: &str) -> bool {
     }
 }
 
-/// Whether a span has the form of a key, in a table of the configuration that there is, and is none.
+/// Returns `true` if a span looks like a key in a table of the configuration, but the table does
+/// not have this key.
 fn is_dead_setting(settings: &[Setting], span: &str) -> bool {
     let Some((section, key)) = span.split_once('.') else { return false };
     let is_plain = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -200,7 +204,7 @@ fn is_dead_setting(settings: &[Setting], span: &str) -> bool {
         && !settings.iter().any(|setting| setting.variable == variable)
 }
 
-/// Tables of settings show the defaults that there are.
+/// Finds wrong defaults in tables of settings.
 fn wrong_defaults(settings: &[Setting], document: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut shows_defaults = false;
@@ -227,7 +231,7 @@ fn wrong_defaults(settings: &[Setting], document: &File) -> Vec<Finding> {
     findings
 }
 
-/// The README leads to each document.
+/// Finds documents that the README does not link to.
 fn not_linked(tree: &Tree) -> Vec<Finding> {
     let readme = tree.get("README.md").map_or("", |file| &file.text);
     let of_docs = documents(tree).filter(|document| document.path.starts_with("docs/"));
@@ -243,7 +247,7 @@ mod tests {
     use crate::settings::DEFAULTS;
     use crate::tree::{assert_finds, assert_tidy};
 
-    /// Written in two halves, so that this file cites nothing that is not defined.
+    /// Split in two, so that this file does not cite an undefined id.
     const NO_FAULT: &str = concat!("F", "998");
     const NO_INVARIANT: &str = concat!("TICK", "-98");
 

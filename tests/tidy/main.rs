@@ -1,9 +1,9 @@
-//! The repository reads itself: who imports whom, how long files and functions are, what was left
-//! behind, whether the documents name things that exist.
+//! Checks of the repository itself: imports between modules, lengths of files and functions,
+//! leftovers, and names in the documents that do not exist.
 //!
-//! Each module is one kind of check: a function from a [`tree::Tree`] to findings, held against
-//! this repository, and against small bad examples that it has to find, so that no check can rot
-//! into one that never fails.
+//! Each module is one kind of check: a function from a [`tree::Tree`] to findings. Tests run it on
+//! this repository, and on small bad examples that it must find. A check that no longer finds
+//! anything fails on these examples.
 
 mod alerts;
 mod attributes;

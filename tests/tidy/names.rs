@@ -1,10 +1,10 @@
-//! Documents and comments name files, modules, benches and variables that exist.
+//! Checks that documents and comments name files, and items of modules, that exist.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{File, Finding, Tree};
 
-/// Folders of the repository: what begins with one of them is meant as a path of it.
+/// The folders of the repository. A word that begins with one of them is read as a path.
 const FOLDERS: [&str; 7] =
     ["src/", "tests/", "benches/", "docs/", "migrations/", "charts/", ".ci/"];
 
@@ -25,7 +25,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The part of a line that is written for people.
+/// Returns the part of a line that is prose: the whole line in Markdown, the comment elsewhere.
 fn prose<'a>(file: &File, line: &'a str) -> Option<&'a str> {
     let after = |mark: &str| line.split_once(mark).map(|(_, comment)| comment);
     let script = file.path.rsplit('/').next().is_some_and(|name| !name.contains('.'));
@@ -39,7 +39,7 @@ fn prose<'a>(file: &File, line: &'a str) -> Option<&'a str> {
     }
 }
 
-/// The words of a line that are paths of the repository.
+/// Returns the words of a line that are paths of the repository.
 fn paths(prose: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || "./_-*<>".contains(c);
     let words = prose.split(move |c: char| !is_part(c));
@@ -49,12 +49,12 @@ fn paths(prose: &str) -> impl Iterator<Item = &str> {
         .map(|word| word.trim_end_matches(['.', '-']))
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 pub fn code_spans(prose: &str) -> impl Iterator<Item = &str> {
     prose.split('`').skip(1).step_by(2)
 }
 
-/// What each module at the top of the crate contains, as words.
+/// The top-level modules of the crate, each with the words of its code and of its file names.
 struct Items(Vec<(String, BTreeSet<String>)>);
 
 impl Items {
@@ -75,7 +75,7 @@ impl Items {
         Self(all)
     }
 
-    /// Whether a code span names something in a module that is not in it.
+    /// Returns `true` if a code span names an item that its module does not contain.
     fn lacks(&self, span: &str) -> bool {
         let plain = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
         let mut words = span.trim_start_matches("crate::").split("::");

@@ -1,6 +1,5 @@
-//! What the README and the other documents tell people to type works: the binary knows the commands
-//! and options, cargo knows the benches, `tests/run` knows its words, the program knows the variables
-//! and the metrics. Their links lead somewhere.
+//! Checks that the README and the other documents name things that exist: commands and options of
+//! the binary, benches, words of `tests/run`, environment variables, metrics, and targets of links.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,14 +7,14 @@ use std::process::Command;
 use crate::settings::settings;
 use crate::tree::{File, Finding, Tree};
 
-/// What the names of all metrics begin with, and where they are defined.
+/// The prefix of the names of all metrics, and the file that defines them.
 const METRIC: &str = "punctual_";
 const METRICS: &str = "src/telemetry/metrics/mod.rs";
 /// The document with the map of the code.
 const MAP: &str = "docs/architecture.md";
 /// The document that says what each alert means.
 const RUNBOOK: &str = "docs/operations.md";
-/// How long the README is, in lines: what is longer is on a page of its own.
+/// The allowed length of the README, in lines. Longer texts have pages of their own.
 const README_LINES: std::ops::RangeInclusive<usize> = 120..=180;
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -43,7 +42,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What people read who use or run the program.
+/// Returns the documents for users and operators.
 pub fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     let is_document = |file: &&File| {
         file.path == "README.md" || (file.path.starts_with("docs/") && file.path.ends_with(".md"))
@@ -51,7 +50,7 @@ pub fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(is_document)
 }
 
-/// The map names each folder of the source.
+/// Finds folders of the source that the map does not name.
 fn unmapped(tree: &Tree, map: &str) -> Vec<Finding> {
     let inner = tree.files.iter().filter_map(|file| file.path.strip_prefix("src/"));
     let folders: BTreeSet<&str> = inner.filter_map(|path| Some(path.split_once('/')?.0)).collect();
@@ -60,7 +59,7 @@ fn unmapped(tree: &Tree, map: &str) -> Vec<Finding> {
     folders.into_iter().filter(lacks).map(complaint).collect()
 }
 
-/// Who is woken by an alert finds its section in the runbook.
+/// Finds alerts that link to a missing section of the runbook.
 fn alerts_without_a_section(tree: &Tree) -> Vec<Finding> {
     let sections: BTreeSet<String> = tree.get(RUNBOOK).into_iter().flat_map(headings).collect();
     let mut findings = Vec::new();
@@ -77,7 +76,7 @@ fn alerts_without_a_section(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The README is read to its end.
+/// Finds a README that is too short, or too long to be read to its end.
 fn length(tree: &Tree) -> Option<Finding> {
     let readme = tree.get("README.md")?;
     let lines = readme.text.lines().count();
@@ -86,7 +85,7 @@ fn length(tree: &Tree) -> Option<Finding> {
     (!README_LINES.contains(&lines)).then(complaint)
 }
 
-/// Benches are declared.
+/// Complains about a bench that the manifest does not declare.
 fn bench(tree: &Tree, line: &str) -> Option<String> {
     let (_, name) = line.split_once("cargo bench --bench ")?;
     let name = first_word(name);
@@ -95,7 +94,7 @@ fn bench(tree: &Tree, line: &str) -> Option<String> {
     (!known).then(|| format!("there is no bench {name}"))
 }
 
-/// `tests/run` has a case for each word it is called with.
+/// Complains about a word that `tests/run` has no case for.
 fn test_word(tree: &Tree, line: &str) -> Option<String> {
     let (_, word) = line.split_once("tests/run ")?;
     let word = first_word(word);
@@ -106,7 +105,7 @@ fn test_word(tree: &Tree, line: &str) -> Option<String> {
     (!known).then(|| format!("tests/run knows no {word}"))
 }
 
-/// There is a setting for the variable, or the source or a test names it.
+/// Complains about a variable that is not a setting and that no Rust file names.
 fn variable(tree: &Tree, line: &str) -> Option<String> {
     let names = line.split(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_');
     let mut names = names.filter(|name| name.starts_with("PUNCTUAL_"));
@@ -118,7 +117,7 @@ fn variable(tree: &Tree, line: &str) -> Option<String> {
     names.find(|name| !known(name)).map(|name| format!("nothing reads {name}"))
 }
 
-/// There is a metric of the name.
+/// Complains about a metric that is not defined.
 fn metric(tree: &Tree, line: &str) -> Option<String> {
     let names = line.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '_');
     let mut names = names.filter(|name| name.len() > METRIC.len() && name.starts_with(METRIC));
@@ -127,7 +126,7 @@ fn metric(tree: &Tree, line: &str) -> Option<String> {
     names.find(|name| !known(name)).map(|name| format!("there is no metric {name}"))
 }
 
-/// A link within the repository leads to a file and, in a document, to a heading.
+/// Complains about a link within the repository whose file or heading does not exist.
 fn link(tree: &Tree, document: &File, line: &str) -> Option<String> {
     let links = line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     let mut local = links.filter(|link| !link.contains("://"));
@@ -146,7 +145,7 @@ fn link(tree: &Tree, document: &File, line: &str) -> Option<String> {
     local.find(|link| !leads(link)).map(|link| format!("leads nowhere: {link}"))
 }
 
-/// The names by which links lead to the headings of a document.
+/// Returns the anchors of the headings of a document, as links name them.
 fn headings(file: &File) -> impl Iterator<Item = String> {
     let headings = file.text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| {
@@ -160,8 +159,9 @@ fn first_word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').next().unwrap_or_default()
 }
 
-/// Calls of the binary in a document: the line, the words up to the first that is no plain word,
-/// and all options. In prose they stand in backticks, in a block of code anywhere.
+/// Returns the calls of the binary in a document: the line, the words before the first one that is
+/// not a plain word, and all options. In prose a call is in backticks; in a block of code it can be
+/// anywhere.
 fn calls(text: &str) -> Vec<(usize, Vec<&str>, Vec<&str>)> {
     let (mut in_block, mut found) = (false, Vec::new());
     for (number, line) in (1..).zip(text.lines()) {
@@ -183,7 +183,7 @@ fn calls(text: &str) -> Vec<(usize, Vec<&str>, Vec<&str>)> {
     found
 }
 
-/// The commands and the options of a call.
+/// Splits a call into its commands and its options.
 fn words(call: &str) -> (Vec<&str>, Vec<&str>) {
     let call = call.split(['`', '|', ';', '#', '>']).next().unwrap_or(call);
     let is_plain = |c: char| c.is_ascii_lowercase() || c == '-';
@@ -192,7 +192,7 @@ fn words(call: &str) -> (Vec<&str>, Vec<&str>) {
     (commands, call.split_whitespace().filter(|word| word.starts_with('-')).collect())
 }
 
-/// What the binary says to `commands --help`, if it knows them.
+/// Returns the output of `commands --help`, or `None` if the binary does not know the commands.
 fn help(commands: &[&str]) -> Option<String> {
     let mut call = Command::new(env!("CARGO_BIN_EXE_punctual"));
     let output = call.args(commands).arg("--help").output().expect("the binary starts");

@@ -1,4 +1,4 @@
-//! `docs/configuration.md` is the commented file of defaults, as a page.
+//! Checks that `docs/configuration.md` shows the commented file of defaults.
 
 use crate::tree::{Finding, Tree};
 
@@ -6,22 +6,22 @@ use crate::tree::{Finding, Tree};
 pub const DEFAULTS: &str = "src/config/default.toml";
 const DOCUMENT: &str = "docs/configuration.md";
 
-/// A setting, as the page shows it.
+/// A setting as the page shows it.
 pub struct Setting {
     pub variable: String,
-    /// The table of the file that it is in; empty at the top.
+    /// The table of the file that contains it; empty at the top level.
     section: String,
     default: String,
     meaning: String,
 }
 
 impl Setting {
-    /// The value that it has unless it is set.
+    /// Returns the value that applies if the setting is not set.
     pub fn default(&self) -> &str {
         &self.default
     }
 
-    /// The table of the file that it is in; empty at the top.
+    /// Returns the table of the file that contains the setting; empty at the top level.
     pub fn section(&self) -> &str {
         &self.section
     }
@@ -35,7 +35,7 @@ impl Setting {
     }
 }
 
-/// All settings, in the order of the file.
+/// Returns all settings, in the order of the file.
 pub fn settings(tree: &Tree) -> Vec<Setting> {
     let (mut section, mut comment) = ("", Vec::new());
     let mut all = Vec::new();
@@ -62,7 +62,7 @@ fn text(tree: &Tree) -> &str {
     tree.get(DEFAULTS).map_or("", |file| &file.text)
 }
 
-/// The page that the file of defaults makes.
+/// Returns the page for the file of defaults.
 fn page(tree: &Tree) -> String {
     let text = text(tree);
     let (head, _) = text.split_once("\n\n").unwrap_or((text, ""));
@@ -87,7 +87,7 @@ fn page(tree: &Tree) -> String {
     page + "\n## plans\n\n" + &prose(&tail.join("\n"))
 }
 
-/// Comments as Markdown: what is indented in them is code.
+/// Converts comments to Markdown. Indented lines become code.
 fn prose(comments: &str) -> String {
     let (mut text, mut code) = (String::new(), false);
     for line in comments.trim().lines() {

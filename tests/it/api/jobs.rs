@@ -1,4 +1,4 @@
-//! Jobs: reading, listing, retrying, cancelling.
+//! Tests of the endpoints for jobs: read, list, retry, cancel.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::harness::{START, Service, at, id};
 
 const EXECUTOR: ExecutorId = ExecutorId(7);
 
-/// Begins the next attempt of a job.
+/// Claims a job, which begins its next attempt.
 pub async fn begin(service: &Service, job: &str) {
     let now = service.clock.now();
     let until = now.plus(Duration::from_secs(60));
@@ -23,7 +23,7 @@ pub async fn begin(service: &Service, job: &str) {
     assert_eq!(claimed.expect("claimed").taken.len(), 1);
 }
 
-/// Ends the attempt under way.
+/// Commits the end of the running attempt.
 pub async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str) {
     let response = Response {
         status: if end == End::Succeeded { 200 } else { 500 },
@@ -203,7 +203,7 @@ async fn a_waiting_job_is_cancelled_at_once_and_a_running_one_soon() {
     cancel(&JobId::new(START, 3).to_string()).await.not_found("Job not found");
 }
 
-/// Makes jobs of one schedule, `count` of them a second apart; the newest first.
+/// Creates `count` jobs of one schedule, one second apart. Returns their ids, newest first.
 async fn many(service: &Service, count: usize) -> Vec<String> {
     let schedule = id(&service.create(json!({})).await).parse().expect("an id");
     let mut jobs = Vec::new();

@@ -1,5 +1,5 @@
-//! Operators read in the log when a replica begins to go on without a server, and when it has that
-//! server back: one line at each change.
+//! A replica logs one line when it starts to work without etcd or Redis, and one line when that
+//! server is back.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ const ETCD_BACK: &str = "etcd assigns the leaders of the shards";
 const QUEUE_AWAY: &str = "the queue is away: ticks go on from the store (queue.url)";
 const QUEUE_BACK: &str = "the queue is back, rebuilding due indexes";
 
-/// A lease of etcd lasts 10 s, so that no renewal is late for it because a machine is busy: that would
-/// be a change of its own.
+/// The lease in etcd lasts 10 s, so that a busy machine does not renew it too late. The loss of a
+/// lease would change the mode, too.
 const PLAN: Plan = Plan {
     etcd_members: 1,
     schedules: 12,
@@ -23,11 +23,12 @@ const PLAN: Plan = Plan {
     ..USUAL
 };
 
-/// How soon a change is told: a lease of etcd ends after 10 s, a new one is granted within 15 s of
-/// etcd's return; the queue must answer for 3 s first. The rest is a busy machine's share.
+/// The maximum time until a change is logged. A lease in etcd ends after 10 s, and a new one is
+/// granted within 15 s of etcd's return. Redis must answer for 3 s first. The rest is for busy
+/// machines.
 const TOLD: Duration = Duration::from_secs(40);
 
-/// How often a replica has told each of the changes.
+/// Returns how often a replica has logged each message.
 fn told(replica: &Replica) -> [usize; 4] {
     let log = replica.process().log();
     [ETCD_AWAY, ETCD_BACK, QUEUE_AWAY, QUEUE_BACK]
@@ -35,7 +36,7 @@ fn told(replica: &Replica) -> [usize; 4] {
 }
 
 impl World {
-    /// Waits until all replicas have told so many of each.
+    /// Waits until every replica has logged each message as often as `counts` says.
     async fn have_told(&self, what: &str, counts: [usize; 4]) {
         within(TOLD, what, async || {
             self.replicas.iter().all(|replica| told(replica) == counts).then_some(())
@@ -48,9 +49,9 @@ impl World {
 async fn each_change_of_mode_is_told_once() {
     let mut world = World::start(PLAN).await;
     world.have_told("all is well", [0, 1, 0, 0]).await;
-    world.stores.etcd.as_mut().expect("the test's own").kill(0);
+    world.stores.etcd.as_mut().expect("the test's own etcd").kill(0);
     world.have_told("etcd is away", [1, 1, 0, 0]).await;
-    let etcd = world.stores.etcd.as_mut().expect("the test's own");
+    let etcd = world.stores.etcd.as_mut().expect("the test's own etcd");
     etcd.restart(0);
     etcd.ready().await;
     world.have_told("etcd is back", [1, 2, 0, 0]).await;
@@ -58,7 +59,7 @@ async fn each_change_of_mode_is_told_once() {
     world.have_told("the queue is away", [1, 2, 1, 0]).await;
     world.stores.redis.restart().await;
     world.have_told("the queue is back", [1, 2, 1, 1]).await;
-    // Ticks, sweeps and renewals go on, and tell nothing more.
+    // Ticks, sweeps and renewals continue and log no further message.
     world.minutes(2.0).await;
     world.have_told("nothing has changed", [1, 2, 1, 1]).await;
 }

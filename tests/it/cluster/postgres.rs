@@ -1,4 +1,4 @@
-//! PostgreSQL goes, comes back, falls silent, and answers into nowhere.
+//! PostgreSQL restarts, is silent, loses answers, and has locked rows.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,12 +17,14 @@ use crate::harness::link::Mood;
 use crate::harness::postgres::{PostgresServer, Stop};
 use crate::harness::wait::{live_for, until, within};
 
-/// Of each replica, as worlds are set.
+/// The number of connections that the API of each replica has in a `World`.
 const API_CONNECTIONS: i64 = 8;
-/// Of each replica: two commit what comes, one what was deferred.
+/// The maximum number of concurrent commits of each executor: two for new outcomes, one for
+/// deferred outcomes.
 const EXECUTORS_COMMITS: i64 = 3;
-/// What only the statements contain that fire, and claim where there is room, and that claim.
+/// A text that only the firing statement contains, which also claims if there are free slots.
 const FIRES: &str = "CROSS JOIN (SELECT ($15::uuid IS NOT NULL)";
+/// A text that only the claiming statement contains.
 const CLAIMS: &str = "attempt_number = attempt_number + 1";
 const OWN: Plan = Plan { own_store: true, ..USUAL };
 
@@ -34,9 +36,9 @@ impl World {
         }
     }
 
-    /// Waits until all replicas are ready by themselves.
+    /// Waits until every replica says that it is ready.
     async fn all_ready(&self, bound: Duration) {
-        within(bound, "all are ready", async || {
+        within(bound, "all replicas are ready", async || {
             for replica in &self.replicas {
                 if !replica.process().is_ready().await {
                     return None;
@@ -66,7 +68,7 @@ async fn a_store_that_is_restarted_has_forgotten_nothing_that_was_answered() {
 }
 
 impl World {
-    /// Each replica loses the answer to its next request that says this, so many times.
+    /// Makes each replica lose the answer to its next request that contains `text`, `times` times.
     async fn lose_answers_to(&self, text: &'static str, times: usize) {
         for _ in 0..times {
             for replica in &self.replicas {
@@ -92,8 +94,9 @@ async fn commits_whose_answers_are_lost_are_not_done_twice() {
     world.holds().await;
 }
 
-/// F31, of statements that are their own transactions: those that fire, with and without a claim, and
-/// those that claim. What was fired is not fired again, and what was claimed costs no attempt.
+/// F31, for statements that are transactions of their own: those that fire, with and without a
+/// claim, and those that claim. A fired tick does not fire again, and a claim without an answer
+/// costs no attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn firings_and_claims_whose_answers_are_lost_cost_no_attempt() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
@@ -111,7 +114,7 @@ async fn firings_and_claims_whose_answers_are_lost_cost_no_attempt() {
     assert_eq!(lost.count(), 0);
 }
 
-/// Keeps a schedule's rows for itself until it is rolled back.
+/// Locks the rows of a schedule until the returned transaction is rolled back.
 async fn lock<'a>(other: &'a mut PgConnection, schedule: &str) -> Transaction<'a, Postgres> {
     let id: punctual::domain::ScheduleId = schedule.parse().expect("an id");
     let mut lock = other.begin().await.expect("begun");
@@ -126,7 +129,7 @@ async fn lock<'a>(other: &'a mut PgConnection, schedule: &str) -> Transaction<'a
     lock
 }
 
-/// How many of the executors' connections wait for a lock.
+/// Returns the number of executors' connections that wait for a lock.
 async fn waiting_executors(store: &mut PgConnection) -> i64 {
     sqlx::query_scalar(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
@@ -137,14 +140,14 @@ async fn waiting_executors(store: &mut PgConnection) -> i64 {
     .expect("asked")
 }
 
-/// F33, with many jobs that need the locked row: they wait for it without being in anybody's way,
-/// and none of them is sent twice although their claims would end meanwhile.
+/// F33, with many jobs that need the locked row. They wait without delaying other jobs, and none of
+/// them is sent twice, although the lock lasts longer than a claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.calm = true;
-    // Users do not go near it.
+    // The simulated users do not touch this schedule.
     let batch = super::load::kinds(&world.users, &world.target.url(""), 1, 1);
     let locked = world.users.create(0, 1, batch).await.remove(0);
     world.held_up.push(locked.clone());
@@ -166,7 +169,7 @@ async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
         }
         most = most.max(waiting_executors(&mut beside).await);
     }
-    until("all are sent", async || {
+    until("all jobs are sent", async || {
         jobs.iter().all(|job| !world.target.hits_of(job).is_empty()).then_some(())
     })
     .await;
@@ -184,8 +187,8 @@ async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
     assert_eq!(own, [("SUCCESS", 1); 200], "sent once");
 }
 
-/// F33, on all that the stages lock: who needs none of the locked rows does not notice, and nothing
-/// of those who do is lost or sent twice, although their claims end meanwhile.
+/// F33, for all rows that the stages lock. Work that needs none of the locked rows is not delayed.
+/// No job that needs them is lost or sent twice, although the lock lasts longer than a claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locked_states_and_jobs_hold_up_nobody_else() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
@@ -215,7 +218,7 @@ async fn locked_states_and_jobs_hold_up_nobody_else() {
     world.latest_ms = Some(2_000);
     live_for(Duration::from_secs(7)).await;
     world.target.release();
-    within(Duration::from_secs(10), "all but the locked one end", async || {
+    within(Duration::from_secs(10), "all jobs but the locked one end", async || {
         let left: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM runs WHERE status = 1
              AND schedule_id = (SELECT schedule_id FROM runs WHERE id = $1)",
@@ -240,7 +243,7 @@ fn uuid(id: punctual::domain::ScheduleId) -> sqlx::types::Uuid {
     sqlx::types::Uuid::from_bytes(id.to_bytes())
 }
 
-/// F32: users have connections of their own, and whoever gets none is told so in time.
+/// F32: users have connections of their own. A call that gets no connection is refused in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
     let mut world = World::start(USUAL).await;
@@ -273,7 +276,7 @@ async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
     lock.rollback().await.expect("released");
     world.healed();
     println!("{refused} calls were refused");
-    assert!(refused > 400, "of each user some: {refused}");
+    assert!(refused > 400, "only {refused} calls were refused");
     world.all_ready(Duration::from_secs(10)).await;
     world.minutes(1.0).await;
     world.fires_on(Duration::from_secs(2));
@@ -281,9 +284,9 @@ async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
     world.holds().await;
 }
 
-/// Deletes a schedule that is locked, again and again for a while; how often that is refused. A call
-/// waits for a connection to look up its key and for one to delete, and for the lock: three seconds
-/// each, and the machine is full of other tests.
+/// Tries to delete a locked schedule until `end`. Returns how often that was refused. A call waits
+/// for a connection to look up its key, for a connection to delete, and for the lock, at most 3 s
+/// each. The rest of its time limit is for other tests on the same machine.
 async fn insist(users: Users, schedule: String, end: Instant) -> usize {
     let path = format!("/v1/schedules/{schedule}");
     let mut refused = 0;
@@ -304,7 +307,7 @@ fn uuid_of_job(id: punctual::domain::JobId) -> sqlx::types::Uuid {
     sqlx::types::Uuid::from_bytes(id.to_bytes())
 }
 
-/// F34, F45: outcomes are kept meanwhile.
+/// F34, F45: outcomes are kept while the store is silent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     let mut world = World::start(USUAL).await;
@@ -319,7 +322,7 @@ async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     world.holds().await;
 }
 
-/// F34, for as long as the catalogue says, with claims as long as usual.
+/// F34, for a whole minute, with the default claim time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_silent_for_a_minute_is_used_again_when_it_speaks() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
@@ -328,7 +331,7 @@ async fn a_store_that_is_silent_for_a_minute_is_used_again_when_it_speaks() {
     world.holds().await;
 }
 
-/// Lets the store answer nobody for as long, and then again.
+/// Makes the store silent to all replicas for `span`, and waits until they are ready again.
 async fn silent_to_all(world: &mut World, span: Duration) {
     world.trouble();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
@@ -348,7 +351,7 @@ async fn outcomes_outlive_a_store_that_is_away_when_they_come() {
     world.trouble();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Cut));
     world.target.release();
-    until("all are answered", async || {
+    until("all requests are answered", async || {
         let hits = world.target.hits();
         let mut own = hits.iter().filter(|hit| jobs.contains(&hit.job));
         own.all(|hit| hit.answered == Some(200)).then_some(())
@@ -382,7 +385,7 @@ async fn users_who_hang_up_leave_nothing_behind() {
             body.len()
         );
         stream.write_all(head.as_bytes()).await.expect("sent");
-        // Some leave before they have said everything, the others at any time after that.
+        // A third of the clients disconnect in the middle of the request, the others after it.
         let said = if place % 3 == 0 { body.len() / 2 } else { body.len() };
         stream.write_all(&body.as_bytes()[..said]).await.expect("sent");
         if place % 3 == 1 {

@@ -1,4 +1,5 @@
-//! A backlog of hundreds of thousands of jobs against a host that hangs: other accounts do not feel it.
+//! A backlog of hundreds of thousands of jobs against a host that hangs does not delay other
+//! accounts.
 
 use std::time::Duration;
 
@@ -11,23 +12,23 @@ use crate::harness::client::{ApiClient, schedule};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::within;
 
-/// How many jobs wait: more than a run queue takes.
+/// The number of waiting jobs: more than a run queue takes.
 const WAITING: i64 = 300_000;
-/// How many starts of a kind are measured.
+/// The number of measured starts of each kind.
 const SAMPLES: usize = 20;
-/// How many requests one host may have under way.
+/// The maximum number of concurrent requests to one host.
 const PER_HOST: usize = 50;
-/// What a start may take beside twice its idle value. Meanwhile a sweep pushes four pages of 1,000 late
-/// jobs a second, each of which keeps a debug build busy for some 50 ms, and the machine has two cores
-/// for all tests. A start that had to wait for its turn behind the backlog would take minutes.
+/// The time that a start may take in addition to twice its idle time. Meanwhile a sweep pushes four
+/// pages of 1,000 late jobs per second. Each page keeps a debug build busy for some 50 ms, and the
+/// machine has two cores for all tests. A start that waited behind the backlog would take minutes.
 const MACHINE: Duration = Duration::from_millis(300);
-/// When ticks are due after the store was prepared: by then the service runs again.
+/// The time from the preparation of the store to the first tick. By then the service runs again.
 const TICKS_AFTER_SECONDS: i64 = 15;
 
-/// The query for the jobs of ticks, the newest first.
+/// The query for the jobs of ticks. They are listed newest first.
 const TICKS: &str = "trigger=schedule";
 
-/// The schedules of the account that must not feel the backlog.
+/// The account that the backlog must not delay, with its schedules.
 struct Quiet {
     api: ApiClient,
     target: Recorder,
@@ -35,7 +36,7 @@ struct Quiet {
     retried: String,
 }
 
-/// The middle of the times from when something could start to its request.
+/// The medians of the times from the earliest possible start to the request.
 #[derive(Debug)]
 struct Lags {
     tick: Duration,
@@ -61,7 +62,8 @@ impl Quiet {
         Self { api, target, triggered, retried }
     }
 
-    /// From the instant for which a job is scheduled to its first request.
+    /// Returns the time from the instant for which a job is scheduled to its first request, in
+    /// milliseconds.
     fn lag(&self, job: &Value) -> i64 {
         let due = job["scheduledRunAtUtc"].as_str().expect("an instant");
         let due: Timestamp = due.parse().expect("an instant");
@@ -69,15 +71,15 @@ impl Quiet {
         self.target.hits_of(id)[0].wall_ms - due.as_millis()
     }
 
-    /// From the end of a job's first attempt to the request of the second one, of which the pause
-    /// between them takes up to 20 ms.
+    /// Returns the time from the end of a job's first attempt to the request of the second one, in
+    /// milliseconds. The wait between the attempts takes up to 20 ms of it.
     fn retry_lag(&self, job: &str) -> i64 {
         let hits = self.target.hits_of(job);
         let ended = hits[0].ended.expect("answered");
         i64::try_from((hits[1].at - ended).as_millis()).expect("small")
     }
 
-    /// Measures starts of all kinds on a service that has just been started.
+    /// Measures the starts of each kind. The service must have been restarted just before.
     async fn lags(&mut self, service: &Service) -> Lags {
         self.api = service.api.with_key(self.api.key());
         let ticked = self.api.jobs(TICKS).await.len() + SAMPLES;
@@ -90,7 +92,7 @@ impl Quiet {
             assert_eq!(self.api.finished(&id).await["attemptNumber"], 2);
             retries.push(self.retry_lag(&id));
         }
-        let jobs = within(Duration::from_secs(60), "all have ticked", async || {
+        let jobs = within(Duration::from_secs(60), "all jobs of ticks have ended", async || {
             let jobs = self.api.jobs(TICKS).await;
             let ended = |job: &Value| job["status"] == "SUCCESS";
             (jobs.len() >= ticked && jobs.iter().all(ended)).then_some(jobs)
@@ -105,7 +107,7 @@ async fn execute(store: &mut SqliteConnection, sql: &'static str, value: i64) {
     sqlx::query(sql).bind(value).execute(store).await.expect("executed");
 }
 
-/// Lets the schedules that tick be due soon, one after the other within ten seconds.
+/// Makes the ticking schedules due soon, one after the other within ten seconds.
 async fn tick_soon(store: &mut SqliteConnection) {
     let soon = "UPDATE schedule_state AS st
          SET next_tick = (unixepoch() + ?1) * 1000 + (s.rowid % 20) * 500
@@ -113,7 +115,7 @@ async fn tick_soon(store: &mut SqliteConnection) {
     execute(store, soon, TICKS_AFTER_SECONDS).await;
 }
 
-/// Makes jobs that could have started minutes ago, of the schedules that hang.
+/// Inserts jobs of the hanging schedules that could have started minutes ago.
 async fn make_jobs_wait(store: &mut SqliteConnection) {
     let jobs = "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n + 1 < ?1)
         INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,

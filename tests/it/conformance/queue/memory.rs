@@ -1,4 +1,4 @@
-//! The embedded adapter.
+//! The suite's environment for the queue in memory.
 
 use punctual::queue::memory::MemoryQueue;
 

@@ -1,4 +1,4 @@
-//! The adapter of clusters, and what it does when its server fails.
+//! Tests of the Redis adapter alone, mainly of its behaviour when the server fails.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::harness::link::{Link, Mood};
 use crate::harness::servers::{PASSWORD, RedisServer, free_node_port, shared};
 use crate::harness::wait::{until, within};
 
-/// How long an operation may take to fail.
+/// The maximum time until an operation fails.
 pub const FAILS_WITHIN: Duration = Duration::from_millis(2_500);
 
 pub fn queue_at(url: &str, prefix: &str) -> (SharedQueue, Tasks) {
@@ -26,12 +26,12 @@ fn start(settings: Settings) -> (SharedQueue, Tasks) {
     (Arc::new(queue.expect("valid")), tasks)
 }
 
-/// A queue on the shared server under a prefix of its own.
+/// Opens a queue on the shared server, under its own prefix.
 pub async fn open() -> Opened {
     open_at("PUNCTUAL_TEST_REDIS")
 }
 
-/// A queue on the shared cluster under a prefix of its own.
+/// Opens a queue on the shared cluster, under its own prefix.
 pub async fn open_cluster() -> Opened {
     open_at("PUNCTUAL_TEST_REDIS_CLUSTER")
 }
@@ -48,7 +48,7 @@ async fn own() -> (RedisServer, SharedQueue, Tasks) {
     (server, queue, tasks)
 }
 
-/// Waits until the queue answers as it does when all is well.
+/// Waits until the queue works: it can be built, takes a ticket and hands it out.
 async fn recovered(queue: &SharedQueue) {
     until("the queue is back", async || queue.push(&[]).await.ok()).await;
     until("it can be built", async || queue.rebuild(SHARD, EPOCH, &[]).await.ok()).await;
@@ -56,7 +56,7 @@ async fn recovered(queue: &SharedQueue) {
     assert_eq!(take(queue, 0, &room(9)).await.len(), 1);
 }
 
-/// Many accounts and hosts that have room left are not told of with each call.
+/// A take does not send the accounts and hosts that still have room, of which there can be many.
 #[tokio::test]
 async fn a_take_tells_of_those_alone_who_may_have_no_more() {
     let (server, queue, _tasks) = own().await;
@@ -66,7 +66,7 @@ async fn a_take_tells_of_those_alone_who_may_have_no_more() {
         room.accounts.insert(account(number.into()), if number == 1 { 0 } else { 99 });
         room.hosts.insert(HostKey(number), 49);
     }
-    // The scripts are known from here on.
+    // From here on the server has the scripts.
     assert_eq!(take(&queue, 0, &room).await, jobs(&[ticket(2, 2, 2, 0)]));
     queue.push(&[ticket(3, 2, 2, 0)]).await.expect("pushed");
     let received = async || -> u64 {
@@ -81,8 +81,8 @@ async fn a_take_tells_of_those_alone_who_may_have_no_more() {
     assert!(bytes < 4_000, "{bytes} bytes for one ticket");
 }
 
-/// What a release before this one has put into an index is removed as it comes to its turn, and found
-/// in the store by the comparison.
+/// Index entries in the form of an earlier release are removed when they are due. The leader finds
+/// their schedules when it compares the index with the store.
 #[tokio::test]
 async fn entries_of_another_form_are_removed_and_keep_nothing_waiting() {
     let (server, queue, _tasks) = own().await;
@@ -101,7 +101,7 @@ async fn entries_of_another_form_are_removed_and_keep_nothing_waiting() {
     assert_eq!(left, 1);
 }
 
-/// The user that the README says is enough.
+/// The user that docs/cluster.md recommends has enough rights.
 #[tokio::test]
 async fn a_user_with_few_rights_is_enough() {
     let server = RedisServer::start(&[]).await;
@@ -159,7 +159,7 @@ async fn dead_it_fails_soon_and_comes_back_by_itself() {
     recovered(&queue).await;
     server.kill();
     let begun = Instant::now();
-    queue.take(at(0), &room(1)).await.expect_err("nobody is there");
+    queue.take(at(0), &room(1)).await.expect_err("the server is down");
     assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
     server.restart().await;
     recovered(&queue).await;
@@ -177,16 +177,16 @@ async fn hints_that_cannot_be_left_are_kept_and_left_later() {
     }
     let many: Vec<_> = (0..1_001).map(schedule).collect();
     queue.hint(ShardId(4), &Changes::of(many)).await.expect("kept");
-    assert!(begun.elapsed() < Duration::from_millis(500), "nobody waits: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(500), "no call waits: {:?}", begun.elapsed());
     server.restart().await;
     let mut told = HashSet::new();
-    until("the leader is told", async || {
+    until("the leader gets hints", async || {
         let taken = queue.take_hints(SHARD, 500).await.unwrap_or_default();
         told.extend(taken.schedules);
         (told.len() == 99).then_some(())
     })
     .await;
-    until("the leader is told that there are many", async || {
+    until("the leader gets a hint for all schedules", async || {
         let taken = queue.take_hints(ShardId(4), 500).await.unwrap_or_default();
         (taken == Changes::all()).then_some(())
     })
@@ -209,13 +209,14 @@ async fn a_slow_server_is_not_asked_for_one_shard_after_the_other() {
         })
         .collect();
     queue.push(&tickets).await.expect("pushed");
-    // So that the scripts are known.
+    // Loads the scripts into the server.
     assert_eq!(take(&queue, 0, &room(1)).await.len(), 1);
     line.set(Mood::Slow(Duration::from_millis(300)));
-    // One for each shard at once; the rest, one shard after the other, finds no room at the host.
+    // All shards are asked at once, which gives one ticket. Then they are asked one after the
+    // other, where the host has no room, until that has taken too long.
     let cramped = Room { per_host: 1, ..room(9) };
     let (taken, next) = queue.take(at(0), &cramped).await.expect("taken");
-    assert_eq!((taken.len(), next), (1, Some(at(0))), "there is more to take at once");
+    assert_eq!((taken.len(), next), (1, Some(at(0))), "more tickets can be taken at once");
     line.set(Mood::Open);
     assert_eq!(take(&queue, 0, &room(99)).await.len(), 14);
 }
@@ -241,7 +242,8 @@ async fn a_lost_answer_is_asked_for_again() {
     let line = LossyLine::start(server.port, "{3}:taken:").await;
     let url = server.url().replace(&server.port.to_string(), &line.address.port().to_string());
     let (queue, _tasks) = queue_at(&url, "test");
-    // So that the script is known, and the answer to it is the first that counts.
+    // Loads the script with a take from another shard, so that the first lost answer is that of a
+    // take.
     queue.push(&[Ticket { shard: ShardId(4), ..ticket(9, 1, 1, 0) }]).await.expect("pushed");
     assert_eq!(take(&queue, 0, &room(9)).await.len(), 1);
     queue.push(&[ticket(1, 1, 1, 0), ticket(2, 2, 1, 0)]).await.expect("pushed");
@@ -325,8 +327,8 @@ async fn replicas_wake_each_other_at_once() {
     let (there, _their_tasks) = queue_at(&server.url(), "test");
     for round in 0..2 {
         let (tickets, due) = (there.ticket_hint(), there.due_hint());
-        // Both hear of a line that has come up.
-        within(Duration::from_secs(10), "they listen", async || {
+        // A new subscription wakes both. Waits for the subscriptions, then drains these hints.
+        within(Duration::from_secs(10), "both have subscribed", async || {
             let subscribed: (String, u64) =
                 server.run(redis::cmd("PUBSUB").arg("NUMSUB").arg("test:due-hints")).await;
             (subscribed.1 == 2).then_some(())
@@ -353,7 +355,7 @@ async fn an_idle_schedule_costs_at_most_136_bytes() {
     let (server, queue, _tasks) = own().await;
     let used = async || -> u64 {
         let told: redis::InfoDict = server.run(redis::cmd("INFO").arg("memory")).await;
-        told.get("used_memory").expect("told")
+        told.get("used_memory").expect("a figure")
     };
     recovered(&queue).await;
     let before = used().await;
@@ -422,13 +424,13 @@ async fn over_tls_the_given_authority_is_trusted_and_no_other() {
     let one = RedisServer::start(&tls).await;
     is_trusted("rediss").await;
     drop(one);
-    // What a cluster says of its nodes is where they take TLS.
+    // A cluster with this option announces the TLS ports of its nodes.
     let _cluster =
         RedisServer::start_cluster(&[&tls[..], &["--tls-cluster", "yes"]].concat()).await;
     is_trusted("rediss+cluster").await;
 }
 
-/// Not of the suite: to fill a queue takes too long to be done for each adapter with faults, too.
+/// Not part of the suite: filling a queue takes too long to repeat it with faults.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_takes_the_few_tickets_of_others() {
     let (_server, queue, _tasks) = own().await;

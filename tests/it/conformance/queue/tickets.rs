@@ -1,4 +1,4 @@
-//! The run queue.
+//! Cases of the run queue.
 
 use super::world::*;
 
@@ -52,7 +52,7 @@ pub async fn no_more_is_handed_out_than_there_is_room(queue: &SharedQueue) {
     assert_eq!((of_account(0), of_account(1)), (2, 3));
     assert_eq!((to_host(1), to_host(3)), (0, 3));
     let rest = take(queue, 0, &room(100)).await;
-    assert_eq!(rest.len(), 35, "what found no room is still there");
+    assert_eq!(rest.len(), 35, "tickets without room are still there");
     let all: HashSet<_> = rest.into_iter().chain(jobs(&taken)).collect();
     assert_eq!(all.len(), 40, "nothing was handed out twice");
 }
@@ -77,7 +77,8 @@ pub async fn a_host_without_room_does_not_keep_others_waiting(queue: &SharedQueu
 }
 
 pub async fn no_account_host_or_shard_is_always_the_last(queue: &SharedQueue) {
-    // Three accounts, three hosts, three shards. Keys of hosts are hashes: any number.
+    // Three accounts, three hosts, three shards. Keys of hosts are hashes, so they can be any
+    // number.
     let host = |n: u16| u64::from(n) * (u64::MAX / 3);
     let crowds: Vec<_> = (0..900_u16)
         .map(|n| Ticket {
@@ -139,19 +140,19 @@ pub async fn many_takers_get_each_ticket_once(queue: &SharedQueue) {
 
 /// The maximum number of tickets in a shard.
 const FULL: u128 = 250_000;
-/// How many ready tickets an account may have in a full one.
+/// The maximum number of ready tickets of an account in a full shard.
 const SHARE: u128 = 1_000;
-/// So long ago that a ticket may start by any clock.
+/// A start time that has passed on every clock.
 const LONG_AGO: i64 = -1_000_000_000_000;
 
-/// One account's backlog fills a shard: its further tickets are dropped, the few of others are not.
-/// Beyond their share, they are.
+/// The backlog of one account fills a shard. Its further tickets are dropped. Other accounts can
+/// still add tickets up to their share, and those beyond it are dropped.
 pub async fn a_full_queue_takes_the_few_tickets_of_others(queue: &SharedQueue) {
     let backlog: Vec<_> = (0..FULL).map(|n| ticket(n, 1, 1, LONG_AGO)).collect();
     for some in backlog.chunks(25_000) {
         queue.push(some).await.expect("pushed");
     }
-    // Ready, as a backlog is that executors have looked at.
+    // Makes the backlog ready, as takes of executors do.
     let noisy = Room { accounts: HashMap::from([(account(1), 0)]), ..room(500) };
     for _ in 0..2 {
         assert_eq!(take(queue, 0, &noisy).await, []);

@@ -1,3 +1,5 @@
+//! Cases of alerts: the events of commits, relays, deliveries and digests.
+
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,7 +22,7 @@ use super::channels::{after, config};
 use super::life::erase_all;
 use super::world::{World, failure, minute, soon};
 
-/// No incidents and no digests.
+/// Rules without incidents and digests.
 pub const ONE_BY_ONE: GroupingRules = GroupingRules {
     per_minute: 0,
     incident_schedules: 0,
@@ -31,11 +33,11 @@ pub const ONE_BY_ONE: GroupingRules = GroupingRules {
     longest: Duration::from_secs(24 * 3_600),
 };
 
-/// How long a claim of these tests lasts.
+/// The duration of a claim in these tests.
 pub const CLAIM: Duration = Duration::from_secs(30);
 
 impl World {
-    /// All deliveries of the account, oldest first.
+    /// Returns all deliveries of the account, oldest first.
     pub async fn deliveries(&self) -> Vec<Delivery> {
         let query = DeliveryQuery { limit: 9_000, ..DeliveryQuery::default() };
         let page = self.store.deliveries(self.account, &query).await.expect("list");
@@ -43,19 +45,19 @@ impl World {
         page.deliveries.into_iter().rev().collect()
     }
 
-    /// The deliveries of a kind, oldest first.
+    /// Returns the deliveries of a kind, oldest first.
     pub async fn deliveries_of(&self, kind: AlertKind) -> Vec<Delivery> {
         self.deliveries().await.into_iter().filter(|delivery| delivery.kind == kind).collect()
     }
 
-    /// A job of a schedule fails at a minute.
+    /// Lets a job of a schedule fail at minute `at`.
     pub async fn fail(&self, schedule: ScheduleId, at: i64) -> JobId {
         let job = self.manual_job(schedule, minute(at)).await;
         self.run(minute(at), job, End::Failed(failure())).await;
         job
     }
 
-    /// A job of each schedule ends at `at`, in one batch.
+    /// Ends a job of each schedule at `at`, in one batch. Returns the jobs.
     pub async fn end_all(&self, schedules: &[ScheduleId], at: Timestamp, end: &End) -> Vec<JobId> {
         let mut jobs = Vec::new();
         for schedule in schedules {
@@ -68,7 +70,7 @@ impl World {
         jobs
     }
 
-    /// So many jobs of one schedule fail, in one batch.
+    /// Fires `count` jobs of one schedule in one batch, and lets all of them fail.
     pub async fn fail_often(&self, schedule: ScheduleId, count: usize, at: Timestamp) {
         let firing = self.firing(schedule).await;
         let ticks = (0..count as u64).map(|n| firing.tick.plus(Duration::from_secs(n)));
@@ -78,7 +80,7 @@ impl World {
         };
         let jobs: Vec<TickJob> = ticks.map(job).collect();
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        // More of them can follow at the same time.
+        // A later call can fire further ticks at the same time.
         let next_tick = Some(firing.tick.plus(Duration::from_secs(count as u64)));
         self.fire(at, &[Firing { jobs, next_tick, ..firing }]).await;
         for ids in ids.chunks(500) {
@@ -108,12 +110,13 @@ impl World {
         }
     }
 
-    /// Claims everything that is due.
+    /// Claims all due deliveries.
     pub async fn claim_due(&self, now: Timestamp) -> ClaimedDeliveries {
         self.store.claim_deliveries(&self.delivery_claim(now)).await.expect("claim")
     }
 
-    /// Claims everything that is due, and it arrives; in the order of what it tells.
+    /// Claims all due deliveries and completes them as delivered. Returns them in the order of
+    /// their events.
     pub async fn deliver_due(&self, now: Timestamp) -> Vec<ClaimedDelivery> {
         let mut taken = self.claim_due(now).await.taken;
         let ends: Vec<_> =
@@ -129,7 +132,7 @@ impl World {
     }
 }
 
-/// The end of a try that has just been claimed.
+/// Returns the end of a try that has just been claimed.
 pub fn try_end(claimed: &ClaimedDelivery, now: Timestamp, outcome: TryOutcome) -> TryEnd {
     TryEnd {
         delivery: claimed.id,
@@ -171,7 +174,7 @@ fn policies() -> Vec<AlertPolicy> {
     ]
 }
 
-/// What a schedule's jobs have raised, by the rule itself.
+/// The events that the jobs of a schedule must raise, according to the policy.
 struct Expected {
     policy: AlertPolicy,
     streak: Streak,
@@ -189,8 +192,8 @@ impl Expected {
     }
 }
 
-/// The ends of jobs of one schedule in the order of `ends` (`F` failed, `S` succeeded, `C` was
-/// cancelled), in one batch; what each was.
+/// Claims a job of a schedule for each letter of `ends`: `F` fails, `S` succeeds, `C` is cancelled.
+/// Returns the end of each job with its letter, in this order.
 async fn batch(w: &World, schedule: ScheduleId, ends: &str, at: i64) -> Vec<(Completion, char)> {
     let mut jobs = Vec::new();
     for _ in ends.chars() {
@@ -209,8 +212,9 @@ async fn batch(w: &World, schedule: ScheduleId, ends: &str, at: i64) -> Vec<(Com
     batch
 }
 
-/// `told` says whether a commit knows what its claims have told; it is read if not.
-/// Each batch ends with `busy`, whose rows the caller holds.
+/// Checks that commits raise the events that the policies require. If `told`, a commit gets the
+/// data of the runs from their claims, otherwise it reads them. Each batch ends with `busy`, whose
+/// rows the caller has locked.
 pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
     let mut schedules = Vec::new();
     let channel = w.channel("ops").await;
@@ -243,7 +247,7 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
         assert!(left.iter().all(|fate| *fate == Fate::Busy), "{ends}");
         assert_eq!(committed.events, expected, "{ends}");
         let again = w.store.commit(minute(at), &completions).await.expect("commit");
-        assert_eq!(again.events, 0, "{ends}: each is lost by then");
+        assert_eq!(again.events, 0, "{ends}: the claims are gone by then");
     }
     let events: u64 = schedules.iter().map(|(_, expected)| expected.events).sum();
     let relayed = w.relay(minute(30), &ONE_BY_ONE).await;
@@ -295,7 +299,7 @@ pub async fn what_does_not_end_a_run_raises_nothing(w: &World) {
     let waiting = w.manual_job(id, minute(2)).await;
     w.store.cancel_job(&w.write(minute(2)), waiting).await.expect("cancel");
     assert_eq!(w.work(minute(9)).await, AlertWork::default());
-    // The last attempt that is lost is a failure like any other.
+    // A retry after the last attempt is a failure like any other.
     let once = w.schedule_with(|new| new.version.definition.max_retries = 1).await;
     w.tell_failures(once, &[]).await;
     let job = w.manual_job(once, minute(2)).await;
@@ -319,7 +323,7 @@ pub async fn an_event_becomes_a_delivery_for_each_channel(w: &World) {
     assert!(w.work(minute(4)).await.relay);
     let relayed = w.relay(minute(4), &ONE_BY_ONE).await;
     assert_eq!(relayed, Relayed { events: 2, planned: 4, ..Relayed::default() });
-    assert_eq!(w.relay(minute(4), &ONE_BY_ONE).await, Relayed::default(), "once");
+    assert_eq!(w.relay(minute(4), &ONE_BY_ONE).await, Relayed::default(), "each event once");
 
     let planned = w.deliveries().await;
     let of_second: Vec<_> = planned.iter().filter(|one| one.job == Some(job)).collect();
@@ -358,7 +362,7 @@ pub async fn an_event_becomes_a_delivery_for_each_channel(w: &World) {
     assert_eq!((alert.job.status, alert.job.status_code), (JobStatus::Failed, Some(503)));
     assert_eq!(alert.job.response.as_deref(), Some("not now"));
     assert_eq!(alert.job.error_code, Some(ErrorCode::HttpStatus));
-    assert!(w.claim_due(minute(4)).await.taken.is_empty(), "it is being tried");
+    assert!(w.claim_due(minute(4)).await.taken.is_empty(), "they are being tried");
 }
 
 pub async fn that_nobody_is_told_is_recorded(w: &World) {
@@ -396,7 +400,7 @@ pub async fn that_nobody_is_told_is_recorded(w: &World) {
         ]
     );
     assert!(!w.work(minute(5)).await.deliver);
-    // The schedule is gone by the time that its event is looked at.
+    // The schedule is deleted before its event is relayed.
     w.fail(unverified, 6).await;
     assert!(w.store.delete_schedule(&w.write(minute(6)), unverified).await.expect("delete"));
     let relayed = w.relay(minute(7), &ONE_BY_ONE).await;
@@ -416,7 +420,7 @@ pub async fn of_many_relays_at_once_each_event_is_one_delivery(w: &World) {
     let mut events: u64 = relayed.iter().map(|relayed| relayed.events).sum();
     assert!(relayed.iter().all(|relayed| relayed.planned == 2 * relayed.events));
     while w.work(minute(3)).await.relay {
-        // A call that is repeated is another pass.
+        // Without faults: a repeated call would relay further events.
         let relayed = w.steady.relay(minute(3), 7, &ONE_BY_ONE).await.expect("relay");
         assert!((1..=7).contains(&relayed.events), "{relayed:?}");
         events += relayed.events;
@@ -437,7 +441,7 @@ pub async fn alerts_of_one_batch_are_sent_in_their_order(w: &World) {
     let jobs: Vec<_> = completions.iter().map(|completion| Some(completion.job)).collect();
     let listed: Vec<_> = w.deliveries().await.iter().map(|one| one.job).collect();
     assert_eq!(listed, jobs);
-    // Whoever claims a few of a channel gets the first ones.
+    // A claim of a few deliveries of a channel gets the first ones.
     let claim = DeliveryClaim { per_channel: 3, ..w.delivery_claim(minute(3)) };
     let taken = w.steady.claim_deliveries(&claim).await.expect("claim").taken;
     let taken: Vec<_> = taken.iter().map(job_of).collect();
@@ -471,7 +475,7 @@ pub async fn a_flood_becomes_a_digest(w: &World) {
     let sent = w.deliver_due(minute(3)).await;
     assert_eq!(sent.iter().filter(|one| one.channel == ops).count(), 3);
     assert_eq!(sent.iter().filter(|one| one.channel == other).count(), 1);
-    // Later in the same minute; in another order of kinds.
+    // Events of another kind, later in the same minute.
     w.end_all(&ids[..3], minute(3).plus(Duration::from_secs(20)), &End::Succeeded).await;
     let relayed = w.relay(minute(3).plus(Duration::from_secs(30)), &FLOOD).await;
     assert_eq!((relayed.events, relayed.planned, relayed.merged), (3, 0, 2));
@@ -496,7 +500,8 @@ pub async fn a_flood_becomes_a_digest(w: &World) {
         until: minute(3).plus(Duration::from_secs(20)),
     });
     assert_eq!((claimed.id, &claimed.content), (digest.id, &expected));
-    // What comes now is of the next minute, even while this one is tried; each try says the same.
+    // New events go into the digest of the next minute, even while this digest is tried. Each try
+    // has the same content.
     w.fail_often(ids[6], 5, minute(4)).await;
     let relayed = w.relay(after(minute(4)), &FLOOD).await;
     assert_eq!((relayed.planned, relayed.merged), (4, 2));
@@ -525,7 +530,7 @@ pub async fn a_digest_that_is_about_to_be_sent_takes_in_nothing_more(w: &World) 
         w.relay(minute(at), &FLOOD).await;
         w.deliver_due(minute(at)).await;
         w.fail_often(id, 15, minute(at)).await;
-        // At the very end of the minute it is merged or not, but never lost.
+        // At the very end of the minute, an event is merged or not, but never lost.
         let late = minute(at).plus(Duration::from_secs(60));
         let (store, before) = (w.store.clone(), late.minus(Duration::from_millis(1)));
         let relayed = w.spawn(async move { store.relay(before, 99, &FLOOD).await.expect("relay") });
@@ -555,7 +560,7 @@ pub async fn it_is_known_what_there_is_to_do(w: &World) {
     let event = soon(minute(2));
     let expected = AlertWork { relay: true, oldest: Some(event), ..nothing };
     assert_eq!(w.work(minute(3)).await, expected);
-    // It gathers.
+    // The event waits for others, to form an incident.
     let rules = GroupingRules { gather: Duration::from_secs(60), ..GroupingRules::default() };
     let rules = GroupingRules { gather_most: Duration::from_secs(600), ..rules };
     w.relay(minute(3), &rules).await;
@@ -572,7 +577,7 @@ pub async fn it_is_known_what_there_is_to_do(w: &World) {
         oldest: Some(minute(4)),
     };
     assert_eq!(work, expected);
-    // It is being tried, and then the claim is over.
+    // The delivery is tried until its claim ends.
     let claimed = w.claim_due(minute(5)).await.taken.remove(0);
     let until = minute(5).plus(CLAIM);
     let expected = AlertWork { next: Some(until), waiting: 1, ..nothing };
@@ -603,12 +608,12 @@ pub async fn nothing_of_a_deleted_account_is_told(w: &World) {
     assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
     assert_eq!(w.deliveries().await, []);
     assert_eq!(w.store.delivery(w.account, before[0].id).await.expect("read"), None);
-    // An attempt that was under way ends as it ends.
+    // A running attempt ends as usual.
     let end = w.completion(&running, None, End::Failed(failure()));
     w.commit(minute(5), &[end]).await;
     for at in [minute(5), minute(500)] {
         let work = w.work(at).await;
-        assert!(!work.relay && !work.deliver, "nobody looks again and again: {work:?}");
+        assert!(!work.relay && !work.deliver, "nothing to do: {work:?}");
         assert_eq!((work.next, work.oldest), (None, None));
         assert_eq!(w.relay(at, &GroupingRules::default()).await, Relayed::default());
         assert_eq!(w.claim_due(at).await, ClaimedDeliveries::default());

@@ -1,8 +1,9 @@
-//! A store whose calls meet faults, and whose caller makes them again, or is told.
+//! A store whose calls meet faults. Failed calls are repeated, or the caller gets the errors.
 //!
-//! Reads and most writes can be repeated: the second answer is as good as the first. What makes
-//! something of a given id says that it is there, and what asks for a given state says that it is no
-//! longer so: then the caller knows, or reads, that the first call took place.
+//! Reads and most writes can be repeated: the second answer is as good as the first. A repeated
+//! call that creates something with a given id answers that it exists. One that expects a given
+//! state answers that the state has changed. In both cases the caller knows, or reads, that the
+//! first call took effect.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -47,13 +48,14 @@ use crate::conformance::faults::{Faults, done_once};
 pub struct FlakyStore {
     pub inner: SharedStore,
     pub faults: Arc<Faults>,
-    /// Whether the caller gets the errors, as the service does. If not, it is one that makes its
-    /// calls again.
+    /// If `true`, the caller gets the errors, as the service does. Otherwise failed calls are
+    /// repeated.
     pub is_told: bool,
 }
 
-/// Implements a part of the contract. A method that can be called again without more ends with
-/// `;`, another one with what it makes of a lost answer and the one to the repeated call.
+/// Implements a part of the contract. A method that can simply be called again ends with `;`.
+/// Another one ends with a function that combines the lost answer with the answer to the repeated
+/// call.
 macro_rules! flaky {
     ($contract:ident: $(
         fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $output:ty
@@ -81,12 +83,12 @@ macro_rules! flaky {
 
 mod notifications;
 
-/// What a caller is told of a call that failed, or may have.
+/// Returns the error of a call that failed, or that may have failed.
 fn injected(operation: &'static str) -> StoreError {
     StoreError::new(operation, StoreErrorKind::Unavailable, "a fault of the test")
 }
 
-/// What two calls have done that were both answered.
+/// Returns the sum of the results of both calls if both succeeded, and otherwise the second result.
 fn both<T>(lost: Result<T>, again: Result<T>, sum: impl FnOnce(T, T) -> T) -> Result<T> {
     match (lost, again) {
         (Ok(lost), Ok(again)) => Ok(sum(lost, again)),
@@ -94,15 +96,18 @@ fn both<T>(lost: Result<T>, again: Result<T>, sum: impl FnOnce(T, T) -> T) -> Re
     }
 }
 
-/// What two calls have said of different things: none of them was done twice.
+/// Joins the results of both calls.
+///
+/// # Panics
+/// If an item is in both results: it was done twice.
 fn each_once<T, K: Ord>(mut first: Vec<T>, then: Vec<T>, of: impl Fn(&T) -> K) -> Vec<T> {
     let known: BTreeSet<K> = first.iter().map(&of).collect();
-    assert!(then.iter().all(|one| !known.contains(&of(one))), "said of the same again");
+    assert!(then.iter().all(|one| !known.contains(&of(one))), "done twice");
     first.extend(then);
     first
 }
 
-/// Schedules that somebody else held may be fired by the repeated call.
+/// Combines two firings. The repeated call may fire schedules that were locked before.
 fn fired(lost: Fired, again: Fired) -> Fired {
     Fired {
         tickets: each_once(lost.tickets, again.tickets, |ticket| ticket.job),
@@ -115,7 +120,7 @@ fn fired(lost: Fired, again: Fired) -> Fired {
     }
 }
 
-/// What two calls have claimed: nothing twice.
+/// Combines two claims. Nothing may be claimed twice.
 fn claimed(lost: Claims, again: Claims) -> Claims {
     Claims {
         taken: each_once(lost.taken, again.taken, |claimed| claimed.job),
@@ -123,11 +128,11 @@ fn claimed(lost: Claims, again: Claims) -> Claims {
     }
 }
 
-/// Tickets are not told again: `late` finds them.
+/// Combines two commits. The repeated call does not return tickets again: `late` finds them.
 fn committed(lost: Committed, again: Committed) -> Committed {
     let fate = |(lost, again)| match lost {
         Fate::Applied(_) => {
-            assert_eq!(again, Fate::Lost, "it took effect already");
+            assert_eq!(again, Fate::Lost, "the first commit took effect");
             lost
         }
         Fate::Lost | Fate::Busy => again,
@@ -140,7 +145,8 @@ fn committed(lost: Committed, again: Committed) -> Committed {
     }
 }
 
-/// What it makes is there, or somebody has suspended the account since.
+/// Returns `true` if the repeated call was refused, because its row exists or because the account
+/// has been suspended since.
 fn is_refused<T>(again: &Result<T>) -> bool {
     let kind = again.as_ref().err().map(StoreError::kind);
     matches!(kind, Some(StoreErrorKind::Rejected | StoreErrorKind::Suspended))
@@ -165,7 +171,7 @@ flaky! { AccountStore:
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
     fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated
         => |lost, again| done_once(lost, again, |rotated| *rotated == Rotated::Done, |_, again| {
-            // There may be as many keys as there can be by then.
+            // The account may have the maximum number of keys by then.
             is_refused(again) || matches!(again, Ok(Rotated::TooMany))
         });
     fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
@@ -174,7 +180,7 @@ flaky! { AccountStore:
 }
 
 flaky! { QuotaStore:
-    // What was reserved by the call whose answer was lost is lost too.
+    // If the answer is lost, its reservation is lost, too.
     fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Grants;
     fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &Wanted) -> Option<Granted>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
@@ -220,7 +226,7 @@ flaky! { JobStore:
         => |lost, again| {
             let done = |cancelled: &Cancelled| matches!(cancelled, Cancelled::Done(_));
             done_once(lost, again, done, |_, again| match again {
-                // Of a running one it is said as often as one asks.
+                // For a running job every call returns this.
                 Ok(Cancelled::Done(tickets)) => tickets.is_empty(),
                 again => matches!(again, Ok(Cancelled::Finished)),
             })
@@ -232,7 +238,7 @@ flaky! { JobStore:
 flaky! { FiringStore:
     fn set_up_shards(&self, wanted: u16) -> u16;
     fn installation(&self, proposed: u32) -> u32;
-    // It is raised again: the caller leads by the higher one.
+    // The repeated call raises it again, and the caller leads with the higher epoch.
     fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(
@@ -272,7 +278,7 @@ flaky! { SecretStore:
     fn key_proofs(&self) -> Vec<KeyProof>;
     fn stale_secrets(&self) -> u64;
     fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Resealed
-        // The next rows after the same one, or none.
+        // The repeated call handles the next rows after the same row, if there are any.
         => |lost, again| both(lost, again, |lost: Resealed, again: Resealed| Resealed {
             sealed: lost.sealed + again.sealed,
             unreadable: lost.unreadable.max(again.unreadable),
@@ -296,7 +302,7 @@ flaky! { UpkeepStore:
     fn time(&self) -> Option<Timestamp>;
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> Upkeep
-        // The next round, as it would have come anyway.
+        // The repeated call does the work of the next round.
         => |lost, again| both(lost, again, |lost, again: Upkeep| Upkeep {
             days: lost.days + again.days,
             jobs: lost.jobs + again.jobs,
@@ -361,7 +367,7 @@ flaky! { UserStore:
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
     fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> ();
-    // The first one is replaced by itself.
+    // The repeated call replaces the reset with itself.
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
     fn complete_reset(&self, act: &Act, digest: TokenDigest, password: &PasswordHash)
@@ -380,7 +386,7 @@ flaky! { AuditStore:
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
-        // The next round, as it would have come anyway.
+        // The repeated call does the work of the next round.
         => |lost, again| both(lost, again, |lost, again| lost + again);
 }
 
@@ -389,7 +395,7 @@ flaky! { IdempotencyStore:
     fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
     fn release(&self, account: AccountId, once: Once) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
-        // The next round, as it would have come anyway.
+        // The repeated call does the work of the next round.
         => |lost, again| both(lost, again, |lost, again| lost + again);
 }
 
@@ -413,7 +419,7 @@ flaky! { LifeStore:
     fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased
-        // The next round, as it would have come anyway.
+        // The repeated call does the work of the next round.
         => |lost, again| both(lost, again, |lost: Erased, again: Erased| Erased {
             rows: lost.rows + again.rows,
             schedules: [lost.schedules, again.schedules].concat(),

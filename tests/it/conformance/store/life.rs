@@ -1,3 +1,5 @@
+//! Cases of the deletion and the export of an account.
+
 use std::time::Duration;
 
 use punctual::domain::audit::Action;
@@ -15,8 +17,8 @@ use super::accounts::new_key;
 use super::users::{act, address, member, new_invitation, user};
 use super::world::{World, definition, every_job, every_schedule, failure, minute, soon};
 
-/// Gives the world's own account rows in every table that accounts have rows in. Returns a job that
-/// is running, and one that waits.
+/// Gives the world's own account rows in every table that has rows of accounts. Returns a running
+/// job and a waiting job.
 pub async fn fill(w: &World) -> (Claimed, JobId) {
     let id = w.schedule().await;
     w.schedule_with(|new| new.is_enabled = false).await;
@@ -43,7 +45,8 @@ pub async fn fill(w: &World) -> (Claimed, JobId) {
     (claimed.remove(0), waiting)
 }
 
-/// The same of the other account, but for users and calls, which are told apart elsewhere.
+/// Gives the other account rows, too, except for users and idempotency keys, which other cases
+/// cover. Returns its schedule.
 pub async fn fill_foreign(w: &World) -> NewSchedule {
     let new = w.new_schedule();
     let write = w.write_for(w.foreign, minute(1));
@@ -65,7 +68,7 @@ fn delete(w: &World) -> Write {
     w.write(minute(4))
 }
 
-/// Rounds until nothing is left.
+/// Erases the account in rounds until nothing is left. Returns the rounds.
 pub async fn erase_all(w: &World, account: AccountId) -> Vec<Erased> {
     let mut rounds = Vec::new();
     loop {
@@ -84,7 +87,7 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     let ann = w.store.user_named(&address("ann")).await.expect("read").expect("a user").id;
     let bob = user(w, "bob").await;
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
-    assert!(!w.store.delete_account(&delete(w)).await.expect("delete"), "it is not there");
+    assert!(!w.store.delete_account(&delete(w)).await.expect("delete"), "it is already deleted");
 
     assert_eq!(w.store.account(w.account).await.expect("read"), None);
     let names: Vec<_> =
@@ -102,7 +105,7 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     let key = w.store.create_key(&w.write(minute(4)), &new_key(3)).await.expect("create");
     assert_eq!(key, KeyCreated::NoSuchAccount);
 
-    // Who was let in a moment ago sees nothing of it.
+    // A caller that was authenticated before the deletion sees no data.
     assert_eq!(w.store.schedule(w.account, id).await.expect("read"), None);
     assert_eq!(w.store.job(w.account, waiting).await.expect("read"), None);
     let schedules = w.store.schedules(w.account, &every_schedule()).await.expect("list");
@@ -113,18 +116,18 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     for key in [OnceKey([7; 16]), OnceKey([8; 16])] {
         let asked = Reservation { once: Once { key, holder: 9 }, request: [9; 32] };
         let reserved = w.store.reserve(w.account, minute(30), &asked).await.expect("reserve");
-        assert_eq!(reserved, Reserved::Running, "whatever was answered");
+        assert_eq!(reserved, Reserved::Running, "no kept answer is returned");
     }
 
     assert_eq!(w.candidates(&[id]).await, []);
-    // What was read before does not fire either.
+    // A candidate that was read before the deletion does not fire, either.
     let fired = w.store.fire(&[w.fence], soon(firing.tick), std::slice::from_ref(&firing)).await;
     let Fired { tickets, advanced, fenced, .. } = fired.expect("fire");
     assert!(tickets.is_empty() && advanced.is_empty() && fenced.is_empty());
     let claims = w.store.claim(&w.claim_at(minute(9)), &[waiting]).await.expect("claim");
     assert_eq!(claims.taken, []);
     assert_eq!(w.store.late(minute(9), None, 100).await.expect("read"), []);
-    // An attempt that was under way ends as it ends.
+    // A running attempt ends as usual.
     let ended = w.completion(&running, None, End::Succeeded);
     let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
     assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
@@ -137,7 +140,7 @@ pub async fn its_attempts_are_to_be_aborted_until_it_is_gone(w: &World) {
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
     assert_eq!(to_abort().await, [running.account]);
     erase_all(w, w.account).await;
-    assert_eq!(to_abort().await, [running.account], "its rows are removed before");
+    assert_eq!(to_abort().await, [running.account], "its rows are removed first");
     let settled = minute(4).plus(SETTLED);
     assert!(w.steady.erase(w.account, settled, 2).await.expect("erase").gone);
     assert_eq!(to_abort().await, []);
@@ -148,7 +151,7 @@ pub async fn what_it_had_goes_in_small_batches(w: &World) {
     assert_eq!(w.store.erase(w.account, minute(4), 9).await.expect("erase"), Erased::default());
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
     let all = w.store.rows_left(w.account).await.expect("count");
-    // Interrupted half-way, a part is gone, and what follows goes on with the rest.
+    // After an interruption, the next call continues with the rows that are left.
     let first = w.store.erase(w.account, minute(5), 1).await.expect("erase");
     assert!(first.rows > 0 && !first.gone, "{first:?}");
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), all - first.rows);
@@ -159,7 +162,7 @@ pub async fn what_it_had_goes_in_small_batches(w: &World) {
     assert_eq!(schedules.count(), 2);
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), 0);
     assert_eq!(w.store.job(w.account, running.job).await.expect("read"), None);
-    // The executor that still runs one learns that it has lost it.
+    // An executor that still runs an attempt learns that its claim is lost.
     let ended = w.completion(&running, None, End::Succeeded);
     let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
     assert_eq!(committed.fates, [Fate::Lost]);
@@ -178,7 +181,7 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((going(9).await, going(0).await), (1, 0));
     let after = w.steady.going_accounts(Some(deleted.place()), 9).await.expect("list");
     assert_eq!(after, [], "the next page");
-    // Such as this one.
+    // Such a call writes after the deletion.
     w.store.enter_reading(&w.write(minute(5)), Action::AccountExported).await.expect("enter");
     let settled = minute(4).plus(SETTLED);
     assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
@@ -201,7 +204,7 @@ pub async fn accounts_of_others_stay_whole(w: &World) {
     let before = w.store.rows_left(w.foreign).await.expect("count");
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
     erase_all(w, w.account).await;
-    // Not deleted, so not removed.
+    // The other account is not deleted, so nothing of it is erased.
     assert_eq!(w.store.erase(w.foreign, minute(5), 9).await.expect("erase"), Erased::default());
     assert_eq!(w.store.rows_left(w.foreign).await.expect("count"), before);
     let read = w.store.schedule(w.foreign, other.id).await.expect("read").expect("a schedule");

@@ -1,8 +1,8 @@
-//! The store's contract as a suite: every method, every statement of its documentation.
+//! The conformance suite of the store: every method, and every statement of its documentation.
 //!
-//! A case is a function of a [`world::World`]. It is listed once, below, and runs on every
-//! adapter, once as it is and once with faults: one line at the end adds an adapter. What only one adapter has is beside the cases, in
-//! a file of its name.
+//! A case is a function of a [`world::World`]. It is listed once, below, and runs on every adapter,
+//! once without and once with faults. One line at the end adds an adapter. Tests of one adapter
+//! alone are in the file or folder of its name.
 
 mod accounts;
 mod alert_histories;
@@ -45,7 +45,7 @@ mod tenancy;
 mod users;
 mod world;
 
-/// Runs `$module::$case` on the adapter whose stores `$open` opens.
+/// Runs each `$module::$case` on the adapter whose stores `$open` opens, without and with faults.
 macro_rules! suite {
     ($adapter:ident: $open:path; $($module:ident { $($case:ident,)* })*) => {
         mod $adapter {$(

@@ -1,4 +1,4 @@
-//! What only the adapter for SQLite has: the file, its lock, its versions, its faults.
+//! Tests of the SQLite adapter only: the file, its lock, its versions, its faults.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{audit, channels, secrets, signing};
 use super::{damage, moved};
 use crate::harness::keys::{sealer, sealer_of};
 
-/// A migrated store in a folder of its own.
+/// Opens a migrated store in its own folder.
 pub async fn open() -> (SharedStore, Home) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = opened(&folder.path().join("store.db")).await;
@@ -34,7 +34,7 @@ async fn opened(path: &Path) -> SqliteStore {
     store
 }
 
-/// A connection of somebody else to the same file.
+/// Opens a connection to the same file from outside the store.
 async fn beside(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).connect().await.expect("connect")
 }
@@ -125,7 +125,7 @@ async fn an_older_server_is_stopped_before_what_it_cannot_read_is_written() {
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(error.to_string().contains("another server uses"), "{error}");
     drop(lock);
-    command.migrate().await.expect("nobody serves");
+    command.migrate().await.expect("no server runs");
     server.migrate().await.expect("nothing to do");
 }
 
@@ -199,7 +199,7 @@ async fn what_was_acknowledged_survives_the_death_of_the_process() {
     for number in 0..20 {
         assert!(create_account(&store, number).await.expect("create"));
     }
-    // What is on the disk now is all that a killed process would leave.
+    // A killed process leaves only what is on the disk now.
     let after = folder.path().join("after.db");
     std::fs::copy(&path, &after).expect("copy");
     std::fs::copy(folder.path().join("store.db-wal"), folder.path().join("after.db-wal"))
@@ -222,7 +222,7 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
     assert!(read.expect("reads go on").expect("list").is_empty());
     assert!(futures_util::poll!(write.as_mut()).is_pending());
     execute(&mut beside, "COMMIT").await;
-    assert!(write.await.expect("it was its turn"));
+    assert!(write.await.expect("the write succeeds"));
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn a_full_store_says_so_and_recovers() {
         match store.commit(minute(1), &[end]).await {
             Ok(_) => kept += 1,
             Err(error) => {
-                assert_eq!(world.status(job).await, JobStatus::Running, "undone whole");
+                assert_eq!(world.status(job).await, JobStatus::Running, "all is undone");
                 break error;
             }
         }
@@ -254,7 +254,7 @@ async fn a_full_store_says_so_and_recovers() {
     assert!(error.is_transient() && error.to_string().contains("full"), "{error}");
     assert!(kept > 3, "{kept}");
     store.ping().await.expect("it answers");
-    // Room is made; the same write succeeds now.
+    // Pruning makes room, and then the same write succeeds.
     let pruned = store.prune(minute(9), 100).await.expect("prune");
     assert_eq!(pruned.jobs, kept);
     let lost = store.expired(minute(99), 9).await.expect("read").remove(0);
@@ -316,7 +316,7 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     damage::a_damaged_schedule_is_no_candidate(&world, spoil).await;
     let [fine, damaged] = [world.schedule().await, world.schedule().await];
     let firings = [world.firing(damaged).await, world.firing(fine).await];
-    // Not a text at all, and a number that does not fit.
+    // First a number that is out of range, then bytes that are not a text.
     spoil("UPDATE schedule_versions SET max_retries = 700").await;
     let fired = world.store.fire(&[world.fence], soon(minute(1)), &firings).await.expect("fire");
     let Fired { advanced, busy, .. } = fired;
@@ -387,7 +387,8 @@ async fn keys_are_changed_and_checked() {
     }
 }
 
-/// Looking for what another key has sealed reads everything: nobody waits for that.
+/// The search for values that another key has encrypted reads everything. It runs while another
+/// connection writes, and does not wait for it.
 #[tokio::test]
 async fn secrets_are_looked_for_beside_the_writer() {
     let folder = folder();
@@ -400,7 +401,7 @@ async fn secrets_are_looked_for_beside_the_writer() {
     both.use_keys(&[]).await.expect("noted");
     let mut beside = beside(&path).await;
     execute(&mut beside, "BEGIN IMMEDIATE").await;
-    // Less than a writer would wait.
+    // Less than the time for which a write waits.
     let soon = Duration::from_secs(2);
     let looked = timeout(soon, world.store.reseal(SealedTable::Versions, [0; 16], 9)).await;
     assert_eq!(looked.expect("at once").expect("looked").last, None, "nothing to seal anew");
@@ -436,10 +437,10 @@ async fn a_closed_store_refuses_politely() {
     let missing = punctual::domain::ScheduleId::new(minute(0), 1);
     let error = store.schedule(AccountId::new(minute(0), 1), missing).await.expect_err("closed");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-    assert!(!folder.path().join("store.db-wal").exists(), "the log was put into the file");
+    assert!(!folder.path().join("store.db-wal").exists(), "the log was merged into the file");
 }
 
-/// A million have finished.
+/// The older store also has a million finished jobs.
 #[tokio::test]
 async fn the_unfinished_jobs_of_an_older_store_go_on() {
     let folder = folder();

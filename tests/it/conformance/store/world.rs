@@ -1,4 +1,4 @@
-//! A fresh store with two accounts and a leader, and short ways to do the usual things with it.
+//! A fresh store with two accounts and a leader, and helpers for the usual steps.
 
 use std::any::Any;
 use std::future::Future;
@@ -25,7 +25,7 @@ use punctual::store::{
 use super::flaky::FlakyStore;
 use crate::conformance::faults::Faults;
 
-/// What an adapter's store lives in; dropped after the test.
+/// The environment of an adapter's store, such as its folder. Dropped after the test.
 pub type Home = Box<dyn Any + Send + Sync>;
 
 /// The host that all schedules of a world call.
@@ -33,14 +33,14 @@ pub const HOST: HostKey = HostKey(u64::MAX - 6);
 /// The shard of all schedules of a world.
 pub const SHARD: ShardId = ShardId(0);
 
-/// When the leases of executors end, unless a test renews them.
+/// Returns the time at which the leases of executors end, unless a test renews them.
 pub fn lease_end() -> Timestamp {
     minute(1).plus(Duration::from_secs(30))
 }
 
 pub struct World {
     pub store: SharedStore,
-    /// The same without faults: for what depends on how often it is called.
+    /// The same store without faults, for calls whose result depends on how often they are made.
     pub steady: SharedStore,
     /// The account whose data the test works on.
     pub account: AccountId,
@@ -53,7 +53,7 @@ pub struct World {
     _home: Home,
 }
 
-/// What a firing that held its fence has done.
+/// The result of a firing that passed its fence.
 pub struct Done {
     pub tickets: Vec<Ticket>,
     pub held: Vec<JobId>,
@@ -62,18 +62,18 @@ pub struct Done {
     pub stale: Vec<ScheduleId>,
 }
 
-/// What comes of firings of the world's shard when it has a newer leader.
+/// Returns the result of a firing in the world's shard if the shard has a newer leader.
 pub fn fenced() -> Fired {
     Fired { fenced: vec![SHARD], ..Fired::default() }
 }
 
-/// `n` minutes after the world's beginning.
+/// Returns the instant `n` minutes after the start of the world.
 pub fn minute(n: i64) -> Timestamp {
     let start: Timestamp = "2024-05-15T12:00:00Z".parse().expect("an instant");
     Timestamp::from_millis(start.as_millis() + n * 60_000)
 }
 
-/// A little after an instant: when a leader or an executor gets to it.
+/// Returns an instant a little after `at`, when a leader or an executor handles it.
 pub fn soon(at: Timestamp) -> Timestamp {
     at.plus(Duration::from_millis(50))
 }
@@ -98,7 +98,7 @@ pub fn failure() -> Failure {
     Failure { code: ErrorCode::HttpStatus, message, retryable: true }
 }
 
-/// An exchange that brought a response.
+/// Returns an exchange with a response.
 pub fn answered(status: u16, body: &[u8]) -> Exchange {
     let headers = vec![("content-type".into(), "text/plain".into())];
     let response = Response { status, headers, body: body.to_vec(), truncated: false };
@@ -107,7 +107,7 @@ pub fn answered(status: u16, body: &[u8]) -> Exchange {
     Exchange { result: Ok(response), timings, duration_ms: 7 }
 }
 
-/// All schedules, oldest first.
+/// Returns a query for all schedules, oldest first.
 pub fn every_schedule() -> ScheduleQuery {
     ScheduleQuery {
         contains: None,
@@ -121,7 +121,7 @@ pub fn every_schedule() -> ScheduleQuery {
     }
 }
 
-/// All jobs, newest first.
+/// Returns a query for all jobs, newest first.
 pub fn every_job() -> JobQuery {
     JobQuery {
         schedule: None,
@@ -137,7 +137,7 @@ pub fn every_job() -> JobQuery {
     }
 }
 
-/// A change by the service.
+/// Returns a write by the service.
 pub fn write(account: AccountId, now: Timestamp, random: u128) -> Write {
     Write { account, now, author: Author::SERVICE, entry: AuditId::new(now, random), once: None }
 }
@@ -147,7 +147,7 @@ impl World {
         Self::over(store.clone(), store, home).await
     }
 
-    /// One whose calls of the store meet faults.
+    /// Creates a world whose calls of the store meet faults.
     pub async fn flaky((steady, home): (SharedStore, Home), faults: &Arc<Faults>) -> Self {
         let store = FlakyStore { inner: steady.clone(), faults: faults.clone(), is_told: false };
         Self::over(Arc::new(store), steady, home).await
@@ -171,7 +171,7 @@ impl World {
         Self { store, steady, account, foreign, fence, random, executor, tasks, _home: home }
     }
 
-    /// Runs something beside the test.
+    /// Runs a future concurrently with the test. Returns a future of its output.
     pub fn spawn<F>(&self, future: F) -> impl Future<Output = F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -184,7 +184,7 @@ impl World {
         self.write_for(self.account, now)
     }
 
-    /// A change of another account's data.
+    /// Returns a write to an account's data.
     pub fn write_for(&self, account: AccountId, now: Timestamp) -> Write {
         write(account, now, self.random.bits())
     }
@@ -193,7 +193,7 @@ impl World {
         NewVersion { id: VersionId::new(minute(0), self.random.bits()), definition, host: HOST }
     }
 
-    /// A schedule that is not stored yet, due each minute from the first on.
+    /// Returns a schedule that is not stored yet. It is due each minute, from minute 1 on.
     pub fn new_schedule(&self) -> NewSchedule {
         NewSchedule {
             id: ScheduleId::new(minute(0), self.random.bits()),
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Stores a schedule that differs from the usual one by `change`.
+    /// Stores a schedule that differs from the default one by `change`.
     pub async fn schedule_with(&self, change: impl FnOnce(&mut NewSchedule)) -> ScheduleId {
         let mut new = self.new_schedule();
         change(&mut new);
@@ -225,7 +225,7 @@ impl World {
         self.store.schedule(self.account, id).await.expect("read").expect("a schedule")
     }
 
-    /// A change that changes nothing yet.
+    /// Returns a change that leaves every field as it is.
     pub async fn change(&self, id: ScheduleId) -> Change {
         let now = self.read(id).await;
         Change {
@@ -242,13 +242,14 @@ impl World {
         }
     }
 
-    /// What is needed to fire these schedules on time.
+    /// Reads the candidates for firing these schedules on time.
     pub async fn candidates(&self, ids: &[ScheduleId]) -> Vec<Candidate> {
         let ids: Vec<_> = ids.iter().map(|id| (SHARD, *id)).collect();
         self.store.candidates(&ids, minute(0)).await.expect("read")
     }
 
-    /// A firing of the stored next tick that makes its job and goes on to the next minute.
+    /// Returns a firing of the stored next tick. It creates one job and advances to the next
+    /// minute.
     pub async fn firing(&self, id: ScheduleId) -> Firing {
         let schedule = self.read(id).await;
         let tick = schedule.next_tick.expect("a next tick");
@@ -275,30 +276,30 @@ impl World {
             if busy.is_empty() {
                 return Done { tickets, held, overlapped, advanced, stale };
             }
-            // A call that the test has given up goes on for a moment.
+            // A call that the test has dropped can still hold locks for a moment, so try again.
             assert_eq!(advanced, [], "all wait or none");
         }
     }
 
-    /// Fires the stored next tick when it is due; returns the tickets.
+    /// Fires the stored next tick when it is due. Returns the tickets.
     pub async fn fire_next(&self, id: ScheduleId) -> Vec<Ticket> {
         let firing = self.firing(id).await;
         self.fire(soon(firing.tick), &[firing]).await.tickets
     }
 
-    /// Fires the next tick, which starts one job.
+    /// Fires the next tick, which starts one job. Returns this job.
     pub async fn tick_job(&self, id: ScheduleId) -> JobId {
         let tickets = self.fire_next(id).await;
         assert_eq!(tickets.len(), 1, "one job starts");
         tickets[0].job
     }
 
-    /// The id of a new job.
+    /// Returns an id for a new job.
     pub fn job_id(&self, now: Timestamp) -> JobId {
         JobId::new(now, self.random.bits())
     }
 
-    /// Makes a job by hand.
+    /// Creates a manual job.
     pub async fn manual_job(&self, schedule: ScheduleId, now: Timestamp) -> JobId {
         let new = NewJob { id: self.job_id(now), schedule };
         let ticket =
@@ -310,14 +311,14 @@ impl World {
         Claim { executor: self.executor, now }
     }
 
-    /// A claim of another executor, whose lease ends when the world's does.
+    /// Returns a claim of another executor, whose lease ends with that of the world's executor.
     pub async fn others_claim(&self, number: u128, now: Timestamp) -> Claim {
         let executor = ExecutorId(number);
         self.steady.renew(executor, lease_end(), minute(0)).await.expect("begin a lease");
         Claim { executor, now }
     }
 
-    /// A tick's job of the usual schedule as its first claim, at `now`, brings it.
+    /// Returns a tick's job of the default schedule as its first claim, at `now`, returns it.
     pub async fn first_claimed(&self, id: ScheduleId, job: JobId, now: Timestamp) -> Claimed {
         Claimed {
             job,
@@ -340,7 +341,7 @@ impl World {
         self.store.claim(&self.claim_at(now), jobs).await.expect("claim").taken
     }
 
-    /// The end of the attempt under way, ten milliseconds after it began.
+    /// Returns the end of the running attempt, 10 ms after its start.
     pub fn completion(
         &self,
         claimed: &Claimed,
@@ -388,7 +389,7 @@ impl World {
         self.job(id).await.status
     }
 
-    /// The ids of the jobs that a query lists.
+    /// Returns the ids of the jobs that a query lists.
     pub async fn listed(&self, query: &JobQuery) -> Vec<JobId> {
         let page = self.store.jobs(self.account, query).await.expect("list");
         page.jobs.iter().map(|job| job.id).collect()

@@ -1,4 +1,5 @@
-//! Events of commits that meet others, and what notifiers do around rows that somebody holds.
+//! Events of commits that meet concurrent changes or locked rows, and claims of deliveries around
+//! locked rows.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use super::locks::until_one_waits;
 use super::world;
 use crate::harness::database::{Database, run};
 
-/// Less than any wait for a lock.
+/// A time shorter than any lock timeout.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
-/// A running job of a schedule that tells its failures.
+/// Returns a running job of a schedule that reports its failures.
 async fn running(w: &World) -> Claimed {
     let id = w.schedule().await;
     w.tell_failures(id, &[]).await;
@@ -29,7 +30,8 @@ fn fails(w: &World, claimed: &Claimed) -> Completion {
     w.completion(claimed, None, End::Failed(failure()))
 }
 
-/// A commit that begins anew, because somebody has changed the job, raises what it then decides.
+/// A commit starts again if another session has changed the job. It raises the events of its second
+/// decision only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_begins_anew_raises_its_events_once() {
     let database = Database::migrated().await;
@@ -56,7 +58,7 @@ async fn a_commit_that_begins_anew_raises_its_events_once() {
         until_one_waits(&mut beside).await;
         changed.commit().await.expect("commit");
         let mut committed = committed.await;
-        // On a slow machine it had given up waiting.
+        // On a slow machine the commit has given up waiting.
         while committed.fates == [Fate::Busy] {
             assert_eq!(committed.events, 0);
             committed = commit(end.clone()).await.expect("commit");
@@ -67,7 +69,7 @@ async fn a_commit_that_begins_anew_raises_its_events_once() {
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, raised);
 }
 
-/// History is a table for each day: a commit that raises events opens only those of its jobs.
+/// History has a partition for each day. A commit that raises events opens only those of its jobs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
     let database = Database::migrated().await;
@@ -85,7 +87,8 @@ async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
     assert_eq!(committed.events, 1);
 }
 
-/// What is left out of a batch because somebody holds its rows raises its events when it is written.
+/// An outcome that is left out of a batch, because its rows are locked, raises its events when it
+/// is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
     let database = Database::migrated().await;
@@ -113,7 +116,7 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 4);
 }
 
-/// A commit that passes over a held row reads what others take as their claims have told it.
+/// A commit that passes over a locked row reads data that other commits take from their claims.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_past_a_held_row_raise_what_the_policy_says() {
     let database = Database::migrated().await;
@@ -127,7 +130,7 @@ async fn commits_past_a_held_row_raise_what_the_policy_says() {
     hold.rollback().await.expect("roll back");
 }
 
-/// Deliveries that somebody holds are passed over, by claiming and by pruning.
+/// A claim passes over locked deliveries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_are_claimed_and_the_held_one_stays_due() {
     let database = Database::migrated().await;

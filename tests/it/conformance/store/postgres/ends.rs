@@ -1,4 +1,4 @@
-//! Ends of attempts that are written while somebody else changes their jobs.
+//! Ends of attempts that are written while another session changes their jobs.
 
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::{ErrorCode, Failure};
@@ -18,8 +18,8 @@ async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<Fate> {
     store.commit(minute(2), &ends).await.expect("commit").fates
 }
 
-/// What is decided by a job as its claim has told it, or as it was read without a lock, is decided
-/// anew if somebody else has changed it before it is written.
+/// A commit decides on the job as its claim returned it, or as it was read without a lock. If
+/// another session changes the job before the write, the commit decides again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_is_written_for_the_job_as_it_is_then() {
     let database = Database::migrated().await;
@@ -54,7 +54,7 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
         until_one_waits(&mut beside).await;
         changed.commit().await.expect("commit");
         let mut fates = committed.await;
-        // On a slow machine it had given up waiting.
+        // On a slow machine the commit has given up waiting.
         while fates == [Fate::Busy] {
             fates = commit(store.clone(), ends.clone()).await;
         }
@@ -81,7 +81,7 @@ async fn no_retry_slips_through_the_deletion_of_its_schedule() {
     until_so_many_wait(&mut beside, 2).await;
     held.rollback().await.expect("roll back");
     deleted.await.expect("delete");
-    // On a slow machine it had given up waiting.
+    // On a slow machine the commit has given up waiting.
     if committed.await == [Fate::Busy] {
         commit(w.store.clone(), ends).await;
     }

@@ -1,4 +1,5 @@
-//! A server that is away, silent, full of bad rows or not meant for us; callers that go away.
+//! A server that is down, is silent, refuses the connection or has damaged rows, and callers that
+//! drop their calls.
 
 use std::io;
 use std::sync::Arc;
@@ -20,17 +21,18 @@ use super::world;
 use crate::harness::database::{Database, run};
 use crate::harness::keys::sealer;
 
-/// What a line to the server does.
+/// The state of a connection to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Works,
-    /// Takes everything and says nothing.
+    /// Keeps connections open, but forwards nothing.
     Silent,
-    /// Cuts what there is and refuses what comes.
+    /// Closes open connections, and new ones at once.
     Cut,
 }
 
-/// A line to the server that can fall silent.
+/// Starts a proxy to the server that can be silent or cut connections. Returns its URL and the
+/// sender that sets its state.
 async fn line(tasks: &Tasks, database: &Database) -> (String, watch::Sender<Line>) {
     let mut url: url::Url = database.url().parse().expect("a URL");
     let server = format!("{}:{}", url.host_str().expect("a host"), url.port().expect("a port"));
@@ -56,7 +58,7 @@ async fn forward(near: TcpStream, server: &str, mut line: watch::Receiver<Line>)
         let state = *line.borrow_and_update();
         match state {
             Line::Cut => return Ok(()),
-            // Bytes that come meanwhile are lost with the connection.
+            // Bytes that arrive meanwhile are lost with the connection.
             Line::Silent => {
                 if line.changed().await.is_err() || *line.borrow() != Line::Silent {
                     return Ok(());
@@ -110,7 +112,7 @@ async fn the_server_may_be_away_at_the_start() {
         PostgresStore::open(&Settings::new("postgres://u:hidden@127.0.0.1:1/none"), &sealer());
     let store = store.expect("no connection is made yet");
     for failed in [store.ping().await, store.migrate().await, store.check_version().await] {
-        let error = failed.expect_err("nobody is there");
+        let error = failed.expect_err("the server is down");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(!error.to_string().contains("hidden"), "{error}");
     }
@@ -168,7 +170,7 @@ async fn a_password_file_is_read_again_when_the_server_refuses_it() {
     assert!(error.to_string().contains("none"), "{error}");
 }
 
-/// Polls a future until it has been polled `polls` times, then drops it.
+/// Polls a future at most `polls` times, then drops it.
 async fn abandon(polls: usize, future: impl Future) {
     let mut future = std::pin::pin!(future);
     for _ in 0..polls {

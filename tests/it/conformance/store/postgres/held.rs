@@ -1,4 +1,4 @@
-//! Rows that somebody outside holds: nobody waits but what needs them.
+//! Rows that another session has locked. Only work that needs them waits.
 
 use std::time::Duration;
 
@@ -22,21 +22,22 @@ use super::world;
 use crate::harness::database::{Database, run};
 use crate::harness::wait::live_for;
 
-/// Less than any wait for a lock.
+/// A time shorter than any lock timeout.
 const AT_ONCE: Duration = Duration::from_millis(200);
-/// As long as dropping a day holds its tables; longer than a commit waits for rows.
+/// The time for which dropping a day's partition locks its tables. It is longer than a commit waits
+/// for rows.
 const MOMENT: Duration = Duration::from_millis(500);
 
 fn uuid(bytes: [u8; 16]) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-/// Holds a job's row.
+/// Locks the row of a job.
 async fn hold_job(other: &mut PgConnection, job: JobId) -> Transaction<'_, Postgres> {
     hold(other, &format!("runs WHERE id = '{}'", uuid(job.to_bytes()))).await
 }
 
-/// Holds the row of a schedule's state.
+/// Locks the row of a schedule's state.
 async fn hold_state(other: &mut PgConnection, id: ScheduleId) -> Transaction<'_, Postgres> {
     hold(other, &format!("schedule_state WHERE schedule_id = '{}'", uuid(id.to_bytes()))).await
 }
@@ -47,7 +48,7 @@ async fn hold<'c>(other: &'c mut PgConnection, rows: &str) -> Transaction<'c, Po
     held
 }
 
-/// Jobs of one schedule that run.
+/// Returns `count` running jobs of one schedule.
 async fn running(w: &World, count: usize) -> Vec<Claimed> {
     let id = w.schedule().await;
     let mut jobs = Vec::new();
@@ -93,8 +94,8 @@ async fn a_call_that_takes_effect_just_now_is_running() {
     let mut other = database.beside().await;
     let held = hold(&mut other, "idempotency_keys").await;
     assert_eq!(reserve(1, 2).await, Reserved::Running);
-    assert_eq!(reserve(1, 1).await, Reserved::Yours, "whoever asks again is told the same");
-    assert_eq!(reserve(2, 2).await, Reserved::Running, "its time is over, but it is not free");
+    assert_eq!(reserve(1, 1).await, Reserved::Yours, "the same caller gets the same answer");
+    assert_eq!(reserve(2, 2).await, Reserved::Running, "it has expired, but is locked");
     held.rollback().await.expect("roll back");
     assert_eq!(reserve(1, 2).await, Reserved::Running);
     assert_eq!(reserve(2, 2).await, Reserved::Yours);
@@ -195,7 +196,8 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     assert_eq!(fates, [Fate::Applied(JobStatus::Success)]);
 }
 
-/// Commits two ends, of which the second has to wait; then it again.
+/// Commits two ends twice. The rows of the second end are locked, so it is busy both times. Then
+/// releases the lock.
 async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Postgres>) {
     let batch = ends.map(|claimed| w.completion(claimed, None, End::Succeeded));
     let committed = w.commit(minute(2), &batch).await;
@@ -289,7 +291,7 @@ async fn who_waits_for_a_busy_counter_gets_it() {
     let w = world(&database).await;
     w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
     let account = uuid(w.account.to_bytes());
-    // Two take turns, so that it is never free.
+    // Two sessions take turns, so that the counter is never free.
     let busy = (0..2).map(async |_| {
         let mut other = database.beside().await;
         loop {
@@ -377,10 +379,10 @@ async fn a_deleted_account_is_erased_in_order_around_what_is_held() {
     assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
     let mut other = database.beside().await;
     let held = hold(&mut other, "api_keys").await;
-    let rounds = timeout(MOMENT * 4, erase_all(&w, w.account)).await.expect("it waits for nobody");
+    let rounds = timeout(MOMENT * 4, erase_all(&w, w.account)).await.expect("no wait for it");
     assert!(!rounds.is_empty());
     let left = w.store.rows_left(w.account).await.expect("count");
-    assert!(left > 1, "what comes after it is there too: {left}");
+    assert!(left > 1, "rows of later tables are left, too: {left}");
     let settled = minute(4).plus(SETTLED);
     assert!(!w.store.erase(w.account, settled, 9).await.expect("erase").gone);
     held.rollback().await.expect("roll back");

@@ -1,4 +1,4 @@
-//! Two sessions that want the same rows.
+//! Two sessions that need the same rows.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub async fn until_one_waits(beside: &mut PgConnection) {
     until_so_many_wait(beside, 1).await;
 }
 
-/// Waits until so many do.
+/// Waits until at least `sessions` sessions wait for a lock.
 pub async fn until_so_many_wait(beside: &mut PgConnection, sessions: i64) {
     let asked = async {
         loop {
@@ -40,14 +40,15 @@ pub async fn until_so_many_wait(beside: &mut PgConnection, sessions: i64) {
     timeout(Duration::from_secs(10), asked).await.expect("a session waits");
 }
 
-/// How a leader fires: alone, or beside an executor that begins what it can.
+/// The way in which a leader fires: alone, or with an executor that claims the jobs it has slots
+/// for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Fire,
     Start,
 }
 
-/// Both ways, for both statements.
+/// Both ways, each with the policies of both firing statements.
 const FIRINGS: [(Way, OverlapPolicy); 4] = [
     (Way::Fire, OverlapPolicy::Allow),
     (Way::Fire, OverlapPolicy::QueueOne),
@@ -55,7 +56,7 @@ const FIRINGS: [(Way, OverlapPolicy); 4] = [
     (Way::Start, OverlapPolicy::QueueOne),
 ];
 
-/// Fires a schedule's next tick. Returns what was fired, and how many of the jobs were claimed.
+/// Fires a schedule's next tick. Returns the result and the number of jobs that were claimed.
 async fn fire(w: &World, way: Way, firing: &Firing) -> (Fired, usize) {
     fire_by(&w.store, &[w.fence], way, &w.claim_at(soon(firing.tick)), firing).await
 }
@@ -78,7 +79,7 @@ async fn fire_by(
     fired.expect("fire")
 }
 
-/// The same in a task, while another session is in a transaction.
+/// Does the same in a task, while another session is in a transaction.
 fn fire_beside(
     w: &World,
     way: Way,
@@ -99,17 +100,17 @@ async fn nothing_fires_while_an_epoch_is_raised_or_after_that() {
         let mut raised = newer.begin().await.expect("begin");
         run(&mut raised, "UPDATE shards SET epoch = epoch + 1 WHERE shard = 0").await;
         let (fired, _) = fire(&w, way, &firing).await;
-        assert_eq!((fired.busy, fired.fenced), (vec![id], vec![]), "nobody is waited for");
+        assert_eq!((fired.busy, fired.fenced), (vec![id], vec![]), "the firing does not wait");
         raised.commit().await.expect("commit");
         assert_eq!(fire(&w, way, &firing).await, (fenced(), 0), "{way:?} {policy:?}");
         assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
         assert!(w.listed(&every_job()).await.is_empty());
-        // For the next one.
+        // Restores the epoch for the next case.
         run(&mut beside, "UPDATE shards SET epoch = epoch - 1 WHERE shard = 0").await;
     }
 }
 
-/// A suspension of the world's account that has not been committed, by another session.
+/// Suspends the world's account, in a transaction of another session.
 const SUSPEND: &str = "
     UPDATE accounts SET suspended_at = 1 WHERE name = 'own';
     UPDATE shards SET suspensions = suspensions + 1";
@@ -139,7 +140,7 @@ async fn nothing_fires_while_its_account_is_suspended_or_after_that() {
     }
 }
 
-/// A deletion by a process that died before it had told the shards.
+/// Deletes the world's account like a process that died before it updated the rows of the shards.
 const DELETE: &str = "
     INSERT INTO deleted_accounts (id, name, deleted_at, actor, origin)
         SELECT id, name, 1, 'service', 'service' FROM accounts WHERE name = 'own';
@@ -157,8 +158,8 @@ async fn what_was_read_of_a_deleted_account_does_not_fire_when_it_is_being_erase
     assert_eq!(w.steady.erase(w.account, minute(1), 1).await.expect("erase").rows, 1);
     let Fired { tickets, busy, .. } =
         w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
-    assert_eq!((tickets.len(), busy.len()), (0, 1), "the other one is gone");
-    // Once is enough.
+    assert_eq!((tickets.len(), busy.len()), (0, 1), "the other schedule is gone");
+    // A second erasure does not update the rows of the shards again.
     let mut beside = database.beside().await;
     let mut fences = async || -> Vec<i64> {
         let query = "SELECT suspensions FROM shards ORDER BY shard";
@@ -216,7 +217,7 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
         w.manual_job(id, minute(0)).await;
         let firing = w.firing(id).await;
-        // The statement has its fence and waits to see whether the job is made already.
+        // The statement has its fence, and waits for an uncommitted insert of the same job.
         let mut held = holder.begin().await.expect("begin");
         let made = sqlx::types::Uuid::from_bytes(firing.jobs[0].id.to_bytes());
         let columns = "account_id, schedule_id, version_id, created_at, updated_at, shard, status,
@@ -300,8 +301,8 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
     assert_eq!(changed.expect("change"), Changed::Done(vec![]));
 }
 
-/// Everybody who takes several locks, at once and often: nobody may wait in a circle, and nobody
-/// may be told of it if he does.
+/// Operations that take several locks run concurrently, many times. No deadlock may occur, and no
+/// operation may fail because of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_in_a_circle() {
     let database = Database::migrated().await;
