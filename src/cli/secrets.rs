@@ -91,8 +91,9 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     output::print(&done.lines())?;
     if done.lost() > 0 && !abandon {
         return Err(CliError::failed(
-            "some rows cannot be decrypted, the log line of each says why: save what they belong to \
-             again, and keep all keys until then, or give them up with --abandon-unreadable",
+            "some rows cannot be decrypted, because they were damaged or moved, or their key is \
+             missing or replaced: save what they belong to again, and keep all keys until then, or \
+             give them up with --abandon-unreadable",
         ));
     }
     if left.len() > 1 {

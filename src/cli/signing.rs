@@ -101,8 +101,8 @@ fn revealed(secrets: &[KnownSecret], now: Timestamp) -> Result<String, CliError>
     for KnownSecret { id, secret, .. } in secrets.iter().filter(|one| !is_over(one, now)) {
         let secret = secret.as_ref().ok_or_else(|| {
             CliError::failed(format!(
-                "{id} cannot be decrypted, the log line says why: give its key back in \
-                 secrets.keys, or run `punctual signing rotate`"
+                "{id} cannot be decrypted, because it was damaged or moved, or its key is missing \
+                 or replaced: give its key back in secrets.keys, or run `punctual signing rotate`"
             ))
         })?;
         lines.push_str(&secret.reveal());

@@ -14,7 +14,9 @@ use crate::domain::plan::{ChannelType, NotifyOn};
 #[schema(as = NewChannel, examples(json!({
     "type": "slack",
     "label": "On call",
-    "config": { "webhookUrl": "https://hooks.slack.com/services/T000/B000/XXXX" },
+    "config": {
+        "webhookUrl": "https://hooks.slack.com/services/T0123ABCD/B0123ABCD/0123456789abcdefghijklmn",
+    },
 })))]
 pub struct ChannelCreation {
     /// How it delivers.
