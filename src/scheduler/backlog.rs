@@ -1,9 +1,10 @@
-//! A bound of the jobs of a schedule that have not begun: whatever keeps them waiting, a target that
-//! hangs or executors that are away, the store and the queue grow no further by that schedule.
+//! A limit on the jobs of a schedule that wait for their first attempt. If the target hangs or the
+//! executors are away, one schedule cannot make the store and the queue grow without a limit.
 //!
-//! Only of jobs that find no room at once it is asked how many there are, and so many more are made
-//! before it is asked again: nobody but the leader of a shard makes jobs of its ticks, and those that
-//! begin meanwhile leave more room than is known. What users trigger counts, and is not bounded here.
+//! Only jobs that do not find a free slot at once are checked. The store is asked how many jobs of
+//! the schedule wait, and then the leader makes jobs up to the limit without asking again. This is
+//! safe: only the leader of a shard makes jobs of its ticks, and jobs that start meanwhile only add
+//! room. Jobs that users trigger count, but are not limited here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +15,16 @@ use crate::domain::schedule::OverlapPolicy;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::store::{Fence, Firing, SharedStore, StoreError, TickJob};
 
-/// Of how many schedules it is known how many more jobs may be made, some 50 bytes each.
+/// The maximum number of schedules whose room is cached, about 50 bytes each.
 const MOST: usize = 100_000;
 
-/// How many more jobs may wait.
+/// The number of jobs that may still be added, by schedule.
 pub(super) struct Backlog {
     plans: Arc<Plans>,
     rooms: Mutex<HashMap<ScheduleId, Room>>,
 }
 
-/// What is known of a schedule, in a term of its shard.
+/// The room of a schedule, valid for one term of its shard.
 #[derive(Clone, Copy)]
 struct Room {
     epoch: Epoch,
@@ -35,7 +36,8 @@ impl Backlog {
         Self { plans, rooms: Mutex::default() }
     }
 
-    /// How many of their jobs may be made, in the order of the firings. `plan` says by which plan. Other jobs than those that may overlap wait for each other, and are few.
+    /// Returns, for each firing, how many of its jobs may be made. `plan` returns the name of the
+    /// plan. Only jobs that may overlap are limited: all others wait for each other, and are few.
     pub(super) async fn take<'a>(
         &self,
         store: &SharedStore,
@@ -78,7 +80,7 @@ impl Backlog {
         Ok(firings.iter().map(take).collect())
     }
 
-    /// Forgets what was taken for firings: nobody knows what has become of them.
+    /// Forgets the room of the schedules of these firings, because their outcome is unknown.
     pub(super) fn forget(&self, firings: &[Firing]) {
         let mut rooms = self.lock();
         for firing in firings {
@@ -86,7 +88,7 @@ impl Backlog {
         }
     }
 
-    /// Those of which it is not known that there is room for their jobs.
+    /// Returns the firings for which the cache does not guarantee enough room.
     fn unknown<'a>(
         &self,
         epochs: &HashMap<ShardId, Epoch>,

@@ -1,5 +1,5 @@
-//! A batch that is being fired: what is started at once, what goes to the queue, and what is kept
-//! of both.
+//! One batch that is being fired: which jobs start at once, which get a ticket, and how the results
+//! of both are recorded.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -23,14 +23,14 @@ use crate::telemetry::metrics::{
 };
 use crate::telemetry::traces::{MadeSpan, Subject, trace_id};
 
-/// How long a schedule whose row is not free rests in the index before it is tried again. A change
-/// by a user holds it for less.
+/// The pause in the index of a schedule whose row is locked, before the next try. A change by a
+/// user holds the lock for less.
 const REST: Duration = Duration::from_millis(100);
-/// How long firings wait at most for an executor that is busy with others, and alone.
+/// The maximum time that firings wait for a busy executor. They wait only if no other one is known.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 /// A tick whose job is made later than this after its instant counts as late.
 const LATE: Duration = Duration::from_secs(1);
-/// After fewer that were fired and started at once, the rest goes to the queue.
+/// If fewer jobs than this were started after a wait, the rest of the batch goes to the queue.
 const WORTH_REPEATING: usize = 100;
 
 /// A batch that is being fired.
@@ -42,19 +42,19 @@ pub(super) struct Batch<'a> {
     pub(super) taken: Taken<'a>,
     /// The schedules as they were read.
     pub(super) read: &'a [Read],
-    /// What the index shall say, beside the next ticks of what has been advanced.
+    /// The updates of the due indexes, apart from the next ticks of `advanced`.
     pub(super) index: Vec<(ScheduleId, Option<Timestamp>)>,
-    /// What has been advanced, and to where.
+    /// The schedules that were advanced, and their next ticks.
     pub(super) advanced: Vec<(ScheduleId, Option<Timestamp>)>,
-    /// What the run queue shall have.
+    /// The tickets for the run queue.
     pub(super) tickets: Vec<Ticket>,
     /// The shards that have a newer leader.
     pub(super) fenced: Vec<ShardId>,
 }
 
 impl Batch<'_> {
-    /// Fires what an executor beside this leader has room for, and starts it; then the rest, which
-    /// starts by its tickets.
+    /// Fires and starts the jobs for which this replica's executor has free slots. Then fires the
+    /// others, which start by their tickets.
     pub(super) async fn fire(&mut self, firings: Vec<Firing>) -> Result<(), RunError> {
         let rest = self.start(firings).await?;
         if rest.is_empty() {
@@ -73,14 +73,15 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Fires and starts as much as an executor beside this leader has room for. What is left.
+    /// Fires and starts as many jobs as this replica's executor has free slots for. Returns the
+    /// other firings.
     async fn start(&mut self, firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
         let context = self.context;
         let starter = context.starter.as_ref().filter(|_| !Defect::EarlyTicket.is_there());
         let Some(starter) = starter else { return Ok(firings) };
         let (mut wanted, mut rest) = self.with_tickets(firings);
         let until = context.clock.monotonic() + patience(context.clock.now(), &wanted);
-        // What there is room for starts at once, before room is waited for.
+        // The first try takes only slots that are free now. Later ones may wait for slots.
         let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
             let started = match starter.fire(self.fences, wanted, patience).await {
@@ -102,7 +103,8 @@ impl Batch<'_> {
             };
             let has_waited = !patience.is_zero();
             patience = until.saturating_sub(context.clock.monotonic());
-            // If all were passed over, those that are left were read no later.
+            // If no schedule was advanced, what was read is outdated, and the rest was read no
+            // later.
             let is_vain = started == Some(0);
             let is_little = has_waited && started.is_none_or(|started| started < WORTH_REPEATING);
             if patience.is_zero() || is_vain || is_little {
@@ -113,7 +115,7 @@ impl Batch<'_> {
         Ok(rest)
     }
 
-    /// Makes skips of the ticks whose jobs would be too many that wait, the newest.
+    /// Turns the newest jobs that exceed the backlog limit of their schedule into skips.
     async fn within_backlog(&self, mut firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
         let candidates = self.candidates();
         let plan = |firing: &Firing| candidates.get(&firing.schedule)?.plan.as_deref();
@@ -134,8 +136,8 @@ impl Batch<'_> {
         Ok(firings)
     }
 
-    /// The firings that make one job, which nothing keeps from starting, with what would be its
-    /// ticket; and all others.
+    /// Returns the firings of exactly one job that can start at once, each with the ticket that the
+    /// job would get, and all other firings.
     fn with_tickets(&self, firings: Vec<Firing>) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
         let candidates = self.candidates();
         let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
@@ -156,7 +158,7 @@ impl Batch<'_> {
         candidates.collect()
     }
 
-    /// Keeps what firing has done.
+    /// Records the result of a firing statement.
     fn keep(
         &mut self,
         firings: &[Firing],
@@ -168,7 +170,8 @@ impl Batch<'_> {
         let fired = match fired {
             Ok(fired) => fired,
             Err(error) => {
-                // They are fired again, and taken again, unless the answer alone was lost.
+                // The firings will be repeated with new reservations. So these are given back,
+                // unless the jobs may have been made and only the response was lost.
                 let started: HashSet<JobId> = started.collect();
                 count_made(firings, &started, self.context.clock.now());
                 let started = started.into_iter();
@@ -202,7 +205,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Notes in traces and the log which jobs were made.
+    /// Records the jobs that were made in traces and in the log.
     fn note(&self, firings: &[Firing], made: &HashSet<JobId>) {
         let recorded_at = self.context.clock.now();
         for firing in firings {
@@ -216,8 +219,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Lets schedules rest that were passed over. Those that were not read for this batch stay due:
-    /// they are read at once.
+    /// Delays the next try of schedules whose rows were locked. Schedules from the cache stay due:
+    /// the next try reads them from the store at once.
     fn rest(&mut self, busy: &[ScheduleId]) {
         if busy.is_empty() {
             return;
@@ -230,14 +233,14 @@ impl Batch<'_> {
     }
 }
 
-/// How long the firings can wait for room: no schedule until its next tick is near, so that none is
-/// taken for missed.
+/// Returns how long firings can wait for a free slot: at most a quarter of the time to the earliest
+/// next tick, so that no tick is mistaken for a missed one.
 fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
     let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
     next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
 }
 
-/// What was taken for a batch, of schedules of accounts whose plan limits their jobs.
+/// The reservations of a batch, for accounts with a quota.
 pub(super) struct Taken<'a> {
     quotas: &'a Quotas,
     allowed: &'a Allowed,
@@ -252,8 +255,8 @@ impl<'a> Taken<'a> {
         Self { quotas, allowed, candidates }
     }
 
-    /// Gives back what was taken for jobs that were not made: their schedule was not fired, or
-    /// found another job active.
+    /// Gives back the reservations of jobs that were not made, because their schedule was not fired
+    /// or another job was active.
     fn give_back(&self, firings: &[Firing], made: impl IntoIterator<Item = JobId>) {
         if self.candidates.is_empty() {
             return;
@@ -265,8 +268,8 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Keeps what was taken for jobs that may have been made: the limit holds whether they were or
-    /// not, and as soon as they are tried again it is known.
+    /// Keeps the reservations of jobs that may have been made. The quota holds in either case, and
+    /// the next try of the jobs shows whether they were made.
     fn doubt(&self, firings: &[Firing], started: impl Iterator<Item = JobId>) {
         let started: HashSet<_> = started.collect();
         for (account, firing) in self.of_limited(firings) {
@@ -276,8 +279,8 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Ends the doubt about jobs of which the store has told; not of schedules that were busy or whose
-    /// shard has another leader.
+    /// Ends the doubt about the jobs on which the store has decided, which excludes schedules that
+    /// were busy and shards that have another leader.
     fn settle(
         &self,
         firings: &[Firing],
@@ -293,7 +296,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// The firings of accounts whose plan limits their jobs.
+    /// Returns the firings of accounts with a quota.
     fn of_limited<'b>(
         &self,
         firings: &'b [Firing],
@@ -305,8 +308,8 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// Counts the jobs that were made, those among them that wait for others too, and notes how long after
-/// their instants they were committed, at `now`.
+/// Counts the jobs that were made, including held ones, and records the lag from their ticks to the
+/// commit at `now`.
 fn count_made(firings: &[Firing], made: &HashSet<JobId>, now: Timestamp) {
     TICKS_FIRED.add(made.len() as u64);
     let mut late = 0;
@@ -319,7 +322,7 @@ fn count_made(firings: &[Firing], made: &HashSet<JobId>, now: Timestamp) {
     TICKS_LATE.add(late);
 }
 
-/// Counts the ticks that were skipped by what was decided, of schedules that were advanced.
+/// Counts the ticks that the decision skipped, of schedules that were advanced.
 fn count_skips(firings: &[Firing], advanced: &[(ScheduleId, Option<Timestamp>)]) {
     if firings.iter().all(|firing| firing.skips.is_empty()) {
         return;

@@ -1,4 +1,4 @@
-//! What becomes of the schedules of a batch.
+//! Decides how each schedule of a batch fires.
 
 use quick_cache::sync::Cache;
 
@@ -12,10 +12,10 @@ use crate::runtime::Random;
 use crate::runtime::faults::Defect;
 use crate::store::{Candidate, Firing, TickJob, TickRange};
 
-/// How many parsed expressions are kept. Most schedules share theirs with many others.
+/// The maximum number of cached expressions. Most schedules share theirs with many others.
 const CACHED: usize = 10_000;
 
-/// Parsed expressions by timezone and text.
+/// A cache of parsed expressions, by timezone and text.
 pub(super) struct Cadences(Cache<String, Cadence>);
 
 impl Cadences {
@@ -30,11 +30,11 @@ impl Cadences {
     }
 }
 
-/// What is to become of the due ticks of a schedule.
+/// The decision about the due ticks of a schedule.
 pub(super) struct Decision<'a> {
     pub(super) candidate: &'a Candidate,
     pub(super) plan: Plan,
-    /// Those that do not run since the account is or was suspended.
+    /// The ticks that do not run because the account is or was suspended.
     suspended: Option<SkippedTicks>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Decision<'a> {
     fn of(candidate: &'a Candidate, cadence: &Cadence, now: Timestamp) -> Self {
         let until = candidate.suspended_until;
         let passed = until.and_then(|until| pass_over(cadence, candidate.tick, until, now));
-        // Not known where no tick is so late that it matters.
+        // The policy is not read if no tick is late enough for it to matter.
         let policy = candidate.catch_up_policy.unwrap_or(CatchUpPolicy::Last);
         let decide = |tick| plan(cadence, policy, tick, now);
         let (plan, suspended) = match passed {
@@ -55,7 +55,7 @@ impl<'a> Decision<'a> {
         Self { candidate, plan, suspended }
     }
 
-    /// Of the jobs that are due, the oldest `allowed` are made.
+    /// Returns a firing that makes the oldest `allowed` of the due jobs. The others become skips.
     pub(super) fn firing(self, allowed: usize) -> Firing {
         let Self { candidate, plan, suspended } = self;
         let Plan { mut runs, skipped, next } = plan;
@@ -92,8 +92,8 @@ fn job(candidate: &Candidate, tick: Timestamp, trigger: Trigger) -> TickJob {
     TickJob { id: JobId::of_tick(candidate.schedule, tick), trigger }
 }
 
-/// What shall become of what is due, and what the index shall say of schedules that are not due
-/// after all.
+/// Returns the decisions about the due schedules, and the index entries of the others: schedules
+/// that are not due after all, or whose expression cannot be read.
 pub(super) fn decide<'a>(
     cadences: &Cadences,
     read: &'a [Read],
@@ -107,8 +107,9 @@ pub(super) fn decide<'a>(
         } else if let Some(cadence) = cadences.of(candidate) {
             decisions.push(Decision::of(candidate, &cadence, now));
         } else {
-            // Checked when it was stored, so only a release that reads expressions differently
-            // gets here. The schedule stays due in the store and fires once it can be read.
+            // The expression was checked when it was stored, so only a release that parses
+            // expressions differently gets here. The schedule stays due in the store and fires once
+            // it can be read.
             tracing::error!(schedule = %candidate.schedule, "stored expression cannot be read");
             index.push((candidate.schedule, None));
         }

@@ -1,12 +1,12 @@
-//! Leases of executors that have ended: when the claims under them may be closed.
+//! The ended leases of executors: decides when the claims under them may be closed.
 //!
-//! Danger: a store that was away, or whose time has moved, makes the lease of a living executor look
-//! ended. The executor still runs what it has claimed; if its claims were closed, the jobs would be
-//! sent twice.
+//! Danger: after an outage of the store or a jump of its time, the lease of a live executor looks
+//! ended. The executor still runs its jobs; if the sweep closed its claims, the jobs would be sent
+//! twice.
 //!
-//! Rule: a lease that ended while this replica watched is closed at once: a living executor would
-//! have renewed it. Any other lease that is found ended gets [`GRACE`] from its first sight, in which
-//! a living executor renews it.
+//! Rule: a lease that ended while this replica watched is closed at once, because a live executor
+//! would have renewed it. For any other ended lease, the replica waits for [`GRACE`] after it first
+//! sees it, in which a live executor renews it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use crate::domain::Timestamp;
 use crate::runtime::Clock;
 use crate::store::{ExecutorId, HeldClaim};
 
-/// How long a living executor may take to renew its lease when the store is back: it first samples the
-/// store's time, every 5 s, because it does not renew by a time that it does not believe; its renewer
-/// looks every 2 s; and the calls take up to a second. 5 s + 2 s + 1 s = 8 s.
+/// The maximum time that a live executor needs to renew its lease when the store is back. It does
+/// not renew by a time that it does not trust, so it first samples the store's time, every 5 s; its
+/// renewer runs every 2 s; and the calls take up to 1 s. 5 s + 2 s + 1 s = 8 s.
 const GRACE: Duration = Duration::from_secs(8);
-/// The longest pause between two looks of a replica that watches: two sweeps.
+/// The longest pause between two looks at which this replica still counts as watching: two sweeps.
 const MAX_PAUSE: Duration = Duration::from_secs(4);
 
-/// What this replica has seen of leases that ended.
+/// The ended leases that this replica has seen.
 #[derive(Default)]
 pub(super) struct EndedLeases {
-    /// When it looked last.
+    /// The time of the last look.
     looked: Option<Timestamp>,
-    /// When it looked last and saw all that had ended.
+    /// The time of the last look that returned all ended leases.
     saw_all: Option<Timestamp>,
-    /// From when on the claims of an executor may be closed, on the monotonic clock.
+    /// The time from which the claims of an executor may be closed, on the monotonic clock.
     close_at: HashMap<ExecutorId, Duration>,
 }
 
 impl EndedLeases {
-    /// Notes what a look at `now` has found, and whether that is all that has ended.
+    /// Records the result of a look at `now`. `is_all`: `found` contains all ended leases.
     pub(super) fn note(
         &mut self,
         found: &[HeldClaim],
@@ -46,7 +46,7 @@ impl EndedLeases {
         let watched_since = self.saw_all.filter(|_| watches);
         let mut known = std::mem::take(&mut self.close_at);
         if !watches {
-            // The grace begins anew: the store was away in the meantime.
+            // The grace starts again, because the store was away in the meantime.
             known.clear();
         }
         let monotonic = clock.monotonic();
@@ -62,7 +62,7 @@ impl EndedLeases {
         }
     }
 
-    /// Whether the claims of an executor may be closed now.
+    /// Returns `true` if the claims of an executor may be closed now.
     pub(super) fn may_close(&self, executor: ExecutorId, clock: &Clock) -> bool {
         self.close_at.get(&executor).is_some_and(|at| clock.monotonic() >= *at)
     }
@@ -86,7 +86,8 @@ mod tests {
             Self { leases: EndedLeases::default(), clock }
         }
 
-        /// Looks after a pause; the lease ended so long ago, if it did. Whether it may be closed.
+        /// Looks after a pause, at a lease that ended `ended_ago` seconds ago, or has not ended.
+        /// Returns `true` if its claims may be closed.
         fn look(&mut self, pause: u64, ended_ago: Option<u64>, is_all: bool) -> bool {
             self.clock.advance(Duration::from_secs(pause));
             let now = self.clock.now();

@@ -1,4 +1,4 @@
-//! What deleted accounts had goes, in small batches.
+//! Deletes the data of deleted accounts, in small batches.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,34 +13,36 @@ use crate::queue::{Changes, Member};
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{DeletedAccount, DeletedPlace};
 
-/// How often it looks for deleted accounts.
+/// The time between searches for deleted accounts.
 const EVERY: Duration = Duration::from_secs(5);
-/// The least rest between batches, so that firing never waits long for a writer.
+/// The minimum pause between batches, so that firing never waits long for a writer.
 const BETWEEN: Duration = Duration::from_millis(100);
-/// The most rows of a kind removed at once.
+/// The maximum number of rows of one kind that are deleted at once.
 const BATCH: u32 = 500;
-/// The most accounts of which a batch is removed in a round.
+/// The maximum number of accounts in a round, with one batch each.
 const ACCOUNTS: u32 = 20;
-/// How often it is told how far it is.
+/// The minimum time between two log lines about the progress of an account.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Removes what deleted accounts had. Any replica does it; one that dies leaves the rest to others.
+/// Deletes the data of deleted accounts. Any replica does this. If one dies, the others continue.
 pub struct Eraser {
     context: Context,
-    /// What this replica has removed of accounts that are not gone yet, and when it last said so.
+    /// The number of rows that this replica has deleted of each unfinished account, and the time of
+    /// the last log line about it.
     removed: HashMap<AccountId, (u64, Timestamp)>,
-    /// The last account of the round before: accounts that are empty and not settled yet, or whose
-    /// rows are locked, must not keep those behind them waiting.
+    /// The last account of the previous round. The next round starts after it, so that accounts
+    /// that are empty and not settled yet, or whose rows are locked, do not delay those behind
+    /// them.
     after: Option<DeletedPlace>,
 }
 
 impl Eraser {
-    /// An eraser of the accounts of a store.
+    /// An eraser of the deleted accounts of a store.
     pub fn new(context: Context) -> Self {
         Self { context, removed: HashMap::new(), after: None }
     }
 
-    /// A batch of an account; says whether there was something.
+    /// Deletes one batch of an account. Returns `true` if there was something to delete.
     async fn erase(&mut self, account: &DeletedAccount, now: Timestamp) -> Result<bool, RunError> {
         let erased = self.context.store.erase(account.id, now, BATCH).await?;
         self.forget(account.id, &erased.schedules).await;
@@ -58,7 +60,8 @@ impl Eraser {
         Ok(erased.rows > 0)
     }
 
-    /// Tells the leaders, so that the due index forgets them now and not when they come up.
+    /// Sends hints to the leaders, so that the due indexes drop the schedules now and not when they
+    /// are due.
     async fn forget(&self, account: AccountId, schedules: &[(ShardId, ScheduleId)]) {
         let mut of_shards: HashMap<ShardId, Vec<Member>> = HashMap::new();
         for (shard, schedule) in schedules {
@@ -66,7 +69,7 @@ impl Eraser {
         }
         for (shard, schedules) in of_shards {
             if let Err(error) = self.context.queue.hint(shard, &Changes::of(schedules)).await {
-                tracing::warn!(%error, "a leader was not told of schedules that are gone");
+                tracing::warn!(%error, "a leader was not notified of deleted schedules");
             }
         }
     }
@@ -83,7 +86,7 @@ impl Worker for Eraser {
         for account in &going {
             match self.erase(account, now).await {
                 Ok(removed) => more |= removed,
-                // Rows that somebody holds keep the other accounts' from nothing.
+                // Locked rows of one account do not stop the deletion of the others.
                 Err(error) => failed = Some(error),
             }
         }

@@ -1,4 +1,4 @@
-//! Firing a batch of due schedules, of all shards that are led.
+//! Firing one batch of due schedules of all led shards.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::runtime::RunError;
 use crate::runtime::faults::{Defect, Point};
 use crate::store::{Fence, Firing};
 
-/// What is known to decide by.
+/// The caches and rules that decisions need, and the limits on jobs.
 pub(super) struct Rules {
     cadences: Cadences,
     quotas: Quotas,
@@ -37,14 +37,14 @@ impl Rules {
     }
 }
 
-/// What has come of a batch.
+/// The result of a batch.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// The shards that have a newer leader.
     pub(super) fenced: Vec<ShardId>,
 }
 
-/// Fires those of these schedules that are due, and brings indexes and run queue up to date.
+/// Fires those of these schedules that are due, and updates the indexes and the run queue.
 pub(super) async fn fire_batch(
     context: &Context,
     rules: &Rules,
@@ -84,18 +84,18 @@ pub(super) async fn fire_batch(
     }
     let Batch { mut index, advanced, tickets, fenced, .. } = batch;
     index.extend(&advanced);
-    // The tickets first: what is due starts before the indexes are moved on.
+    // The tickets are pushed first, so that due jobs do not wait for the update of the indexes.
     let pushed = context.queue.push(&tickets).await;
     Point::AfterPush.reach();
     set_due(context, fences, due, &index).await?;
-    // What is reserved for an account is reserved by its plan as it is.
+    // Schedules under a quota are not cached: each reservation must use the account's current plan.
     read.retain(|read| !allowed.limits(read.candidate.account));
     rules.known.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
     Ok(Outcome { fenced })
 }
 
-/// Moves the schedules on in the indexes of their shards.
+/// Sets the next ticks of the schedules in the indexes of their shards.
 async fn set_due(
     context: &Context,
     fences: &[Fence],
@@ -110,7 +110,7 @@ async fn set_due(
     }
     let shards = fences.iter().filter_map(|fence| Some((fence, of_shards.get(&fence.shard)?)));
     let set = shards.map(|(fence, entries)| {
-        // An index that is not its own any more is built anew when the shard is served next.
+        // If another leader owns the index by now, this shard's next turn rebuilds it.
         context.queue.set_due(fence.shard, fence.epoch, entries)
     });
     for set in join_all(set).await {
@@ -119,7 +119,8 @@ async fn set_due(
     Ok(())
 }
 
-/// The schedules as they are known, or as the store says: those of an account all by the same plan.
+/// Returns the schedules from the cache or from the store. In the result, all schedules of one
+/// account have the same plan and suspension.
 async fn read(
     context: &Context,
     known: &Known,
@@ -149,13 +150,13 @@ async fn read(
     Ok(read)
 }
 
-/// What a schedule's account may do, as it was read with it.
+/// Returns the account's plan and suspension, as they were read with the schedule.
 fn plan(read: &Read) -> (Option<&str>, Option<Timestamp>) {
     (read.candidate.plan.as_deref(), read.candidate.suspended_until)
 }
 
-/// Queues jobs that are not there yet: [`Defect::EarlyTicket`]. It waits until somebody has taken
-/// the tickets.
+/// Pushes tickets of jobs that do not exist yet ([`Defect::EarlyTicket`]), and waits until an
+/// executor has probably taken them.
 async fn push_early(
     context: &Context,
     firings: &[Firing],
@@ -176,16 +177,16 @@ async fn push_early(
     Ok(())
 }
 
-/// What shall become of due schedules by what the plans of their accounts allow.
+/// The firings of a batch after the quotas of the accounts were applied.
 struct Limited {
-    /// What shall be fired.
+    /// The firings that may take place.
     firings: Vec<Firing>,
-    /// What stays due, and when it is looked at again.
+    /// The schedules that stay due, and the time at which each is tried again.
     waiting: Vec<(ScheduleId, Option<Timestamp>)>,
     allowed: Allowed,
 }
 
-/// Of accounts whose plan limits their jobs, no more than that is fired.
+/// Limits the jobs of accounts with a quota to the number that they may have.
 async fn within_quotas(
     context: &Context,
     quotas: &Quotas,

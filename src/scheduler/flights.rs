@@ -1,14 +1,14 @@
-//! What a round has under way, and for how long.
+//! Tracks the running calls of a round and their age.
 
 use std::time::Duration;
 
 use super::pending::DueTick;
 
-/// What takes longer keeps nothing else waiting: a batch that has not come back is tried once more by
-/// another one. The store lets one of them fire.
+/// The age from which a call is slow. Nothing else waits for a slow call: the ticks of a slow batch
+/// are tried once more in another batch. The store lets only one of the two fire.
 pub(super) const LONG: Duration = Duration::from_secs(1);
 
-/// What is under way.
+/// The running calls of a round.
 #[derive(Default)]
 pub(super) struct Flights {
     flights: Vec<Flight>,
@@ -17,9 +17,9 @@ pub(super) struct Flights {
 
 struct Flight {
     number: u64,
-    /// Since when, on the monotonic clock.
+    /// The start of the call, on the monotonic clock.
     since: Duration,
-    /// What is being fired, until that takes long.
+    /// The ticks that are being fired. Empty once they were released because the call is slow.
     due: Vec<DueTick>,
 }
 
@@ -30,31 +30,31 @@ impl Flight {
 }
 
 impl Flights {
-    /// Something is under way from now on.
+    /// Registers a call that starts now, and returns its number.
     pub(super) fn take_off(&mut self, monotonic: Duration, due: Vec<DueTick>) -> u64 {
         self.last += 1;
         self.flights.push(Flight { number: self.last, since: monotonic, due });
         self.last
     }
 
-    /// It has come back: what was being fired, unless that took long.
+    /// Removes a call that has ended. Returns its ticks, unless they were released before.
     pub(super) fn land(&mut self, number: u64) -> Vec<DueTick> {
         let place = self.flights.iter().position(|flight| flight.number == number);
         place.map_or_else(Vec::new, |place| self.flights.swap_remove(place).due)
     }
 
-    /// What has been being fired for long, once.
+    /// Returns the ticks of slow calls, each once.
     pub(super) fn release_long(&mut self, monotonic: Duration) -> Vec<DueTick> {
         let long = self.flights.iter_mut().filter(|flight| flight.is_long(monotonic));
         long.flat_map(|flight| std::mem::take(&mut flight.due)).collect()
     }
 
-    /// Whether something takes long.
+    /// Returns `true` if a call is slow.
     pub(super) fn is_any_long(&self, monotonic: Duration) -> bool {
         self.flights.iter().any(|flight| flight.is_long(monotonic))
     }
 
-    /// When the next one will have taken long.
+    /// Returns the time at which the next call becomes slow.
     pub(super) fn next_long(&self, monotonic: Duration) -> Option<Duration> {
         let others = self.flights.iter().filter(|flight| !flight.is_long(monotonic));
         others.map(|flight| flight.since + LONG).min()

@@ -1,4 +1,4 @@
-//! Keeping a led shard's due index as the store says.
+//! Keeps the due index of a led shard consistent with the store.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,15 @@ use crate::queue::{Changes, Index, Member};
 use crate::runtime::RunError;
 use crate::store::{DueEntry, Fence};
 
-/// The most hints handled at once; bounds how long a script or statement takes.
+/// The maximum number of hints that are handled at once. It bounds the duration of a script or
+/// statement.
 const BATCH: usize = 500;
-/// How many next ticks are read at once.
+/// The number of next ticks that are read at once.
 const PAGE: u32 = 1_000;
-/// How often a page of each led shard's index is compared with the store.
+/// The time between comparisons of one page of a led shard's index with the store.
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 
-/// Builds the index anew, earliest ticks first. `Foreign` if a newer leader has.
+/// Rebuilds the index, earliest ticks first. Returns `Foreign` if it belongs to a newer leader.
 pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>, RunError> {
     let mut entries = Vec::new();
     let mut after = None;
@@ -37,8 +38,8 @@ fn member(entry: &DueEntry) -> Member {
     Member { schedule: entry.schedule, account: entry.account }
 }
 
-/// Brings schedules that users have changed into the index; says whether any may have been changed.
-/// Hints that come to nothing are given back: whoever leads the shard then takes them again.
+/// Updates the index for schedules that users have changed. Returns `true` if any schedule may have
+/// changed. Hints that cannot be applied are put back, for the next try or for the next leader.
 pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool, RunError> {
     let mut all = false;
     loop {
@@ -49,7 +50,7 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
         }
         let refreshed = refresh(context, fence, &changes.schedules).await;
         if !matches!(refreshed, Ok(Index::Own(()))) {
-            // With the mark, should it have come with an earlier page.
+            // The mark `all` may have come with an earlier page of hints. It is put back too.
             context.queue.hint(fence.shard, &Changes { all, ..changes.clone() }).await?;
         }
         if refreshed? == Index::Foreign || changes.schedules.len() + usize::from(all) < BATCH {
@@ -58,13 +59,13 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
     }
 }
 
-/// Sets the index to what the store says of these schedules.
+/// Sets the index entries of these schedules to the ticks in the store.
 async fn refresh(
     context: &Context,
     fence: Fence,
     changed: &[Member],
 ) -> Result<Index<()>, RunError> {
-    // Only the ticks matter: none counts as late.
+    // Only the ticks are used, so the catch-up policies need not be read.
     let late_before = Timestamp::from_millis(i64::MIN);
     let ids: Vec<_> = changed.iter().map(|member| (fence.shard, member.schedule)).collect();
     let candidates = context.store.candidates(&ids, late_before).await?;
@@ -74,27 +75,27 @@ async fn refresh(
     Ok(context.queue.set_due(fence.shard, fence.epoch, &entries).await?)
 }
 
-/// The comparison of a shard's index with the store, page after page, in case a hint was lost.
+/// The comparison of a shard's index with the store, page by page, in case a hint was lost.
 pub(super) struct Comparison {
-    /// When the next page is due.
+    /// The time of the next page.
     at: Timestamp,
-    /// After which schedule it begins; absent: at the start.
+    /// The schedule after which the next page begins. Absent: it begins at the start.
     after: Option<ScheduleId>,
-    /// Whether it goes on without a pause until it is through.
+    /// `true` if the comparison continues without pauses until it is complete.
     is_urgent: bool,
-    /// Whether it is then to be gone through once more.
+    /// `true` if it then starts once more.
     again: bool,
 }
 
 impl Comparison {
-    /// One that makes no pause.
+    /// A comparison without pauses.
     pub(super) fn urgent(now: Timestamp) -> Self {
         Self { at: now, after: None, is_urgent: true, again: false }
     }
 
-    /// Makes no pause from now on, and goes through all: hints may have been lost, of any schedule.
-    /// If it makes none already, it comes to its end first: or it never would, if it was urged again
-    /// and again.
+    /// Compares everything without pauses, because hints of any schedule may be lost. If such a
+    /// comparison is running, it completes first and then starts again. Otherwise repeated calls
+    /// would keep it from completing.
     pub(super) fn urge(&mut self, now: Timestamp) {
         if self.is_urgent {
             self.again = true;
@@ -103,7 +104,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it goes on at once.
+    /// Returns `true` if it continues without pauses.
     pub(super) fn is_urgent(&self) -> bool {
         self.is_urgent
     }
@@ -112,8 +113,8 @@ impl Comparison {
         self.at <= now
     }
 
-    /// Brings the next page of the shard's ticks into the index. A tick that is fired in between is
-    /// set back here and moved on again when it comes up.
+    /// Copies the next page of the shard's ticks from the store to the index. If a schedule fires
+    /// in between, its entry is set back here, and moved on again when it is due.
     pub(super) async fn go_on(
         &mut self,
         context: &Context,
@@ -124,7 +125,7 @@ impl Comparison {
         let entries: Vec<_> = page.iter().map(|entry| (member(entry), Some(entry.tick))).collect();
         let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
         if index == Index::Foreign && self.is_urgent {
-            // Somebody may have to do it who leads the shard by now.
+            // The new leader of the shard may have to do the comparison.
             context.queue.hint(fence.shard, &Changes::all()).await?;
         }
         let more = page.len() == PAGE as usize && index == Index::Own(());

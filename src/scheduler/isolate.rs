@@ -1,4 +1,4 @@
-//! Firing a batch so that a schedule that cannot be fired keeps no other from firing.
+//! Fires a batch, and isolates schedules that cannot be fired, so that the others fire.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -13,25 +13,26 @@ use crate::runtime::RunError;
 use crate::store::{Fence, StoreError};
 use crate::telemetry::metrics::FIRINGS_PARKED;
 
-/// How long a schedule that cannot be fired rests in the due index; at most, as the comparison of the
-/// index with the store may bring it back before.
+/// The time for which a schedule that cannot be fired is parked in the due index. The comparison of
+/// the index with the store may bring it back earlier.
 const PARKED: Duration = Duration::from_secs(60);
 
-/// The maximum number of statements of a batch that take the store too long: enough to find one
-/// schedule in 500, and not so many that all of them are tried one by one at a store that is slow.
+/// The maximum number of statements of a batch that time out: enough to find one schedule in 500,
+/// and few enough that a slow store does not have to try them all one by one.
 const MAX_TIMEOUTS: u32 = 12;
 
-/// A batch that has been fired.
+/// The result of firing a batch.
 pub(super) struct Fired {
-    /// What was to be fired.
+    /// The ticks of the batch.
     pub(super) due: Vec<DueTick>,
-    /// The fences that did not hold; or why all is to be tried again later.
+    /// The fences that the store rejected, or the reason why the whole batch is to be tried again
+    /// later.
     pub(super) outcome: Result<Vec<Fence>, RunError>,
 }
 
-/// Fires a batch, splitting it as long as it fails for a reason that may lie in it. A single schedule
-/// that takes the store too long is to blame only if the store has fired others: otherwise the store
-/// may be slow, and all is tried again soon.
+/// Fires a batch, and splits it while it fails for a reason that may lie in the batch. A single
+/// schedule whose statement times out is parked only if the store has fired others. Otherwise the
+/// store may be slow, and the whole batch is tried again soon.
 pub(super) async fn fire(
     parts: Parts<'_>,
     fences: Vec<Fence>,
@@ -75,7 +76,7 @@ pub(super) async fn fire(
     Fired { due, outcome: Ok(lost) }
 }
 
-/// Firing has panicked.
+/// The error of a batch whose firing panicked.
 #[derive(Debug)]
 struct Panicked;
 
@@ -87,12 +88,12 @@ impl std::fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// Whether another batch could be fired, as far as that can be told.
+/// Returns `true` if the cause may lie in the batch, so that another batch could be fired.
 fn lies_in_batch(error: &RunError) -> bool {
     error.is::<Panicked>() || error.downcast_ref().is_some_and(StoreError::lies_in_call)
 }
 
-/// Lets a schedule rest that cannot be fired.
+/// Parks a schedule that cannot be fired.
 async fn park(
     parts: Parts<'_>,
     fences: &[Fence],
@@ -105,7 +106,7 @@ async fn park(
     FIRINGS_PARKED.add(1);
     let Some(fence) = fences.iter().find(|fence| fence.shard == shard) else { return };
     let entry = [(member, Some(parts.context.clock.after(now, PARKED)))];
-    // Should that fail, it is due again at once, and parked then.
+    // If this fails, the schedule is due again at once, and is parked then.
     if let Err(error) = parts.context.queue.set_due(shard, fence.epoch, &entry).await {
         tracing::debug!(%schedule, %error, "the schedule could not be parked");
     }

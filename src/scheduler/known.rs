@@ -1,10 +1,10 @@
-//! The schedules of the led shards as they are once they have fired, so that they need not be read
-//! before they fire again.
+//! A cache of the schedules of the led shards after they have fired, so that the next firing need
+//! not read them.
 //!
-//! What somebody else changes in between is found when they are fired, by the conditions of that
-//! write: the version (expression, timezone, endpoint), the next tick, what the account may do. Then the schedule is read anew. Nothing else of what is kept decides: whether
-//! jobs may overlap is as the store says, and a late tick, for which the catch-up policy matters, is
-//! always read.
+//! The conditional write that fires a schedule detects changes by users and operators: the version
+//! (expression, timezone, endpoint), the next tick, and the account's suspension or plan. Then the
+//! schedule is read again. No other cached field decides: the store decides whether jobs may
+//! overlap, and a schedule with a late tick, for which the catch-up policy matters, is always read.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,14 +15,14 @@ use crate::domain::firing::late_before;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::Candidate;
 
-/// How many schedules are kept, some 300 bytes each.
+/// The maximum number of cached schedules, about 300 bytes each.
 const MOST: usize = 100_000;
-/// How long a schedule is not read again; those that fire less often are not kept. Whoever changes
-/// what an account may do tells each shard; should that fail, and nobody try again, it is known all
-/// the same after this time.
+/// The time for which a cached schedule is used before it is read again. Schedules that fire less
+/// often are not cached. A change of an account's rights is reported to each shard; if that fails
+/// and is not repeated, this time bounds how long the change stays unnoticed.
 const TRUSTED: Duration = Duration::from_mins(10);
 
-/// Schedules that have fired.
+/// The cache of schedules that have fired.
 #[derive(Default)]
 pub(super) struct Known {
     schedules: Mutex<HashMap<ScheduleId, Read>>,
@@ -32,19 +32,19 @@ pub(super) struct Known {
 #[derive(Clone)]
 pub(super) struct Read {
     pub(super) candidate: Candidate,
-    /// When, on the monotonic clock.
+    /// The time of the read, on the monotonic clock.
     at: Duration,
-    /// Whether it has been fired since.
+    /// `true` if the schedule comes from the cache: it has fired since it was read.
     pub(super) is_known: bool,
 }
 
 impl Read {
-    /// One that was read just now.
+    /// A schedule that was read at `at`.
     pub(super) fn new(candidate: Candidate, at: Duration) -> Self {
         Self { candidate, at, is_known: false }
     }
 
-    /// It after it has been fired.
+    /// Returns the schedule as it is after it was fired.
     fn fired(self, next: Timestamp) -> Self {
         let Self { candidate, at, .. } = self;
         let candidate = Candidate { tick: next, catch_up_policy: None, ..candidate };
@@ -53,7 +53,7 @@ impl Read {
 }
 
 impl Known {
-    /// Takes out those of the due schedules that can be fired as they are known.
+    /// Removes from the cache and returns the due schedules that can be fired without another read.
     pub(super) fn take(&self, due: &[DueTick], now: Timestamp, monotonic: Duration) -> Vec<Read> {
         let late_before = late_before(now);
         let mut schedules = self.lock();
@@ -65,7 +65,7 @@ impl Known {
         known.collect()
     }
 
-    /// Keeps those of the schedules that have been advanced, as they are now.
+    /// Caches those of the schedules that were advanced, with their new ticks.
     pub(super) fn keep(
         &self,
         read: Vec<Read>,
@@ -75,7 +75,8 @@ impl Known {
     ) {
         let mut schedules = self.lock();
         if schedules.len() + read.len() > MOST {
-            // Those that have been deleted or disabled stay due, and are never taken.
+            // Deleted and disabled schedules are never taken, so their ticks pass. They make room
+            // first.
             schedules.retain(|_, read| read.candidate.tick >= now);
         }
         let next = advanced.iter().filter_map(|(schedule, next)| Some((*schedule, (*next)?)));
@@ -127,7 +128,7 @@ mod tests {
         Read::new(candidate, AT)
     }
 
-    /// Schedules that were read [`AT`] and whose next tick is [`TICK`], a minute later.
+    /// Caches schedules that were read [`AT`] and whose next tick is [`TICK`], a minute later.
     fn known(read: Vec<Read>) -> Known {
         let known = Known::default();
         keep(&known, read, TICK);
@@ -140,8 +141,8 @@ mod tests {
         known.keep(read, &advanced, TICK.minus(MINUTE), AT);
     }
 
-    /// Which of the schedules are known when they are due at `tick`, at `now`, so long after they
-    /// were read.
+    /// Returns the schedules that the cache provides when they are due at `tick`, the time is
+    /// `now`, and they were read `age` ago.
     fn taken(known: &Known, ids: &[u8], tick: Timestamp, now: Timestamp, age: Duration) -> Vec<u8> {
         let due = |id: &u8| {
             let schedule = ScheduleId::from_bytes([*id; 16]);

@@ -1,4 +1,4 @@
-//! The leader's loop: serves the shards that the cluster gives this replica.
+//! The leader's loop: serves the shards that the cluster assigns to this replica.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::domain::shard::ShardId;
 use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
 use crate::telemetry::metrics::LEADER_SHARDS;
 
-/// How long the loop rests that leads nothing.
+/// The longest pause of the loop while this replica leads no shard.
 const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// Fires the ticks of the led shards.
@@ -31,12 +31,13 @@ pub struct Leader {
     led: BTreeMap<ShardId, Led>,
     pending: Pending,
     pace: BatchSize,
-    /// Which of them is served first.
+    /// The position of the shard that is served first.
     first: usize,
 }
 
 impl Leader {
-    /// A leader of whatever shards the cluster gives it; `plans` are what accounts can have.
+    /// A leader of the shards that the cluster assigns to this replica. `plans` are the plans that
+    /// accounts can have.
     pub fn new(context: Context, plans: Arc<Plans>, random: Random) -> Self {
         let (terms, rules) = (context.cluster.terms(), Rules::new(plans));
         let (led, pending, pace) = (BTreeMap::new(), Pending::default(), BatchSize::new(BATCH));
@@ -48,7 +49,7 @@ impl Leader {
 impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let Self { context, rules, random, terms, led, pending, pace, first } = self;
-        // Not always the same ones last.
+        // The first shard changes, so that the same ones are not always last.
         *first = first.wrapping_add(LONG_AT_ONCE);
         let parts = Parts { context, rules, random, terms };
         let round = Round::new(parts, led, &mut *pending, pace);

@@ -1,4 +1,5 @@
-//! A shard that is this replica's to lead: taking it over, keeping its index, saying what is due.
+//! A shard that this replica is to lead: taking it over, maintaining its due index and reading its
+//! due ticks.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -18,57 +19,61 @@ use crate::runtime::{Random, RunError};
 use crate::store::Fence;
 use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
 
-/// How long a shard rests in which nothing is due soon; bounds how late a lost hint is noticed.
+/// The longest pause of a shard without ticks that are due soon. It bounds how late a lost hint is
+/// noticed.
 const LONGEST_REST: Duration = Duration::from_secs(5);
-/// How soon it is noticed that a term is renewed.
+/// The pause before a shard without leadership looks again whether its term was renewed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// The most due entries that all shards of a leader bring together, about 100 MB. Rotation over accounts
-/// sees only what was brought, so this is far more than one account usually has due at one instant.
+/// The maximum number of due entries that all shards of a leader read together, about 100 MB.
+/// Accounts take turns only among the entries that were read, so this is far more than one account
+/// usually has due at one instant.
 const MOST_DUE: usize = 1_000_000;
-/// The most that one shard brings at once: the queue's server is busy with the answer for so long.
+/// The maximum number of due entries that one shard reads at once. The queue's server is busy until
+/// it has sent them.
 const MOST_DUE_OF_SHARD: usize = 200_000;
-/// The least: a leader of many shards has little memory for each.
+/// The minimum of that limit for one shard. A leader of many shards has little memory for each.
 const LEAST_DUE_OF_SHARD: usize = 20_000;
-/// How long a shard rests whose entries that are due did not all come at once: the same instant's are
-/// read again.
+/// The pause of a shard whose due entries did not all fit into one read. The next read starts with
+/// the last instant again.
 const MORE_DUE: Duration = Duration::from_secs(1);
-/// How long a shard rests that could not be served, at most, the first time; each time it is twice
-/// as long.
+/// The longest back-off after the first failure to serve a shard. It doubles with each further one.
 const FASTEST_RETRY: Duration = Duration::from_millis(200);
-/// The longest such rest.
+/// The upper bound of the doubled back-off.
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
-/// A shard that is this replica's to lead.
+/// A shard that this replica is to lead.
 pub(super) struct Led {
     pub(super) shard: ShardId,
     pub(super) term: Term,
     hold: Hold,
     comparison: Comparison,
-    /// Up to when what is due has been brought.
+    /// The time up to which due entries have been read.
     brought_up_to: Option<Timestamp>,
-    /// When it is to be served again, if no hint comes first.
+    /// The time at which the shard is served again, if no hint arrives first.
     pub(super) next: Timestamp,
-    /// When a tick of it is due, as far as that is known: what else it waits for is a turn, which it
-    /// has in another round.
+    /// The time of the shard's next tick, as far as it is known. Unlike `next` it ignores a pending
+    /// comparison, which runs in another round.
     pub(super) due: Timestamp,
-    /// How often in a row it could not be served. It rests then, whatever hints come.
+    /// The number of consecutive failures. After a failure the shard backs off, even if hints
+    /// arrive.
     failures: u32,
 }
 
-/// What a leader may do in a shard.
+/// The right of a leader to write in a shard.
 #[derive(Clone, Copy)]
 enum Hold {
-    /// Nothing yet: it has to raise the epoch first.
+    /// None yet: the leader must raise the epoch first.
     Coming,
-    /// All there is to do.
+    /// The right to do everything.
     Taken(Fence),
-    /// Nothing any more: a newer leader has the shard, or has raised the epoch by a term that had
-    /// ended. It says until when the own term was trusted then: whose term is renewed after that
-    /// leads by right, and takes the shard back.
+    /// None any more: a newer leader has the shard, or a replica raised the epoch under a term that
+    /// had ended. The value is the time until which this replica trusted its own term when that
+    /// happened. If the term is renewed after that, this replica is the rightful leader and takes
+    /// the shard back.
     Overtaken(Option<Duration>),
 }
 
-/// What all shards of a leader share.
+/// The resources that all shards of a leader share.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub(super) context: &'a Context,
@@ -77,18 +82,18 @@ pub(super) struct Parts<'a> {
     pub(super) random: &'a Random,
 }
 
-/// What a shard may do when it is served.
+/// The limits on the work of a shard in one turn.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
-    /// Whether it may do what can wait, too.
+    /// `true` if it may also do work that can wait.
     pub(super) is_long: bool,
-    /// Whether all that was brought has been fired.
+    /// `true` if all entries that it has read have been fired.
     pub(super) is_through: bool,
-    /// The most due entries that it may bring.
+    /// The maximum number of due entries that it may read.
     pub(super) most: usize,
 }
 
-/// The most due entries that one of so many shards may bring.
+/// Returns the maximum number of due entries that each of this number of shards may read.
 pub(super) fn most_due(shards: usize) -> usize {
     (MOST_DUE / shards.max(1)).clamp(LEAST_DUE_OF_SHARD, MOST_DUE_OF_SHARD)
 }
@@ -99,13 +104,13 @@ impl Parts<'_> {
         term.trusted_until.is_none_or(|until| monotonic < until)
     }
 
-    /// Whether a term is still there: serving shards takes a while, in which they can go to others.
+    /// Returns `true` if the term still exists. It can end while other shards are served.
     pub(super) fn is_there(&self, shard: ShardId, term: Term) -> bool {
         self.terms.borrow().get(&shard).is_some_and(|held| held.number == term.number)
     }
 
-    /// Whether it is still there, and trusted: who raises an epoch otherwise may put out the one who
-    /// leads.
+    /// Returns `true` if the term still exists and is trusted. A replica that raises the epoch
+    /// without such a term may depose the rightful leader.
     fn is_held(&self, shard: ShardId, term: Term) -> bool {
         let held = self.terms.borrow().get(&shard).copied();
         held.is_some_and(|held| held.number == term.number && self.is_trusted(held))
@@ -128,17 +133,17 @@ impl Led {
         }
     }
 
-    /// Whether this replica leads it by now.
+    /// Returns `true` if this replica leads the shard.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self.hold, Hold::Taken(_))
     }
 
-    /// Whether it rests because it could not be served.
+    /// Returns `true` while the shard backs off after a failure.
     pub(super) fn rests(&self, now: Timestamp) -> bool {
         self.failures > 0 && now < self.next
     }
 
-    /// By what its writes prove that this replica leads it, if it does by now.
+    /// Returns the fence that proves this replica's leadership to the store, if it leads the shard.
     pub(super) fn fence(&self) -> Option<Fence> {
         match self.hold {
             Hold::Taken(fence) => Some(fence),
@@ -146,10 +151,10 @@ impl Led {
         }
     }
 
-    /// Does what is to be done, and brings what is due: only what has not been brought before, as long
-    /// as that waits to be fired. `has_turn`: it may do what can wait too. If that cannot be done, or
-    /// panics, the shard rests. When the queue has failed, hints may have been lost with its answers,
-    /// or with itself.
+    /// Does the pending work of the shard and returns its due entries. While entries of earlier
+    /// reads wait to be fired, it returns only newer ones. If this fails or panics, the shard backs
+    /// off. After a failure of the queue the index is compared with the store, because hints may be
+    /// lost.
     pub(super) async fn serve(
         &mut self,
         parts: Parts<'_>,
@@ -179,18 +184,18 @@ impl Led {
         }
     }
 
-    /// What was brought has been fired: whatever else is due by now is looked for at once.
+    /// Resets the back-off after all entries were fired, and looks for more due entries at once.
     pub(super) fn has_fired(&mut self, now: Timestamp) {
         self.failures = 0;
         self.look_again(now);
     }
 
-    /// What is due is looked for at once.
+    /// Makes the shard due for another look at once.
     pub(super) fn look_again(&mut self, now: Timestamp) {
         (self.due, self.next) = (now, now);
     }
 
-    /// Rests, longer each time.
+    /// Starts a back-off, longer after each failure.
     pub(super) fn fail(&mut self, parts: Parts<'_>) {
         let now = parts.context.clock.now();
         if self.rests(now) {
@@ -202,18 +207,20 @@ impl Led {
         self.due = self.next;
     }
 
-    /// Takes the shard over if that is to be done, or says what is due in it, and when the next tick is.
+    /// Takes over the shard if that is pending. Otherwise returns its due entries and the next
+    /// tick.
     async fn take_over_or_look(
         &mut self,
         parts: Parts<'_>,
         now: Timestamp,
         turn: Turn,
     ) -> Result<Due, RunError> {
-        // As it is by now: it may have been renewed, or have ended, while others were served.
+        // This is checked now: the term may have been renewed or ended while other shards were
+        // served.
         let is_there = parts.is_there(self.shard, self.term) && parts.context.clock.is_believed();
         let next = match self.hold {
-            // Trusted or not: while the cluster is away its writes prove that it leads, and the first
-            // one that is fenced, or an index of a newer leader, that it does no longer.
+            // This does not depend on trust: while the cluster is unavailable, each accepted write
+            // proves the leadership, and a fenced write or an index of a newer leader disproves it.
             Hold::Taken(fence) if is_there => return self.look(parts, fence, now, turn).await,
             Hold::Coming if is_there => self.take_over(parts, now).await?,
             Hold::Overtaken(until) if is_there && until < self.term.trusted_until => {
@@ -224,8 +231,8 @@ impl Led {
         Ok(Due { schedules: Vec::new(), next: Some(next) })
     }
 
-    /// Leads the shard from now on, unless another one has begun to in the same moment. When to look
-    /// at it again.
+    /// Takes over the shard, unless the term is not trusted or another replica was faster. Returns
+    /// the time of the next look.
     async fn take_over(&mut self, parts: Parts<'_>, now: Timestamp) -> Result<Timestamp, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if !parts.is_held(shard, self.term) {
@@ -246,8 +253,9 @@ impl Led {
         ELECTIONS.add(1);
         HIGHEST_EPOCH.raise_to(epoch.0);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
-        // What the leader before has kept serves until it has been compared with the store, page
-        // after page: ticks do not wait until a large index is built. Also if the answer was lost.
+        // The index of the previous leader remains in use while it is compared with the store page
+        // by page, so ticks do not wait until a large index is rebuilt. The comparison is set first
+        // because `adopt` may take effect although its response is lost.
         self.comparison = Comparison::urgent(now);
         if !matches!(context.queue.adopt(shard, epoch).await, Ok(Index::Own(()))) {
             self.rebuild(context, fence, now).await?;
@@ -255,8 +263,8 @@ impl Led {
         Ok(now)
     }
 
-    /// Builds the index anew. What a user changes while the ticks are read may be told to the leader
-    /// before, who still has the index: so it is compared with the store then.
+    /// Rebuilds the index and then compares it with the store. While the ticks are read, the
+    /// previous leader still owns the index and may receive the hints of changes that users make.
     async fn rebuild(
         &mut self,
         context: &Context,
@@ -270,7 +278,7 @@ impl Led {
         Ok(())
     }
 
-    /// Leads the shard no more.
+    /// Stops leading the shard.
     pub(super) fn step_down(&mut self, fence: Fence) {
         let (shard, epoch) = (fence.shard, fence.epoch.0);
         tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
@@ -309,8 +317,8 @@ impl Led {
     }
 }
 
-/// How long a shard rests after it could not be served, when it had failed so often before. No two
-/// shards that fail together are tried together for long; `chance` is from 0 to 1.
+/// Returns the back-off after a failure, given the number of earlier `failures`. It is random, so
+/// that shards that fail together are not retried together for long; `chance` is from 0 to 1.
 fn rest(failures: u32, chance: f64) -> Duration {
     let longest = FASTEST_RETRY.saturating_mul(1 << failures.min(10)).min(SLOWEST_RETRY);
     longest.mul_f64(0.5 + chance / 2.0)

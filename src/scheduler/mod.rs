@@ -1,34 +1,37 @@
-//! The scheduler: fires the ticks of the shards that this replica leads, and sweeps up what others
-//! lost.
+//! The scheduler: fires the ticks of the shards that this replica leads, and finds lost jobs.
 //!
-//! Place in the flow: the due indexes (hints) say which schedules are due and whose they are; what is
-//! due in all led shards is fired in batches that go round the accounts (`pending`); the store gives
-//! the definitions, unless they are known from when they fired last; `domain::firing` decides; the
-//! store is written in fenced statements, each of a batch; then the indexes are moved on and tickets
-//! are pushed. What an executor of the same replica has room for is claimed for it by that statement, and
-//! starts without a ticket.
+//! Place in the flow:
+//! - The due indexes (hints) provide the due schedules and their accounts.
+//! - The due ticks of all led shards are fired in batches, in which the accounts take turns
+//!   (`pending`).
+//! - The definitions come from the store, unless they are cached since the last tick.
+//!   `domain::firing` decides.
+//! - The store is written in fenced statements, each for a batch. Such a statement also claims the
+//!   jobs for which this replica's executor has free slots. These start without a ticket.
+//! - Then the tickets of the other jobs are pushed, and the indexes are moved on.
 //!
-//! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. Dying
-//! between any two steps loses nothing: an index that was not moved on names a schedule whose tick
-//! has been fired, which the store answers as stale; tickets that were not pushed are found by the
-//! sweep, and so are claims of an executor that died with its leader.
+//! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. A crash
+//! between any two steps loses nothing. An index that was not moved on contains a fired tick, which
+//! the store reports as stale. The sweep finds tickets that were not pushed, and the claims of an
+//! executor that died with its leader.
 //!
-//! How late a change that a user makes is known to the shard's leader:
-//! - At once, by its hint. One that the queue does not take is kept by the replica that made the
-//!   change, and left within a second of the queue's return; one that the leader has taken and
-//!   could not follow is left again.
-//! - If the leader has just taken the shard over or built its index anew, so that one before it may
-//!   have been told; or has met an error of the queue, which may have taken hints along; or is told
-//!   that hints were dropped: after a comparison of the whole index with the store, which makes no pause
-//!   and reads a few pages of 1,000 between two looks at what is due.
-//! - If nobody knows that the hint is lost, because the replica died between the change and its
-//!   hint, or the queue's server lost what it had taken: by the comparison of one page in 10 s, so
-//!   within 10 s for each 1,000 schedules of the shard; 160 s with a million of them in 64 shards.
+//! A change that a user makes reaches the shard's leader:
+//! - Normally at once, by a hint. A hint that the queue does not accept is kept by the replica that
+//!   made the change, and sent within a second of the queue's return. A hint that the leader has
+//!   taken and could not apply is put back.
+//! - After a comparison of the whole index with the store, if the leader has just taken over the
+//!   shard or rebuilt its index (a previous leader may have received the hint), if the queue failed
+//!   (it may have lost hints), or if hints were dropped. This comparison makes no pauses, and reads
+//!   a few pages of 1,000 ticks between two looks at the due ticks.
+//! - By the periodic comparison of one page in 10 s, if the loss of the hint is not noticed,
+//!   because the replica died between the change and the hint or the queue's server lost the hint.
+//!   This takes up to 10 s per 1,000 schedules of the shard: 160 s with a million schedules in 64
+//!   shards.
 //!
-//! On failure a run ends with an error and is tried again, ever slower up to two seconds. A shard
-//! that cannot be served, or takes long, does so by itself: the others fire on. So does a batch that
-//! takes long: what is in it is tried by another one. A schedule that cannot be fired is found by
-//! halving its batch, and rests by itself (`isolate`).
+//! On failure a run ends with an error and is retried, with pauses that grow to 2 s. A shard that
+//! fails or is slow does not stop the others from firing. The ticks of a slow batch are tried in
+//! another batch. A schedule that cannot be fired is found by halving its batch, and is parked
+//! alone (`isolate`).
 
 mod backlog;
 mod batch;
@@ -68,19 +71,19 @@ use crate::queue::SharedQueue;
 use crate::runtime::Clock;
 use crate::store::SharedStore;
 
-/// What the scheduler's loops work with.
+/// The dependencies of the scheduler's loops.
 #[derive(Clone)]
 pub struct Context {
-    /// The truth.
+    /// The store, which is the only truth.
     pub store: SharedStore,
     /// The due index and the run queue.
     pub queue: SharedQueue,
-    /// Says which shards to lead.
+    /// The cluster, which assigns the shards to lead.
     pub cluster: SharedCluster,
-    /// Tells monotonic time for the trust in a term.
+    /// The clock. Its monotonic time bounds the trust in a term.
     pub clock: Clock,
-    /// What runs jobs in this replica, if anything does.
+    /// The executor of this replica, if it has one.
     pub starter: Option<Arc<dyn Starter>>,
-    /// This replica's name, for the record of who raised an epoch.
+    /// The name of this replica, which is recorded with the epochs that it raises.
     pub replica: String,
 }

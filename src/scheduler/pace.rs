@@ -1,18 +1,19 @@
-//! How fast what is over is removed: beside what is due, not before it.
+//! The pace at which expired data is deleted: slowly enough that due ticks do not wait for it.
 
 use std::time::Duration;
 
-/// How many times as long as a batch took nothing follows it: the store spends a tenth of one core
-/// on removing, at most.
+/// The pause after a batch, as a multiple of the batch's duration. So the store spends at most a
+/// tenth of one core on deletion.
 ///
-/// A batch of 500 rows takes 10 to 40 ms: so 0.1 to 0.4 s with its rest, 100 to 430 million rows in a day. A
-/// million schedules, each with a version, 10 entries of the audit log and 80 jobs with their
-/// attempts, are 92 million rows to ask for: they are gone within the day.
+/// A batch of 500 rows takes 10 to 40 ms, so 0.1 to 0.4 s with its pause: 100 to 430 million rows
+/// in a day. A million schedules, each with a version, 10 entries of the audit log and 80 jobs with
+/// their attempts, are 92 million rows that are counted in batches: they are deleted within the
+/// day.
 const SHARE: u32 = 9;
-/// The longest rest. A batch that took long has waited for others rather than worked.
+/// The longest pause. A slow batch has mostly waited for other work of the store.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How long nothing follows a batch that took so long: `least`, if that is more.
+/// Returns the pause after a batch that took `took`. It is never shorter than `least`.
 pub(super) fn rest(took: Duration, least: Duration) -> Duration {
     (took * SHARE).min(LONGEST).max(least)
 }

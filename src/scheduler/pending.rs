@@ -1,5 +1,5 @@
-//! What is due in the led shards and has not been fired, by account: batches go round the accounts,
-//! so that nobody's many schedules keep another's few waiting.
+//! The due ticks of the led shards that have not been fired, by account. Batches take turns between
+//! the accounts, so that an account with many schedules does not delay one with few.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,30 +7,30 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::Member;
 
-/// A schedule that is due.
+/// A due tick of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DueTick {
     pub(super) shard: ShardId,
     pub(super) member: Member,
-    /// The tick, as the due index has it.
+    /// The tick according to the due index.
     pub(super) tick: Timestamp,
 }
 
-/// What is due, in the order in which it is fired.
+/// The due ticks in the order in which they are fired.
 #[derive(Default)]
 pub(super) struct Pending {
     accounts: HashMap<AccountId, VecDeque<DueTick>>,
-    /// Accounts with something that waits, the next one first.
+    /// The accounts with waiting ticks. The next one is first.
     turn: VecDeque<AccountId>,
-    /// What waits or is being fired.
+    /// The schedules that wait or are being fired.
     schedules: HashSet<ScheduleId>,
-    /// How many of a shard's schedules wait or are being fired.
+    /// The number of schedules of each shard that wait or are being fired.
     shards: HashMap<ShardId, usize>,
     waiting: usize,
 }
 
 impl Pending {
-    /// Adds what is due in a shard, but for what waits or is being fired.
+    /// Adds the due ticks of a shard, except for schedules that already wait or are being fired.
     pub(super) fn add(&mut self, shard: ShardId, due: Vec<(Member, Timestamp)>) {
         for (member, tick) in due {
             if !self.schedules.insert(member.schedule) {
@@ -46,7 +46,7 @@ impl Pending {
         }
     }
 
-    /// Takes what is fired next, one schedule of each account after the other. It has to be given to
+    /// Takes the next ticks to fire, one per account in turn. The caller must pass them to
     /// [`done`](Self::done) later.
     pub(super) fn take(&mut self, most: usize) -> Vec<DueTick> {
         let mut taken = Vec::with_capacity(most.min(self.waiting));
@@ -64,7 +64,8 @@ impl Pending {
         taken
     }
 
-    /// Lets go of what was taken: it has been fired, or is to be looked for in the index again.
+    /// Releases ticks that were taken: they have been fired, or are to be read from the index
+    /// again.
     pub(super) fn done(&mut self, taken: &[DueTick]) {
         for due in taken {
             if self.schedules.remove(&due.member.schedule) {
@@ -73,7 +74,7 @@ impl Pending {
         }
     }
 
-    /// Lets go of what is being fired: by a round that has panicked.
+    /// Releases all ticks that are being fired. A round that panicked has left them behind.
     pub(super) fn land(&mut self) {
         if self.schedules.len() == self.waiting {
             return;
@@ -86,7 +87,7 @@ impl Pending {
         }
     }
 
-    /// Lets go of what waits in these shards.
+    /// Removes the waiting ticks of these shards.
     pub(super) fn forget(&mut self, shards: &HashSet<ShardId>) {
         let mut gone = Vec::new();
         for waiting in self.accounts.values_mut() {
@@ -101,12 +102,12 @@ impl Pending {
         self.turn.retain(|account| self.accounts.contains_key(account));
     }
 
-    /// How many wait.
+    /// Returns the number of waiting ticks.
     pub(super) fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether nothing of a shard waits or is being fired.
+    /// Returns `true` if no tick of a shard waits or is being fired.
     pub(super) fn is_through(&self, shard: ShardId) -> bool {
         !self.shards.contains_key(&shard)
     }

@@ -1,4 +1,4 @@
-//! Upkeep of history: room for the jobs to come, and the end of the old ones, in small batches.
+//! Maintenance of history, in small batches: creates room for new jobs and deletes old ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,52 +13,53 @@ use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, StoreError, Upkeep};
 
-/// How often it looks for history that is over.
+/// The time between searches for expired history.
 const EVERY: Duration = Duration::from_secs(600);
-/// The least rest between batches, so that firing never waits long for a writer.
+/// The minimum pause between batches, so that firing never waits long for a writer.
 const BETWEEN: Duration = Duration::from_millis(200);
-/// The most rows of a kind removed at once.
+/// The maximum number of rows of one kind that are deleted at once.
 const BATCH: u32 = 500;
 
-/// How many accounts of a plan are looked at in a round whose histories are shorter than others.
+/// The number of accounts per plan that one round prunes, for plans with a shorter history.
 const ACCOUNTS: u32 = 20;
-/// How often each of them is looked at: a plan counts days, and what is older than it keeps is not shown.
+/// The time between two prunings of such an account. Plans count in days, and older history is not
+/// shown.
 const SHORT_EVERY: Duration = Duration::from_hours(24);
-/// How long a key is remembered that has expired or was revoked.
+/// The time for which expired and revoked API keys are kept.
 const KEYS_KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// How long things are kept, unless a plan keeps them longer.
+/// The retention times. A plan can extend them.
 #[derive(Clone, Copy, Debug)]
 pub struct PrunerSettings {
-    /// Finished jobs and skips.
+    /// The retention of finished jobs and skips.
     pub history: Duration,
-    /// Entries of the audit log.
+    /// The retention of the audit log.
     pub audit_log: Duration,
 }
 
-/// Removes what is older than is kept.
+/// Deletes history that is older than its retention time.
 pub struct Pruner {
     context: Context,
     keep: PrunerSettings,
     plans: Arc<Plans>,
-    /// Accounts of shorter histories that could not be pruned since that of all was: they have their
-    /// turn again after it.
+    /// The accounts with a shorter history whose pruning failed since the history of all accounts
+    /// was last pruned. The next pruning of all clears this list, so that they are tried again.
     failed: HashSet<AccountId>,
-    /// When the history of all accounts is pruned next, on the monotonic clock.
+    /// The time of the next pruning of all accounts, on the monotonic clock.
     next: Duration,
 }
 
-/// What a batch of each kind came to.
+/// The result of one batch of each kind.
 #[derive(Default)]
 struct Round {
-    /// How many rows there were of the kind of which there were most.
+    /// The largest number of rows that were deleted of one kind.
     most: u64,
     /// The first failure.
     failed: Option<StoreError>,
 }
 
 impl Round {
-    /// Adds how many rows of a kind were removed, and returns it.
+    /// Adds the number of deleted rows of one kind, and returns it. A failure counts as 0 rows.
     fn add(&mut self, removed: store::Result<u64>) -> u64 {
         let rows = removed.unwrap_or_else(|error| {
             self.failed.get_or_insert(error);
@@ -70,7 +71,7 @@ impl Round {
 }
 
 impl Pruner {
-    /// A pruner of what is over for longer than `keep` and the accounts' `plans` say.
+    /// A pruner of history that is older than `keep`, or than the accounts' `plans` allow.
     pub fn new(context: Context, keep: PrunerSettings, plans: Arc<Plans>) -> Self {
         let longest = plans.longest_history().unwrap_or_default();
         let PrunerSettings { history, audit_log } = keep;
@@ -79,7 +80,8 @@ impl Pruner {
         Self { context, keep, plans, failed: HashSet::new(), next: Duration::ZERO }
     }
 
-    /// A batch of each kind, of all accounts. One that fails keeps no other waiting.
+    /// Deletes one batch of each kind, over all accounts. A kind that fails does not stop the
+    /// others.
     async fn prune(&self, now: Timestamp) -> Round {
         let store = &self.context.store;
         let mut round = Round::default();
@@ -114,7 +116,8 @@ impl Pruner {
         round
     }
 
-    /// The plans that keep less than others, and how long that is.
+    /// Returns the plans that keep history for less than the longest retention, and how long they
+    /// keep it.
     fn shorter(&self) -> Vec<(String, Duration)> {
         let longest = self.keep.history.max(self.keep.audit_log);
         let shorter = self.plans.all().filter_map(|plan| {
@@ -124,8 +127,8 @@ impl Pruner {
         shorter.collect()
     }
 
-    /// A batch of each of some accounts whose histories are shorter; says whether there may be more. One
-    /// that fails keeps no other waiting.
+    /// Deletes one batch of each of some accounts with a shorter history. An account that fails
+    /// does not stop the others. Returns `true` if there may be more to delete.
     async fn prune_shorter(&mut self, now: Timestamp) -> Result<bool, RunError> {
         let mut more = false;
         for (plan, history) in self.shorter() {
@@ -142,7 +145,7 @@ impl Pruner {
         Ok(more)
     }
 
-    /// A batch of an account; says whether there may be more of it.
+    /// Deletes one batch of an account. Returns `true` if there may be more.
     async fn prune_one(&mut self, account: AccountId, before: Timestamp, now: Timestamp) -> bool {
         match self.context.store.prune_account(account, before, now, BATCH).await {
             Ok(rows) => {
@@ -162,8 +165,8 @@ impl Pruner {
 
 #[async_trait]
 impl Worker for Pruner {
-    /// In turn: a batch of the history of all when its time has come, and then one of some accounts whose
-    /// histories are shorter, so that neither keeps the other waiting.
+    /// Alternates between one batch over all accounts, when it is time for that, and one of some
+    /// accounts with a shorter history, so that neither delays the other.
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let clock = self.context.clock.clone();
         let began = clock.monotonic();
@@ -172,7 +175,7 @@ impl Worker for Pruner {
             let round = self.prune(now).await;
             failed = round.failed;
             self.failed.clear();
-            // What fails is tried again soon.
+            // A round that failed or filled a batch is repeated soon.
             if round.most < u64::from(BATCH) && failed.is_none() {
                 self.next = began + EVERY;
             }

@@ -1,8 +1,8 @@
-//! The jobs of a month, of accounts whose plan limits them: reserved in blocks, so that the store is
-//! seldom asked. Accounts without such a limit are not known here.
+//! The monthly job quotas of accounts whose plan has one. Jobs are reserved in blocks, so that the
+//! store is rarely asked. Accounts without a quota are not tracked here.
 //!
-//! Where it cannot be known just now how many jobs an account may have, its schedules stay due, and
-//! all others fire: an account's trouble is its own.
+//! If the number of jobs that an account may have cannot be determined now, the schedules of that
+//! account stay due. The schedules of all other accounts fire.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,18 @@ use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::{Candidate, Granted, Wanted};
 use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
-/// How long an account is not asked for again that has used up its month.
+/// The pause before the store is asked again for an account that has used up its month.
 const REST: Duration = Duration::from_secs(5);
-/// How soon it is tried again to reserve for an account that was not waited for.
+/// The pause before the next try for an account without an answer of the store.
 const SOON: Duration = Duration::from_millis(100);
-/// How long the first one who finds an account's jobs not counted waits for that, before the others
-/// fire. The count goes on, and is looked for again.
+/// The maximum time that a batch waits for the count of an account's jobs, the first time that it
+/// is missing, before the other schedules fire. The count continues in the background, and later
+/// batches look for its result.
 const COUNTING: Duration = Duration::from_millis(100);
-/// How long the others wait: as long as it takes to see to it that somebody counts.
+/// The maximum time that later batches wait: enough to make sure that a count is running.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// What is reserved and not made yet.
+/// The jobs that are reserved and not made yet.
 pub(super) struct Quotas {
     plans: Arc<Plans>,
     state: Mutex<State>,
@@ -33,14 +34,15 @@ pub(super) struct Quotas {
 
 #[derive(Default)]
 struct State {
-    /// The newest month that was asked for.
+    /// The newest month for which jobs were requested.
     month: i64,
-    /// By account and month: at the turn of the month some shards are served with the old one yet.
+    /// The blocks by account and month. At the turn of the month, some batches still use the old
+    /// one.
     blocks: HashMap<(AccountId, i64), Block>,
-    /// Jobs that may have been made, and the months that they were taken from: the store's answer
-    /// was lost.
+    /// Jobs that may have been made, because the response of the store was lost, and the months
+    /// from which they were taken.
     doubted: HashMap<JobId, i64>,
-    /// Plans that nobody has described and that were told of.
+    /// The plans that are not configured and were already logged.
     told: BTreeSet<String>,
 }
 
@@ -52,37 +54,37 @@ impl State {
     }
 }
 
-/// What an account has left of what was reserved for it.
+/// The rest of the jobs that were reserved for an account.
 #[derive(Clone, Copy, Default)]
 struct Block {
     quota: u64,
     left: u64,
-    /// Since when its month is used up.
+    /// The time at which its month was found used up.
     exhausted_at: Option<Timestamp>,
-    /// Until when it is not known how many there may be.
+    /// The time before which the store is not asked again how many jobs there may be.
     waits_until: Option<Timestamp>,
-    /// Whether it was waited for its jobs to be counted.
+    /// `true` if a batch has already waited for the count of its jobs.
     was_awaited: bool,
 }
 
-/// Jobs that are due, by account; only of accounts whose plan limits them.
+/// The due jobs by account, only of accounts whose plan has a quota.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     wanted: BTreeMap<AccountId, Wanted>,
-    /// Of accounts whose plan nobody has described.
+    /// The accounts whose plan is not configured.
     unknown: BTreeSet<AccountId>,
 }
 
-/// What an account may have of what is due.
+/// The share of its due jobs that an account may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// So many jobs.
+    /// The number of jobs that may be made.
     Jobs(u64),
-    /// That is not known yet: to be asked again after this time.
+    /// Not known yet. Ask again after this time.
     Later(Duration),
 }
 
-/// How many of the due jobs may be made.
+/// The number of due jobs that may be made, by account.
 #[derive(Default)]
 pub(super) struct Allowed {
     month: i64,
@@ -110,7 +112,7 @@ impl Quotas {
         wanted.jobs = wanted.jobs.saturating_add(u32::try_from(jobs).unwrap_or(u32::MAX));
     }
 
-    /// Takes what is due from what is reserved, and reserves more where that is not enough.
+    /// Takes the due jobs from the reserved blocks, and reserves more where a block is too small.
     pub(super) async fn take(&self, context: &Context, now: Timestamp, due: &Due) -> Allowed {
         let (mut allowed, wanted) = self.take_reserved(now, due);
         if wanted.is_empty() {
@@ -138,7 +140,7 @@ impl Quotas {
         allowed
     }
 
-    /// Reserves what can be reserved just now.
+    /// Reserves as many of the jobs as possible now.
     async fn reserve(&self, context: &Context, now: Timestamp, wanted: &[Wanted]) -> Answers {
         let mut answers = Answers::default();
         let held = answers.ask(context, now, wanted).await;
@@ -155,7 +157,7 @@ impl Quotas {
         answers
     }
 
-    /// Whether one of the accounts was not waited for yet: it may be counted in no time.
+    /// Returns `true` if no batch has waited for one of these accounts yet: its count may be fast.
     fn are_new(&self, now: Timestamp, accounts: &[Wanted]) -> bool {
         let (month, mut state) = (month_of(now), self.lock());
         let is_new = |wanted: &Wanted| {
@@ -165,7 +167,7 @@ impl Quotas {
         accounts.iter().map(is_new).fold(false, |any, one| any | one)
     }
 
-    /// What is there already, and what has to be asked for.
+    /// Takes jobs from the reserved blocks. Returns them and the jobs that are still missing.
     fn take_reserved(&self, now: Timestamp, due: &Due) -> (Allowed, Vec<Wanted>) {
         let mut allowed = Allowed { month: month_of(now), shares: BTreeMap::new() };
         let mut wanted = Vec::new();
@@ -202,13 +204,14 @@ impl Quotas {
         (allowed, wanted)
     }
 
-    /// Puts back what was taken and not made.
+    /// Returns jobs to their block that were taken and not made.
     pub(super) fn give_back(&self, allowed: &Allowed, account: AccountId, jobs: u64) {
         self.lock().give_back(account, allowed.month, jobs);
     }
 
-    /// Keeps what was taken for a job that may have been made. If it was kept before, it is put back:
-    /// a job counts once, however often its answer is lost.
+    /// Keeps the reservation of a job that may have been made. If an earlier try kept one for the
+    /// same job, that one goes back to its block: a job counts once, however often a response is
+    /// lost.
     pub(super) fn doubt(&self, allowed: &Allowed, account: AccountId, job: JobId) {
         let mut state = self.lock();
         if let Some(month) = state.doubted.insert(job, allowed.month) {
@@ -216,8 +219,9 @@ impl Quotas {
         }
     }
 
-    /// Ends the doubt about a job, if there was any: what was kept is put back if the job was made
-    /// just now. If it was not, it had been made before.
+    /// Ends the doubt about a job, if there is any. If the job was made just now, the reservation
+    /// that was kept for it goes back to its block. Otherwise an earlier try is taken to have made
+    /// it.
     pub(super) fn settle(&self, account: AccountId, job: JobId, made: bool) {
         let mut state = self.lock();
         if let Some(month) = state.doubted.remove(&job).filter(|_| made) {
@@ -231,7 +235,8 @@ impl Quotas {
 }
 
 impl Allowed {
-    /// How many of `jobs` of an account may be made; all, if its plan does not limit them.
+    /// Returns how many of an account's `jobs` may be made: all of them if its plan has no quota.
+    /// The error is the time to wait if that is not known yet.
     pub(super) fn take(&mut self, account: AccountId, jobs: usize) -> Result<usize, Duration> {
         match self.shares.get_mut(&account) {
             Some(Share::Jobs(left)) => {
@@ -244,13 +249,13 @@ impl Allowed {
         }
     }
 
-    /// Whether the plan of an account with due jobs limits them, or is not configured.
+    /// Returns `true` if the plan of an account with due jobs has a quota or is not configured.
     pub(super) fn limits(&self, account: AccountId) -> bool {
         self.shares.contains_key(&account)
     }
 }
 
-/// Says once a month that an account has used up its jobs.
+/// Logs once per month that an account has used up its quota.
 fn tell(wanted: &Wanted, granted: &Granted) {
     if granted.newly_exhausted {
         QUOTAS_EXHAUSTED.add(1);
@@ -311,7 +316,7 @@ mod tests {
         let [job, other] = [JobId::new(now, 1), JobId::new(now, 2)];
         let (allowed, _) = quotas.take_reserved(now, &due(account, 1));
         let left = || quotas.lock().blocks[&(account, allowed.month)].left;
-        // Each time one was taken for it before.
+        // Each try has taken one job from the block before.
         for tries in 1..=3 {
             quotas.doubt(&allowed, account, job);
             assert_eq!(left(), tries - 1, "try {tries}");

@@ -1,12 +1,13 @@
-//! Replacing leaders that die while the cluster is away.
+//! Replaces leaders that die while the cluster is away.
 //!
-//! The cluster says who is alive, and gives the shards of a leader that has died to others. While it
-//! does not answer, the store has to do: each replica that leads renews a lease there, and a shard
-//! whose leader has none is taken by another replica that the cluster does not answer either. The
-//! epoch is compared and set, so that one of them leads, and the leader before changes nothing more.
+//! Normally the cluster detects that a leader has died, and assigns its shards to other replicas.
+//! While the cluster does not answer, the store is used instead: each replica that leads renews a
+//! lease there, and a shard whose leader has no lease is taken over by a replica that is also cut
+//! off from the cluster. The epoch is compared and set. So only one replica wins, and the writes of
+//! the previous leader are rejected.
 //!
-//! A leader is replaced within the time of a claim and [`EVERY`], plus [`PATIENCE`] if etcd went with
-//! it.
+//! A leader is replaced within the claim time and [`EVERY`], plus [`PATIENCE`] if etcd failed at
+//! the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,32 +22,33 @@ use crate::domain::shard::ShardId;
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{Leadership, ReplicaLease, ShardLeader};
 
-/// How often the lease is renewed, at least, and leaders are looked for that have died.
+/// The longest time between two renewals of the lease, and between two searches for dead leaders.
 const EVERY: Duration = Duration::from_secs(2);
-/// Renewals in the time of a lease.
+/// The number of renewals within the duration of a lease.
 const RENEWALS: u32 = 5;
-/// How long the cluster has not answered before the store's word counts: a replica that joins, or
-/// changes its server, needs less.
+/// The time for which the cluster must be silent before the leases in the store count. A replica
+/// that joins the cluster, or connects to another of its servers, needs less.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Keeps this replica's lease in the store, and takes the shards of leaders that have died while the
-/// cluster cannot say so.
+/// Keeps this replica's lease in the store, and takes over the shards of leaders that die while the
+/// cluster is away.
 pub struct LeaderReplacer {
     context: Context,
     lease_time: Duration,
-    /// Since when the cluster has not answered, on the monotonic clock.
+    /// The time since which the cluster has not answered, on the monotonic clock.
     away_since: Option<Duration>,
     /// The leaders that this replica replaces.
     replaced: BTreeMap<ShardId, Replacement>,
 }
 
 impl LeaderReplacer {
-    /// One that is alive in the store for `lease_time` after each sign of life.
+    /// A replacer whose lease in the store lasts `lease_time` after each renewal.
     pub fn new(context: Context, lease_time: Duration) -> Self {
         Self { context, lease_time, away_since: None, replaced: BTreeMap::new() }
     }
 
-    /// Whether the cluster has not answered for so long that the store's word counts.
+    /// Returns `true` if the cluster has been silent for so long that the leases in the store
+    /// count.
     fn is_cut_off(&mut self) -> bool {
         if self.context.cluster.is_trusted() {
             self.away_since = None;
@@ -56,9 +58,9 @@ impl LeaderReplacer {
         now.saturating_sub(*self.away_since.get_or_insert(now)) >= PATIENCE
     }
 
-    /// The leaders to be replaced: those that still are, and this replica's part of those that have
-    /// died. Its own shards that it does not lead have nobody, too: the cluster went while they
-    /// changed hands.
+    /// Returns the leaders to replace: those that this replica already replaces, and its part of
+    /// those that have died. It also takes its own shards that it does not lead, because no other
+    /// replica will: the cluster failed during their handover.
     fn choose(&self, found: &Leadership) -> BTreeMap<ShardId, Replacement> {
         let own = self.context.replica.as_str();
         let terms = self.context.cluster.terms().borrow().clone();
@@ -87,7 +89,7 @@ impl LeaderReplacer {
         chosen.map(|replacement| (replacement.shard, replacement)).collect()
     }
 
-    /// Says in the log whom it replaces from now on.
+    /// Logs the leaders that this replica starts to replace.
     fn tell(&self, chosen: &BTreeMap<ShardId, Replacement>) {
         let new = chosen.values().filter(|one| self.replaced.get(&one.shard) != Some(one));
         let mut shards: BTreeMap<&str, u32> = BTreeMap::new();
@@ -98,7 +100,7 @@ impl LeaderReplacer {
             tracing::warn!(
                 leader,
                 shards,
-                "a leader is gone while etcd is away: this replica takes its shards, by the store"
+                "a leader is gone while etcd is away: this replica takes over its shards, by the store"
             );
         }
     }

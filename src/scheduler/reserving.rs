@@ -1,5 +1,5 @@
-//! What the store is asked for accounts whose plan limits their jobs: to reserve some, to count what
-//! they have made, and to wait for a counter that others hold.
+//! The store calls for accounts with a quota: reserving jobs, counting the jobs made so far, and
+//! waiting for locked counters.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,26 +8,27 @@ use super::Context;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::{Granted, Grants, StoreError, Wanted};
 
-/// The most jobs of an account that are reserved ahead.
+/// The maximum number of jobs of an account that are reserved ahead.
 const AHEAD: u32 = 1_000;
-/// How long one is not asked for again whose jobs are being counted, or whose counter was waited for
-/// in vain.
+/// The pause before the store is asked again for an account whose jobs are being counted, or whose
+/// counter stayed locked.
 const WHILE: Duration = Duration::from_secs(1);
-/// How long all counters are waited for in a batch that others hold, before the others fire.
+/// The maximum time that a batch waits for locked counters, all together, before the other
+/// schedules fire.
 const HELD: Duration = Duration::from_millis(250);
 
-/// What the store has answered for accounts.
+/// The answers of the store, by account.
 #[derive(Default)]
 pub(super) struct Answers {
     pub(super) granted: HashMap<AccountId, Granted>,
-    /// When to ask again, for some of the others.
+    /// The time until the next try, for some of the other accounts.
     pub(super) waits: HashMap<AccountId, Duration>,
-    /// Whether the store has failed.
+    /// `true` if the store has failed.
     pub(super) failed: bool,
 }
 
 impl Answers {
-    /// Asks for all at once; returns those whose counter somebody else holds.
+    /// Reserves jobs for all accounts at once. Returns the accounts whose counter is locked.
     pub(super) async fn ask(
         &mut self,
         context: &Context,
@@ -46,7 +47,7 @@ impl Answers {
         }
     }
 
-    /// Has the accounts' jobs counted, and asks for those again that are counted soon.
+    /// Starts the count of the accounts' jobs, and reserves again for those that are counted soon.
     pub(super) async fn count(
         &mut self,
         context: &Context,
@@ -62,13 +63,14 @@ impl Answers {
             () = context.clock.sleep(patience) => Ok(()),
         };
         match counted {
-            // Those with few jobs are there before the others.
+            // Accounts with few jobs are counted before the others.
             Ok(()) => drop(self.ask(context, now, wanted).await),
             Err(error) => self.fail(&error),
         }
     }
 
-    /// Waits for counters one after the other: users who keep one busy take turns with who waits.
+    /// Waits for locked counters, one after the other. Waiters get a counter in the order of their
+    /// arrival, so users that keep one busy cannot starve the leader.
     pub(super) async fn wait_for(
         &mut self,
         context: &Context,
@@ -89,7 +91,7 @@ impl Answers {
     }
 
     fn fail(&mut self, error: &StoreError) {
-        tracing::warn!(%error, "jobs of limited accounts not reserved");
+        tracing::warn!(%error, "jobs of accounts with a quota not reserved");
         self.failed = true;
     }
 }

@@ -1,10 +1,10 @@
-//! After a backup was restored: the ticks that have become due since it was made are passed over.
+//! Skips the ticks that have become due since a restored backup was made.
 //!
-//! They may have run before the backup was needed, and the store no longer knows. Each schedule's
-//! next tick moves past the present instant, and the ticks before it become a recorded skip
-//! (TICK-2), in the same fenced statement that a leader fires with.
+//! Their jobs may have run before the restore, and the store no longer knows it. The next tick of
+//! each schedule moves past the present, and the earlier ticks become a recorded skip (TICK-2), in
+//! the same fenced statement that a leader fires with.
 //!
-//! On failure it can be called again: what has moved stays, and is not due any more.
+//! After a failure it can be called again: schedules that have moved are no longer due.
 
 use std::collections::HashSet;
 
@@ -15,26 +15,27 @@ use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::{Candidate, Fence, Firing, FiringStore, StoreError, TickRange};
 
-/// How many schedules are moved by one statement, as many as a leader fires at once.
+/// The number of schedules per statement, as in the batches of a leader.
 const BATCH: u32 = 500;
-/// How often a schedule is tried that an operator's command has changed or held meanwhile.
+/// The maximum number of tries per schedule, in case an operator's command changes or locks it
+/// meanwhile.
 const TRIES: u32 = 3;
-/// Who the shards are led by meanwhile, in the record of who raised an epoch.
+/// The name that is recorded for the raised epochs.
 const NAME: &str = "punctual restored";
 
-/// What was passed over.
+/// The number of schedules and ticks that were passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
     /// The schedules whose next tick has moved.
     pub schedules: u64,
-    /// Their ticks that were due; of each schedule no more than a skip counts.
+    /// Their due ticks. For each schedule, the count is capped at the maximum count of a skip.
     pub ticks: u64,
-    /// The schedules that are still due: they cannot be read, or were held by somebody else.
+    /// The schedules that are still due, because they cannot be read or their rows were locked.
     pub left: u64,
 }
 
 impl PassedOver {
-    /// Adds what was passed over in another shard.
+    /// Adds the numbers of another shard.
     pub fn add(&mut self, other: Self) {
         self.schedules += other.schedules;
         self.ticks += other.ticks;
@@ -42,10 +43,10 @@ impl PassedOver {
     }
 }
 
-/// Why not all that is due was passed over.
+/// The reason why some due ticks were not passed over.
 #[derive(Debug, thiserror::Error)]
 pub enum PassOverError {
-    /// A replica has begun to lead the shard.
+    /// A replica has started to lead the shard.
     #[error(
         "a replica was started meanwhile and leads schedules: stop all replicas, restore the backup \
          again, and run this before the first start"
@@ -56,7 +57,7 @@ pub enum PassOverError {
     Store(#[from] StoreError),
 }
 
-/// Passes over all that is due in a shard at `now`.
+/// Passes over all ticks of a shard that are due at `now`.
 ///
 /// # Errors
 /// If a replica leads the shard meanwhile, or the store fails.
@@ -78,7 +79,7 @@ pub async fn pass_over_due(
     }
 }
 
-/// A shard that is fenced off.
+/// A shard that is fenced off from other leaders.
 struct Shard<'a> {
     store: &'a dyn FiringStore,
     fence: Fence,
@@ -95,7 +96,8 @@ impl Shard<'_> {
             }
             let ids: Vec<_> = due.iter().map(|id| (self.fence.shard, *id)).collect();
             let mut candidates = self.store.candidates(&ids, self.now).await?;
-            // Moved by a call whose answer was lost, or by an operator.
+            // Schedules that are no longer due were moved by a call whose response was lost, or by
+            // an operator.
             candidates.retain(|candidate| {
                 let is_due = candidate.tick <= self.now;
                 due.retain(|schedule| is_due || *schedule != candidate.schedule);
@@ -114,7 +116,7 @@ impl Shard<'_> {
         Ok(passed)
     }
 
-    /// The schedules that have moved.
+    /// Fires the batch and returns the schedules that have moved.
     async fn fire(&self, firings: &[Firing]) -> Result<HashSet<ScheduleId>, PassOverError> {
         let fired = self.store.fire(&[self.fence], self.now, firings).await?;
         if !fired.fenced.is_empty() {
@@ -123,7 +125,8 @@ impl Shard<'_> {
         Ok(fired.advanced.into_iter().map(|(schedule, _)| schedule).collect())
     }
 
-    /// Moves a schedule without a job; `None` if its expression cannot be read.
+    /// Returns a firing that moves a schedule without a job; `None` if its expression cannot be
+    /// read.
     fn firing(&self, candidate: &Candidate) -> Option<Firing> {
         let cadence = self.cadences.of(candidate)?;
         let ((first, last, count), next_tick) =

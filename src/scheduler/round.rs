@@ -1,7 +1,9 @@
-//! One round of the leader: all its shards are served, and what is due in them is fired together.
+//! One round of the leader: it serves all shards of this replica and fires their due ticks in
+//! shared batches.
 //!
-//! Shards that cannot be served rest, ever longer, and keep no other from firing. Nor does anything
-//! that takes long: while the round waits for it, the others are served again when they are due.
+//! A shard that cannot be served backs off for growing pauses, and does not delay the other shards.
+//! Nor does a slow call: while the round waits for it, the other shards are served again when they
+//! are due.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -21,28 +23,28 @@ use crate::queue::Member;
 use crate::runtime::{BatchSize, Clock, RunError};
 use crate::store::Fence;
 
-/// The most shards served at once.
+/// The maximum number of shards that are served at once.
 const AT_ONCE: usize = 16;
-/// The most shards of a round that may do what can wait, too.
+/// The maximum number of shards per round that may also do work that can wait.
 pub(super) const LONG_AT_ONCE: usize = 6;
-/// The most batches fired at once: the scheduler's few connections to the store have to do for the
-/// sweep and the time too.
+/// The maximum number of batches that are fired at once. The scheduler has few connections to the
+/// store, and the sweep and the sampling of the store's time need some of them.
 const BATCHES_AT_ONCE: usize = 4;
-/// The most schedules fired at once; bounds how long a statement takes.
+/// The maximum number of schedules in a batch. It bounds the duration of a statement.
 pub(super) const BATCH: usize = 500;
-/// How long what is due waits for what other shards bring.
+/// The time that due ticks wait for those of other shards, so that they share a batch.
 const GATHER: Duration = Duration::from_millis(5);
-/// How soon shards are served again in a round.
+/// The time after the start of a round from which shards are served again in it.
 const AGAIN: Duration = Duration::from_millis(200);
-/// From when on a round begins nothing more, unless something in it takes long.
+/// The time after which a round starts no more work, unless a call of the round is slow.
 const ROUND: Duration = Duration::from_secs(1);
-/// A round.
+/// The state of one round.
 pub(super) struct Round<'a> {
     parts: Parts<'a>,
-    /// The shards but those `away`, which are being served or about to be.
+    /// The shards that are not `away`. Those that are `away` are being served or wait for it.
     led: &'a mut BTreeMap<ShardId, Led>,
     away: BTreeSet<ShardId>,
-    /// Those of them that have turned out to have a newer leader.
+    /// The fences of shards `away` for which the store reported a newer leader.
     overtaken: HashMap<ShardId, Fence>,
     fences: HashMap<ShardId, Fence>,
     pending: &'a mut Pending,
@@ -51,12 +53,12 @@ pub(super) struct Round<'a> {
     serving: FuturesUnordered<BoxFuture<'a, Served>>,
     firing: FuturesUnordered<BoxFuture<'a, (u64, Fired)>>,
     flights: Flights,
-    /// Until when what is due waits for what other shards bring, on the monotonic clock.
+    /// The time until which due ticks wait for those of other shards, on the monotonic clock.
     gathers_until: Option<Duration>,
     report: Report,
 }
 
-/// A shard that has been served.
+/// A shard that has been served, and its due ticks.
 struct Served {
     flight: u64,
     led: Led,
@@ -64,23 +66,23 @@ struct Served {
     due: Result<Vec<(Member, Timestamp)>, RunError>,
 }
 
-/// What has come of a round.
+/// The result of a round.
 #[derive(Default)]
 pub(super) struct Report {
     served: usize,
     unserved: usize,
     fired: usize,
     unfired: usize,
-    /// How many could not be served, or fired.
+    /// The number of shards that could not be served and of batches that could not be fired.
     pub(super) failed: usize,
-    /// Why, of the last one.
+    /// The error of the last of these failures.
     pub(super) error: Option<RunError>,
-    /// Whether a hint has come that not all may have seen.
+    /// `true` if a hint arrived that some of the shards may have missed.
     pub(super) is_hinted: bool,
 }
 
 impl Report {
-    /// Whether nothing could be served, or nothing fired.
+    /// Returns `true` if every attempt to serve a shard failed, or every batch.
     pub(super) fn is_vain(&self) -> bool {
         self.unserved > 0 && self.served == 0 || self.unfired > 0 && self.fired == 0
     }
@@ -116,7 +118,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Serves all that do not rest, beginning with the `first`, and fires what is due.
+    /// Serves all shards that are not backing off, starting with number `first`, and fires their
+    /// due ticks.
     pub(super) async fn run(mut self, now: Timestamp, first: usize) -> Report {
         let (clock, hint) = (&self.parts.context.clock, self.parts.context.queue.due_hint());
         let began = clock.monotonic();
@@ -125,7 +128,7 @@ impl<'a> Round<'a> {
         let first = first % shards.len().max(1);
         shards.rotate_left(first);
         for (place, shard) in shards.into_iter().enumerate() {
-            // What can wait must not make firing wait: as much as is done at once, and no more.
+            // Work that can wait must not delay firing, so only a few shards per round may do it.
             self.line_up(shard, now, place < LONG_AT_ONCE);
         }
         loop {
@@ -154,7 +157,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Begins with the shards of new terms and lets go of those whose term has ended.
+    /// Adds the shards of new terms and drops those whose term has ended.
     fn follow_terms(&mut self, now: Timestamp) {
         let terms = self.parts.terms.borrow().clone();
         let mut gone = HashSet::new();
@@ -174,7 +177,7 @@ impl<'a> Round<'a> {
         self.fences.extend(fences);
     }
 
-    /// The shards that can be served.
+    /// Returns the shards that are neither backing off nor being served.
     fn awake(&self, now: Timestamp) -> impl Iterator<Item = ShardId> {
         let led = self.led.values();
         led.filter(move |led| !led.rests(now)).map(|led| led.shard)
@@ -189,7 +192,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Begins to serve as many as can be at once.
+    /// Starts to serve waiting shards, up to the limit.
     fn begin(&mut self) {
         while self.serving.len() < AT_ONCE
             && let Some((mut led, now, turn)) = self.waiting.pop_front()
@@ -203,7 +206,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Begins to fire as much as can be at once, when enough has come or no more is to come soon.
+    /// Starts to fire batches, up to the limit, once enough ticks have arrived or no more will
+    /// arrive soon.
     fn fire(&mut self) {
         let size = self.pace.get();
         let clock = &self.parts.context.clock;
@@ -234,7 +238,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The fences of what is due, and the shards that are not this replica's any more.
+    /// Returns the fences of the due ticks, and the shards that this replica no longer leads.
     fn fences_of(&self, due: &[DueTick]) -> (Vec<Fence>, HashSet<ShardId>) {
         let is_believed = self.parts.context.clock.is_believed();
         let terms = self.parts.terms.borrow();
@@ -260,8 +264,9 @@ impl<'a> Round<'a> {
             Ok(due) => {
                 self.report.served += 1;
                 self.pending.add(shard, due);
-                // What was in flight when the shard was served has landed or was given up since. The
-                // index was read only from what had been brought on, so it is read again as a whole.
+                // All batches that were in flight when this read started have ended or were
+                // released. The read skipped the entries before its starting point, so the index is
+                // read again as a whole.
                 if !turn.is_through && self.pending.is_through(shard) {
                     led.look_again(self.parts.context.clock.now());
                 }
@@ -284,14 +289,14 @@ impl<'a> Round<'a> {
         self.led.insert(shard, led);
     }
 
-    /// Puts back those that were not served any more.
+    /// Puts back the shards whose turn did not come.
     fn put_back_waiting(&mut self) {
         for (led, ..) in self.waiting.drain(..) {
             self.led.insert(led.shard, led);
         }
     }
 
-    /// Keeps what has come of a batch.
+    /// Processes the result of a batch.
     fn end(&mut self, flight: u64, Fired { due, outcome }: Fired) {
         let now = self.parts.context.clock.now();
         self.pending.done(&self.flights.land(flight));
@@ -334,7 +339,7 @@ impl<'a> Round<'a> {
         self.pending.forget(&fenced.iter().map(|fence| fence.shard).collect());
     }
 
-    /// Lets what is being fired for long be tried by another batch.
+    /// Releases the ticks of slow batches, so that another batch tries them.
     fn release_long(&mut self, monotonic: Duration) {
         let now = self.parts.context.clock.now();
         let due = self.flights.release_long(monotonic);
@@ -346,7 +351,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// How long nothing is to be done but to wait for others.
+    /// Returns the time until the next step that does not depend on a running call.
     fn pause(&self, monotonic: Duration) -> Duration {
         let gather = self.gathers_until.filter(|_| self.firing.len() < BATCHES_AT_ONCE);
         let gather = gather.filter(|until| *until > monotonic);
@@ -354,7 +359,7 @@ impl<'a> Round<'a> {
         next.map_or(LONG, |next| next.saturating_sub(monotonic))
     }
 
-    /// Serves those again that are due, or all if there may be something new in any.
+    /// Serves the shards again that are due, or all of them after a hint.
     fn go_on(&mut self, now: Timestamp, is_hinted: bool) {
         if is_hinted {
             self.report.is_hinted = true;
@@ -368,7 +373,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Waits from then on for the next instant or for a hint; says whether there is one.
+/// Waits until `from`, and then for `next` or a hint. Returns `true` for a hint.
 async fn wake(clock: &Clock, hint: &Notify, from: Timestamp, next: Option<Timestamp>) -> bool {
     clock.sleep_until(from).await;
     let due = async {

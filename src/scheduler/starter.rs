@@ -1,4 +1,4 @@
-//! Starting jobs past the queue: what a leader asks of an executor beside it.
+//! Starting jobs without the queue: the contract between a leader and the executor of its replica.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::store::{Fence, Fired, Firing, Result};
 
-/// An executor of the same replica.
+/// The executor of the same replica.
 #[async_trait]
 pub trait Starter: Send + Sync {
-    /// Fires those of the firings, each of one job with its ticket, whose jobs the executor has room
-    /// for, and starts these. It may wait for room, at most for `patience`. `Err` gives all back:
-    /// there is no room.
+    /// Fires those of the firings for which the executor has free slots, and starts their jobs.
+    /// Each firing has exactly one job, and comes with its ticket. The call may wait for free
+    /// slots, at most for `patience`. `Err` returns all firings: there is no free slot.
     async fn fire(
         &self,
         fences: &[Fence],
@@ -22,16 +22,16 @@ pub trait Starter: Send + Sync {
     ) -> std::result::Result<Started, Vec<(Firing, Ticket)>>;
 }
 
-/// What has come of firings.
+/// The result of a call.
 pub struct Started {
-    /// Those that there was room for.
+    /// The firings for which there was a free slot.
     pub fired: Vec<Firing>,
-    /// The jobs that have been made and started.
+    /// The jobs that were made and started.
     pub started: Vec<JobId>,
-    /// What firing them has done; the jobs that have been started have no tickets in it.
+    /// The result of firing them. It contains no tickets of started jobs.
     pub outcome: Result<Fired>,
-    /// Those that there was no room for.
+    /// The firings for which there was no free slot.
     pub left: Vec<(Firing, Ticket)>,
-    /// How long the store took.
+    /// The duration of the store's statement.
     pub took: Duration,
 }

@@ -1,9 +1,10 @@
-//! The sweep: every replica's net under what was lost, whoever leads.
+//! The sweep finds lost jobs and lost claims. Every replica with the role `scheduler` or `executor`
+//! runs it, leader or not.
 //!
-//! It goes through all late jobs in pages, the oldest first, and begins again at the end: 4,000 jobs
-//! a second, so that one of a hundred thousand late ones is found within half a minute. While there
-//! are more than a page, the oldest of each account come first: one account's many keep nobody's few
-//! waiting.
+//! It reads all late jobs in pages, the oldest first, and starts again at the end. It reads 4,000
+//! jobs per second, so one of 100,000 late jobs is found within half a minute. While more than one
+//! page is late, it also pushes the oldest late jobs of each account, so that an account with many
+//! late jobs does not delay one with few.
 
 use std::time::Duration;
 
@@ -19,58 +20,59 @@ use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
 use crate::store::{Committed, Completion, End, Fate, HeldClaim, StoreError};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
-/// How often it sweeps.
+/// The time between two sweeps.
 const EVERY: Duration = Duration::from_secs(2);
-/// How late a job must be before it is taken for lost.
+/// A job that is later than this may have lost its ticket, which is then pushed again.
 const LATE: Duration = Duration::from_secs(2);
-/// The rest between pages, so that other work never waits long for the store and the queue.
+/// The pause between pages, so that other work never waits long for the store and the queue.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// The maximum number of commits that time out in one sweep: each takes seconds, and late jobs wait.
-/// The next sweep goes on with smaller batches of what is left.
+/// The maximum number of commits that time out in one sweep. Each takes seconds, in which late jobs
+/// wait. The next sweep continues with smaller batches.
 const MAX_TIMEOUTS: u32 = 3;
-/// The most jobs of a kind handled at once.
+/// The maximum number of rows of one kind that are handled at once.
 const BATCH: u32 = 1_000;
 
-/// Pushes tickets of late jobs again and closes the claims of executors that are lost (JOB-3).
+/// Pushes the tickets of late jobs again and closes the claims of lost executors (JOB-3).
 pub struct Sweeper {
     context: Context,
     retry: RetryPolicy,
     random: Random,
     ended: EndedLeases,
-    /// Set until the claims of an earlier process on this store have been closed.
+    /// `true` until the claims of an earlier process on this store have been closed.
     alone: bool,
-    /// The round through the late jobs that is under way.
+    /// The current pass over the late jobs.
     sweeping: Option<Sweeping>,
-    /// When the oldest late jobs of each account were pushed last, on the monotonic clock.
+    /// The time of the last push of each account's oldest late jobs, on the monotonic clock.
     each_at: Option<Duration>,
-    /// The number of lost claims closed at once: a batch that takes too long is not tried unchanged.
+    /// The number of lost claims closed at once. A batch that times out is not repeated unchanged.
     closing: BatchSize,
-    /// Jobs that alone take the store too long to close, the one last that was tried last.
+    /// The jobs whose claims time out even when closed alone. The last one was tried most recently.
     slow: Vec<JobId>,
 }
 
-/// A round through the late jobs: those that become late meanwhile are of the next one, so that it
-/// comes to its end.
+/// One pass over the late jobs. Jobs that become late meanwhile belong to the next pass, so that
+/// this one ends.
 #[derive(Clone, Copy)]
 struct Sweeping {
-    /// The jobs that could have started before.
+    /// Only jobs that could have started before this time belong to the pass.
     before: Timestamp,
-    /// The last one of the page before.
+    /// The last job of the previous page.
     after: (Timestamp, JobId),
 }
 
 impl Sweeper {
-    /// A sweep. If this process is `alone` with its store, whoever holds a claim when it first
-    /// sweeps is gone, and its claims are closed without waiting for their end; the sweep must
-    /// then have run once before an executor starts.
+    /// A sweeper. If this process is `alone` with its store, all claims that exist before its first
+    /// sweep belong to dead processes, and are closed before their leases end. Then the sweep must
+    /// run once before an executor starts.
     pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
         let (ended, sweeping, each_at) = (EndedLeases::default(), None, None);
         let closing = BatchSize::new(BATCH as usize);
         Self { context, retry, random, ended, alone, sweeping, each_at, closing, slow: Vec::new() }
     }
 
-    /// Pushes the next page of late jobs; says whether there may be more. Many of them may not be
-    /// able to run, and must not hide those that are less late.
+    /// Pushes the tickets of the next page of late jobs. Returns `true` if there may be more.
+    /// Paging matters because many late jobs may not be able to run, and must not hide those that
+    /// are less late.
     async fn push_late(&mut self, now: Timestamp) -> Result<bool, RunError> {
         loop {
             let before = self.sweeping.map_or(now.minus(LATE), |sweeping| sweeping.before);
@@ -83,7 +85,7 @@ impl Sweeper {
             SWEEP_TICKETS.add(tickets.len() as u64);
             self.context.queue.push(&tickets).await?;
             self.sweeping = Some(Sweeping { before, after: (last.start, last.job) });
-            // A page that is not full is the last one or has gaps, of which there are few.
+            // A page that is not full is the last one or has gaps. Gaps are rare.
             if tickets.len() == BATCH as usize {
                 self.push_late_of_each(now.minus(LATE)).await?;
                 return Ok(true);
@@ -91,7 +93,7 @@ impl Sweeper {
         }
     }
 
-    /// Pushes the oldest late jobs of each account, at most once in [`EVERY`].
+    /// Pushes the oldest late jobs of each account, at most once per [`EVERY`].
     async fn push_late_of_each(&mut self, before: Timestamp) -> Result<(), RunError> {
         let monotonic = self.context.clock.monotonic();
         if self.each_at.is_some_and(|at| monotonic < at + EVERY) {
@@ -126,8 +128,9 @@ impl Sweeper {
         Ok(closed > 0 && is_full)
     }
 
-    /// The batches in which attempts are closed, the last one first: those that took the store too long
-    /// come at the end, each by itself, the one first that was tried longest ago.
+    /// Returns the batches in which to close attempts, the last one to be closed first. Attempts
+    /// that timed out before are closed at the end, alone, starting with the one that was tried
+    /// longest ago.
     fn batches(&self, ends: Vec<Completion>) -> Vec<Vec<Completion>> {
         let place = |end: &Completion| self.slow.iter().position(|job| *job == end.job);
         let (mut slow, others): (Vec<_>, Vec<_>) =
@@ -137,8 +140,9 @@ impl Sweeper {
         slow.into_iter().map(|end| vec![end]).chain(others).collect()
     }
 
-    /// Closes attempts, splitting the batch as long as it fails for a reason that may lie in it: what
-    /// cannot be stored of one keeps no other from being closed. Returns how many were.
+    /// Closes attempts, and splits a batch while it fails for a reason that may lie in it, so that
+    /// one row that cannot be stored does not keep the others open. Returns the number of closed
+    /// attempts.
     async fn commit(&mut self, now: Timestamp, ends: Vec<Completion>) -> Result<usize, RunError> {
         self.slow.retain(|job| ends.iter().any(|end| end.job == *job));
         let (mut parts, mut closed, mut timeouts) = (self.batches(ends), 0, 0);
@@ -175,7 +179,8 @@ impl Sweeper {
                     tracing::error!(%job, attempt, %error, "a lost attempt cannot be closed");
                     let is_told = end.end == unstorable();
                     end.end = unstorable();
-                    // What cannot even fail stays as it is, and is tried again by the next sweep.
+                    // If even the failure cannot be stored, the claim stays, and the next sweep
+                    // tries again.
                     parts.extend((!is_told).then(|| vec![end]));
                 }
             }
@@ -183,7 +188,8 @@ impl Sweeper {
         Ok(closed)
     }
 
-    /// Tells what a batch has closed; returns how many attempts.
+    /// Reports what a batch has closed, and pushes the tickets of the retries. Returns the number
+    /// of closed attempts.
     async fn has_closed(
         &self,
         part: &[Completion],
@@ -201,7 +207,8 @@ impl Sweeper {
         Ok(closed)
     }
 
-    /// An attempt alone has taken the store too long: from now on all others come before it.
+    /// Marks a job whose claim timed out when closed alone. From now on all others are closed
+    /// first.
     fn note_slow(&mut self, job: JobId, error: &StoreError) {
         let known = self.slow.len();
         self.slow.retain(|slow| *slow != job);
@@ -211,7 +218,7 @@ impl Sweeper {
         self.slow.push(job);
     }
 
-    /// The end of an attempt whose executor was lost: tried again if one is left.
+    /// Returns the end of an attempt whose executor was lost: a retry if one is left.
     fn close(&self, claim: &HeldClaim, now: Timestamp) -> Completion {
         let message = "the executor was lost while the attempt ran".to_owned();
         let failure = Failure { code: ErrorCode::WorkerLost, message, retryable: true };
@@ -229,7 +236,7 @@ impl Sweeper {
     }
 }
 
-/// The end of a lost attempt whose own end the store refuses.
+/// The end of a lost attempt if the store rejects its real end.
 fn unstorable() -> End {
     let message = "the end of the attempt could not be stored".to_owned();
     End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false })
@@ -243,7 +250,7 @@ impl Worker for Sweeper {
         }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };
         let closed = self.close_expired(now, before).await;
-        // Whatever keeps claims from being closed must not keep jobs from running.
+        // A failure to close claims must not keep jobs from running.
         let more_late = self.push_late(now).await?;
         let more_expired = closed?;
         self.alone &= more_expired;

@@ -1,4 +1,4 @@
-//! Claims: what executors and the sweep do. Batches over all accounts.
+//! Claims: the operations of executors and the sweep. Their batches span all accounts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,121 +15,122 @@ use crate::runtime::measured;
 use crate::telemetry::metrics::{EVENTS_RAISED, FinalStatus, JOBS_FAILED, JOBS_FINISHED, RETRIES};
 use crate::telemetry::traces::{JobSpan, Subject};
 
-/// One run of an executor: drawn at random when the process starts, so that no claim of an
-/// earlier process is taken for one of its own.
+/// The id of one process of an executor. It is drawn at random at the start of the process, so that
+/// the claims of an earlier process are never mistaken for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExecutorId(pub u128);
 
-/// A wish to run jobs. The claims end with the lease of the executor ([`ClaimStore::renew`]).
+/// A request to run jobs. The claims end with the lease of the executor ([`ClaimStore::renew`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// Who claims.
+    /// The executor that claims.
     pub executor: ExecutorId,
-    /// The present instant: when the attempts begin.
+    /// The present time, at which the attempts begin.
     pub now: Timestamp,
 }
 
-/// A job whose next attempt this executor may send, alone, until the claim ends.
+/// A claimed job. Only this executor may send its next attempt, until the claim ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// The job.
     pub job: JobId,
-    /// Whose it is.
+    /// The account that owns it.
     pub account: AccountId,
-    /// Of which schedule.
+    /// Its schedule.
     pub schedule: ScheduleId,
     /// The schedule's shard.
     pub shard: ShardId,
-    /// The version it was made with.
+    /// The version that the job was made with.
     pub version: VersionId,
-    /// What made it.
+    /// The reason why the job was made.
     pub trigger: Trigger,
-    /// Whether it was held until another job of its schedule had ended, and has had no attempt before.
-    /// A recall does not tell.
+    /// `true` if the job was held until another job of its schedule had ended, and has had no
+    /// attempt before. A recall always returns `false`.
     pub was_held: bool,
-    /// The attempt that is now recorded: 1 for the first.
+    /// The number of the attempt that is now recorded. The first one is 1.
     pub attempt: u8,
-    /// How many there can be.
+    /// The maximum number of attempts.
     pub max_attempts: u8,
-    /// When it began.
+    /// The start of this attempt.
     pub started_at: Timestamp,
-    /// When the first one began.
+    /// The start of the first attempt.
     pub first_started_at: Timestamp,
-    /// What to send.
+    /// The request to send.
     pub definition: Definition,
-    /// What to sign it with, newest first: the account's secrets that sign at the instant of the
-    /// claim. Empty unless requests of the definition are signed.
+    /// The account's secrets that sign at the time of the claim, newest first. Empty unless
+    /// requests of the definition are signed.
     pub signing_secrets: Vec<SigningSecret>,
 }
 
 impl Claimed {
-    /// What is to be handed back with the end of the attempt.
+    /// Returns the data that the end of the attempt passes back to the store.
     pub fn run(&self) -> Run {
         let Self { schedule, shard, max_attempts, started_at, first_started_at, .. } = *self;
         Run { schedule, shard, max_attempts, started_at, first_started_at }
     }
 }
 
-/// What a claim has told of a job that nobody changes while the claim lasts.
+/// The data of a claimed job that does not change while the claim lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Of which schedule it is.
+    /// The job's schedule.
     pub schedule: ScheduleId,
     /// The schedule's shard.
     pub shard: ShardId,
-    /// How many attempts there can be.
+    /// The maximum number of attempts.
     pub max_attempts: u8,
-    /// When the attempt began.
+    /// The start of this attempt.
     pub started_at: Timestamp,
-    /// When the first one began.
+    /// The start of the first attempt.
     pub first_started_at: Timestamp,
 }
 
-/// A claimed job whose attempt cannot be sent, because what is stored of it cannot be read. Its
-/// attempt is recorded as any other's; whoever claimed it ends it with the failure.
+/// A claimed job whose attempt cannot be sent, because its stored data cannot be read. The attempt
+/// is recorded like any other. The executor that claimed the job ends it with the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The job.
     pub job: JobId,
-    /// The attempt that is now recorded.
+    /// The number of the attempt that is now recorded.
     pub attempt: u8,
-    /// Why it fails. Quotes nothing of what is stored.
+    /// The reason for the failure. It quotes nothing of the stored data.
     pub failure: Failure,
 }
 
-/// What claiming has brought.
+/// The result of claiming.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// The jobs to run, in the order in which they were asked for.
+    /// The jobs to run, in the order of the request.
     pub taken: Vec<Claimed>,
-    /// Those that cannot be.
+    /// The claimed jobs that cannot run.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// What executors are to abort, whoever runs it.
+/// The jobs that executors are to abort, whichever executor runs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aborts {
     /// The running jobs that users have cancelled.
     pub jobs: Vec<JobId>,
-    /// The accounts that were deleted and are not gone yet: their running jobs, of which the rows may
-    /// be removed already.
+    /// The accounts that are being deleted. All their running jobs are aborted. The rows of these
+    /// jobs may already be gone.
     pub accounts: Vec<AccountId>,
 }
 
-/// How an attempt ends for its job.
+/// The effect of the end of an attempt on its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// SUCCESS.
+    /// The job is SUCCESS.
     Succeeded,
-    /// FAILED.
+    /// The job is FAILED.
     Failed(Failure),
-    /// PENDING again until the instant. A job that was cancelled, or whose schedule was deleted,
-    /// meanwhile ends FAILED `CANCELLED` instead; one that has no attempt left ends FAILED.
+    /// The job is PENDING again until this time. If the job was cancelled or its schedule was
+    /// deleted meanwhile, it ends FAILED with `CANCELLED` instead. If it has no attempt left, it
+    /// ends FAILED.
     Retry(Failure, Timestamp),
 }
 
 impl End {
-    /// The end of an attempt whose job may have another one at `retry_at`.
+    /// Returns the end of a failed attempt. Its job has another attempt at `retry_at`, if present.
     pub fn failed(failure: Failure, retry_at: Option<Timestamp>) -> Self {
         match retry_at {
             Some(at) => Self::Retry(failure, at),
@@ -137,7 +138,7 @@ impl End {
         }
     }
 
-    /// Why the attempt failed, if it did.
+    /// Returns the error code of the attempt if it failed.
     pub fn error(&self) -> Option<ErrorCode> {
         match self {
             Self::Succeeded => None,
@@ -152,55 +153,55 @@ impl End {
 pub struct Completion {
     /// The job.
     pub job: JobId,
-    /// The attempt that ended.
+    /// The number of the attempt that ended.
     pub attempt: u8,
-    /// Whose claim it ran under.
+    /// The executor whose claim it ran under.
     pub executor: ExecutorId,
-    /// What the claim has told, if that is known: the store need not read it again.
+    /// The data of the claim, if it is known. Then the store need not read it again.
     pub run: Option<Run>,
-    /// When it ended.
+    /// The end of the attempt.
     pub completed_at: Timestamp,
-    /// What came back; absent if the executor was lost or the attempt aborted.
+    /// The exchange with the target. Absent: the executor was lost or the attempt was aborted.
     pub exchange: Option<Exchange>,
-    /// What that means.
+    /// The effect on the job.
     pub end: End,
 }
 
 impl Completion {
-    /// The response, if one came back whole.
+    /// Returns the response, if it arrived completely.
     pub(in crate::store) fn response(&self) -> Option<&Response> {
         self.exchange.as_ref()?.result.as_ref().ok()
     }
 }
 
-/// What became of a completion.
+/// The result of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It took effect; the job now has this status.
+    /// It took effect. The job now has this status.
     Applied(JobStatus),
-    /// The claim was lost: somebody else has the job, or it is final. Nothing changed.
+    /// The claim was lost: another executor has the job, or the job is final. Nothing changed.
     Lost,
-    /// Somebody else holds the job's row or its schedule's for longer than anybody of the service
-    /// does: an operator, say. Nothing changed; to be tried again when they are free.
+    /// Another transaction locks the row of the job or of its schedule for longer than the service
+    /// itself ever does, for example an operator's. Nothing changed. Retry when the row is free.
     Busy,
 }
 
-/// What committing a batch has done.
+/// The result of committing a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// One for each completion, in order.
+    /// The result of each completion, in order.
     pub fates: Vec<Fate>,
-    /// Tickets of retries and of held jobs that may start now, for the queue.
+    /// The tickets of retries and of held jobs that may start now, for the queue.
     pub tickets: Vec<Ticket>,
-    /// How many events were raised, for the notifier.
+    /// The number of events that were raised for the notifier.
     pub events: u64,
-    /// Which completions made their jobs fail for good, and the error codes that were stored: of a job
-    /// that was cancelled meanwhile it is another than its attempt's.
+    /// The positions of the completions that made their jobs fail for good, with the stored error
+    /// codes. If the job was cancelled meanwhile, this code differs from that of its attempt.
     pub failed: Vec<(usize, ErrorCode)>,
 }
 
 impl Committed {
-    /// Counts in the metrics what became of the jobs.
+    /// Counts the results of the jobs in the metrics.
     pub fn count(&self) {
         let with =
             |wanted| self.fates.iter().filter(|fate| **fate == Fate::Applied(wanted)).count();
@@ -213,7 +214,8 @@ impl Committed {
         EVENTS_RAISED.add(self.events);
     }
 
-    /// Hands in the spans of the jobs that are final now; `completions` are those that were committed.
+    /// Records the spans of the jobs that are final now. `completions` are those that were
+    /// committed.
     pub fn trace(&self, completions: &[Completion]) {
         let errors: HashMap<usize, ErrorCode> = self.failed.iter().copied().collect();
         for (place, (completion, fate)) in completions.iter().zip(&self.fates).enumerate() {
@@ -238,69 +240,70 @@ impl Committed {
 pub struct HeldClaim {
     /// The job.
     pub job: JobId,
-    /// The attempt that was under way.
+    /// The number of the running attempt.
     pub attempt: u8,
-    /// How many there can be.
+    /// The maximum number of attempts.
     pub max_attempts: u8,
-    /// The executor that claimed it.
+    /// The executor that claimed the job.
     pub executor: ExecutorId,
-    /// When the executor's lease ends, or ended.
+    /// The time at which the executor's lease ends or ended.
     pub until: Timestamp,
 }
 
-/// How long after a call has failed it takes effect at the latest, if it does: a statement whose
-/// connection is cut may still be running at the server.
+/// The maximum time after a failed call until it takes effect, if it does. A statement whose
+/// connection was cut may still be running on the server.
 pub const LATEST_EFFECT: Duration = Duration::from_secs(6);
 
-/// How long after its end a lease is removed, if no job runs under it: what an executor has asked for
-/// while it lasted has taken effect by then.
+/// The time for which a lease without running jobs is kept after its end. By then, all calls that
+/// the executor made under the lease have taken effect.
 pub(in crate::store) const LEASE_KEPT: Duration = Duration::from_mins(1);
 
-/// Before all late jobs.
+/// A position before all late jobs.
 pub(in crate::store) const FIRST: (Timestamp, JobId) =
     (Timestamp::from_millis(i64::MIN), JobId::from_bytes([0; 16]));
 
-/// How many late jobs of an account [`ClaimStore::late_of_each`] tells of.
+/// The maximum number of late jobs per account that [`ClaimStore::late_of_each`] returns.
 pub const LATE_OF_EACH: u32 = 20;
-/// Of how many accounts it tells at once.
+/// The number of accounts per page of that call.
 pub(in crate::store) const ACCOUNTS_AT_ONCE: u32 = 500;
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Claims: what executors and the sweep do.
+    /// Claims: the operations of executors and the sweep.
     pub trait ClaimStore: Send + Sync {
         /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
-        /// they become RUNNING, their attempt is recorded. Others are left out (JOB-1), and so are the
-        /// second mention of a job and one whose row somebody else holds just now: it stays among the
-        /// [`late`](Self::late) ones. Without a lease of the executor none is claimed.
+        /// they become RUNNING, and their attempt is recorded. All others are left out (JOB-1). So
+        /// are duplicates in the list and jobs whose row is locked: these stay among the
+        /// [`late`](Self::late) ones. An executor without a lease claims nothing.
         async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-        /// What this claim has brought of the jobs, or another of the same executor at the same instant,
-        /// as long as that runs; it takes nothing. Who
-        /// has lost the answer of [`claim`](Self::claim) or
-        /// [`fire_and_claim`](super::FiringStore::fire_and_claim) asks so, and loses no attempt. An
-        /// effect may come as late as [`LATEST_EFFECT`] after the failure.
+        /// Returns those of the jobs that this claim, or another claim of the same executor at the
+        /// same time, has claimed, as long as the attempts run. It claims nothing itself. A caller
+        /// that lost the response of [`claim`](Self::claim) or
+        /// [`fire_and_claim`](super::FiringStore::fire_and_claim) uses it, so that no attempt is
+        /// lost. The lost call may take effect as late as [`LATEST_EFFECT`] after its failure.
         async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
-        /// Begins the lease of an executor, or extends it, and with it all its claims: until `until`, but
-        /// never less than before. Removes leases that have been over for long.
+        /// Creates or extends the lease of an executor, and with it all its claims, to `until`. It
+        /// never shortens a lease. Removes leases that ended long ago.
         async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()>;
 
-        /// What executors are to abort.
+        /// Returns the jobs that executors are to abort.
         async fn aborts(&self) -> Result<Aborts>;
 
-        /// Commits ends of attempts in one transaction: attempt, job, schedule state (last run, last
-        /// status, streak, active and held job), and the events that preferences want. A run that began before the last one known does not
-        /// become the last. A row that cannot be written fails the whole batch with kind `Rejected`;
-        /// one that another transaction holds for longer than the service ever does is passed over
-        /// ([`Fate::Busy`]), together with all it is to be written with. The batch waits for held rows
-        /// once, for a fraction of a second, however many they are.
+        /// Commits the ends of attempts in one transaction: attempt, job, schedule state (last run,
+        /// last status, streak, active and held job), and the events that preferences ask for. A
+        /// run that began before the recorded last run does not replace it. A row that cannot be
+        /// written fails the whole batch with kind `Rejected`. A row that another transaction locks
+        /// for longer than the service ever does is passed over ([`Fate::Busy`]), together with all
+        /// rows that must be written with it. The batch waits for locked rows once, for a fraction
+        /// of a second, however many they are.
         async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
-        /// Tickets of PENDING jobs that could have started before `before`, in the order of start and
-        /// id, beginning after those of `after`; at most `limit`. Rows that cannot be read are left out,
-        /// here, in [`expired`](Self::expired) and in [`claims_of`](Self::claims_of): so a page that is not full need not be the last, but
-        /// an empty one is.
+        /// Returns tickets of PENDING jobs that could have started before `before`, in the order of
+        /// start and id, after the position `after`; at most `limit`. Rows that cannot be read are
+        /// left out, here, in [`expired`](Self::expired) and in [`claims_of`](Self::claims_of). So
+        /// a page that is not full need not be the last one, but an empty page is.
         async fn late(
             &self,
             before: Timestamp,
@@ -308,24 +311,25 @@ measured! {
             limit: u32,
         ) -> Result<Vec<Ticket>>;
 
-        /// Tickets of the same jobs, of each account those that could have started first, at most
-        /// [`LATE_OF_EACH`]: of the accounts after `after`, a page of them. Beside them, after which
-        /// account the next page begins; absent if there is none.
+        /// Returns tickets of such late jobs for a page of accounts after `after`: for each
+        /// account, those that could have started first, at most [`LATE_OF_EACH`]. Also returns the
+        /// account after which the next page begins, if there is one.
         async fn late_of_each(
             &self,
             before: Timestamp,
             after: Option<AccountId>,
         ) -> Result<(Vec<Ticket>, Option<AccountId>)>;
 
-        /// Claims whose executors' leases ended before `before`, the oldest lease first, at most `limit`.
+        /// Returns the claims whose executors' leases ended before `before`, the oldest lease
+        /// first; at most `limit`.
         async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>>;
 
-        /// Claims of an executor whose attempts began before `before`.
+        /// Returns the claims of an executor whose attempts began before `before`.
         async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>>;
     }
 }
 
-/// After which account the next page begins, if this one is full.
+/// Returns the account after which the next page begins, if this page is full.
 pub(in crate::store) fn next_page(accounts: &[AccountId]) -> Option<AccountId> {
     accounts.last().filter(|_| accounts.len() == ACCOUNTS_AT_ONCE as usize).copied()
 }

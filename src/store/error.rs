@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! The errors of a store.
 
 use std::error::Error;
 use std::fmt;
@@ -6,38 +6,39 @@ use std::fmt;
 use crate::runtime::CallError;
 use crate::telemetry::metrics::{STORE_ERRORS, StoreFault};
 
-/// Of what kind a failure is; decides what a caller does next.
+/// The kind of a failure. It decides what the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// The server or the file cannot be reached just now, or is too busy to answer in time.
+    /// The server or the file cannot be reached now, or is too busy to answer in time.
     Unavailable,
-    /// Somebody else has locked what is needed, and did not let go of it in time.
+    /// Another transaction has locked the rows, and did not release them in time.
     Locked,
-    /// There is no room left to write.
+    /// There is no space left to write.
     Full,
-    /// The server refuses this replica: its user, its password, a right, the database, TLS. An
-    /// operator can mend that there, or in a file, while this replica runs.
+    /// The server refuses this replica: its user, its password, a privilege, the database, TLS. An
+    /// operator can fix that on the server, or in a file, while this replica runs.
     Refused,
-    /// The data cannot be read back: a damaged file or row.
+    /// The data cannot be read back: a file or row is damaged.
     Corrupt,
-    /// The store's version, or its set-up, does not fit this binary.
+    /// The version or the setup of the store does not fit this binary.
     Incompatible,
-    /// Secrets are sealed with a key that this process has not got.
+    /// Secrets are sealed with a key that this process does not have.
     WrongKeys,
-    /// A row of the call cannot be written, whoever tries. A batch that gets this is split.
+    /// A row of the call can never be written. The caller splits a batch that gets this error.
     Rejected,
-    /// The account that the call is for is suspended.
+    /// The account of the call is suspended.
     Suspended,
-    /// The account that the call is for is not there, or was deleted.
+    /// The account of the call does not exist or was deleted.
     NoSuchAccount,
-    /// Another call has taken over the idempotency key of this one, which took too long.
+    /// This call took too long, and another call has taken over its idempotency key.
     TakenOver,
-    /// A fault of the adapter.
+    /// The adapter has a fault.
     Internal,
 }
 
 impl StoreErrorKind {
-    /// What is counted of it: what an operator has to know about. The others are answers.
+    /// Returns the label under which the error is counted, if an operator should know about it. All
+    /// other kinds are normal answers.
     fn fault(self) -> Option<StoreFault> {
         match self {
             Self::Unavailable => Some(StoreFault::Unavailable),
@@ -62,7 +63,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of `operation`, named as the contract's method is.
+    /// An error of `operation`, which is the name of the contract's method.
     pub fn new(
         operation: &'static str,
         kind: StoreErrorKind,
@@ -74,29 +75,31 @@ impl StoreError {
         Self { operation, kind, is_void: false, source: source.into() }
     }
 
-    /// The same error for another who waited for the same. It is counted once.
+    /// Returns a copy of the error for another caller that waited for the same result. The error is
+    /// counted only once.
     pub(super) fn for_another(&self) -> Self {
         let source = self.source.to_string().into();
         Self { operation: self.operation, kind: self.kind, is_void: self.is_void, source }
     }
 
-    /// The same error of a call that has certainly had no effect, and will have none.
+    /// Marks the error as one of a call that certainly had no effect, and will have none.
     pub fn void(self) -> Self {
         Self { is_void: true, ..self }
     }
 
-    /// Whether it is certain that the call has had no effect, and will have none: no server has
-    /// heard of it.
+    /// Returns `true` if the call certainly had no effect and will have none, because no server has
+    /// received it.
     pub fn is_void(&self) -> bool {
         self.is_void
     }
 
-    /// Of what kind it is.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether the call failed for what it is about, as far as that can be told: another one would not.
+    /// Returns `true` if the cause probably lies in the content of the call, so that another call
+    /// would succeed.
     pub fn lies_in_call(&self) -> bool {
         matches!(
             self.kind,
@@ -104,14 +107,14 @@ impl StoreError {
         )
     }
 
-    /// Returns `true` if the store may have received the call and not answered in time. A call that
-    /// takes too long cannot be told from a store that goes away in the middle of it; while the store
-    /// is away, most calls do not reach it.
+    /// Returns `true` if the store may have received the call without answering in time. A slow
+    /// call looks the same as a store that fails during the call; while the store is away, most
+    /// calls do not reach it.
     pub fn may_be_slow(&self) -> bool {
         self.kind == StoreErrorKind::Unavailable && !self.is_void
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns `true` if the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
@@ -136,10 +139,10 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Unavailable => write!(f, "store unavailable ({operation})")?,
             StoreErrorKind::Locked => write!(f, "store busy ({operation})")?,
             StoreErrorKind::Full => write!(f, "store full, free some space ({operation})")?,
-            StoreErrorKind::Refused => write!(f, "store refuses ({operation})")?,
+            StoreErrorKind::Refused => write!(f, "store denies access ({operation})")?,
             StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
             StoreErrorKind::Incompatible | StoreErrorKind::WrongKeys => {
-                write!(f, "store does not fit ({operation})")?;
+                write!(f, "store incompatible ({operation})")?;
             }
             StoreErrorKind::Rejected => write!(f, "store refused a row ({operation})")?,
             StoreErrorKind::Suspended => write!(f, "account suspended ({operation})")?,

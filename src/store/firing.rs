@@ -1,4 +1,4 @@
-//! Firing: what a shard's leader does. Batches over all accounts.
+//! Firing: the operations of a shard's leader. Its batches span all accounts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,93 +13,94 @@ use crate::runtime::measured;
 /// An entry of a due index: a schedule and its next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DueEntry {
-    /// When it is due.
+    /// The next tick.
     pub tick: Timestamp,
-    /// What is due.
+    /// The schedule.
     pub schedule: ScheduleId,
-    /// Whose it is.
+    /// The account that owns the schedule.
     pub account: AccountId,
 }
 
-/// What a leader's writes are conditional on (LEAD-1).
+/// The condition of a leader's writes (LEAD-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// The shard.
     pub shard: ShardId,
-    /// The epoch that the leader raised when it took the shard.
+    /// The epoch that the leader raised when it took over the shard.
     pub epoch: Epoch,
 }
 
-/// An enabled schedule with a next tick, as the leader needs it to decide.
+/// An enabled schedule with a next tick, with all that the leader needs to decide how it fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The schedule.
     pub schedule: ScheduleId,
     /// Its shard.
     pub shard: ShardId,
-    /// Whose it is.
+    /// The account that owns it.
     pub account: AccountId,
-    /// Where its requests go.
+    /// The host to which its requests go.
     pub host: HostKey,
-    /// The name of the account's plan; absent if that is the unlimited one.
+    /// The name of the account's plan. Absent: the unlimited one.
     pub plan: Option<String>,
-    /// Ticks up to then do not fire: the account is or was suspended.
+    /// Ticks up to this time do not fire, because the account is or was suspended.
     pub suspended_until: Option<Timestamp>,
-    /// How often any account had been suspended, resumed or deleted, or its plan changed, as far as
-    /// the shard was told.
+    /// The shard's counter of changes of accounts, as it was read: how often any account was
+    /// suspended, resumed or deleted, or got another plan.
     pub suspensions: i64,
-    /// Its current version.
+    /// The current version.
     pub version: VersionId,
-    /// Its stored next tick.
+    /// The stored next tick.
     pub tick: Timestamp,
-    /// Of the version.
+    /// The cron expression of the version.
     pub cron_expression: String,
-    /// Of the version.
+    /// The timezone of the version.
     pub timezone: String,
-    /// Of the schedule.
+    /// The overlap policy of the schedule.
     pub overlap_policy: OverlapPolicy,
-    /// Of the schedule, where it was asked for.
+    /// The catch-up policy of the schedule, if the call asked for it.
     pub catch_up_policy: Option<CatchUpPolicy>,
 }
 
-/// A job to be made of a tick. Its id follows from schedule and tick.
+/// A job to make of a tick. Its id is derived from the schedule and the tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickJob {
-    /// Its id, and in it the tick.
+    /// The job's id, which contains the tick.
     pub id: JobId,
-    /// `schedule` or `catch_up`.
+    /// The trigger: `schedule` or `catch_up`.
     pub trigger: Trigger,
 }
 
-/// What shall become of a schedule's due ticks.
+/// The decision about the due ticks of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firing {
     /// The schedule.
     pub schedule: ScheduleId,
     /// Its shard.
     pub shard: ShardId,
-    /// The version that was read; another one in the store makes the firing stale.
+    /// The version that was read. If the store has another one, the firing is stale.
     pub version: VersionId,
-    /// The next tick that was read; another one in the store makes the firing stale.
+    /// The next tick that was read. If the store has another one, the firing is stale.
     pub tick: Timestamp,
-    /// How often an account had been suspended, resumed or deleted, or its plan changed, when it was
-    /// read. Where that has happened to the schedule's account since, it is passed over, to be read
-    /// anew; and if it has happened more than [`CHANGES_KEPT`] times, whoever it was.
+    /// The shard's counter of changes of accounts, as it was read. If the schedule's account was
+    /// changed since, the schedule is passed over and must be read again. After more than
+    /// [`CHANGES_KEPT`] changes since, this applies to every account.
     pub suspensions: i64,
-    /// The overlap policy that was read. The stored one decides; a store may fire at less cost where
-    /// the one that was read is `allow`, and take another one in the store for stale.
+    /// The overlap policy that was read. The stored one decides. If the policy that was read is
+    /// `allow`, a store may use a cheaper statement, which treats another stored policy as stale.
     pub overlap_policy: OverlapPolicy,
-    /// The next tick from now on; absent if the expression has no more.
+    /// The new next tick. Absent: the expression has no more ticks.
     pub next_tick: Option<Timestamp>,
-    /// The jobs to be made, oldest first; none of them for a tick after `now`. Where the overlap
-    /// policy forbids one, it becomes a skip `overlap` instead.
+    /// The jobs to make, oldest first. None of them is for a tick after `now`. A job that the
+    /// overlap policy forbids becomes a skip `overlap` instead.
     pub jobs: Vec<TickJob>,
-    /// Ticks that become no jobs, and why.
+    /// The ticks that become no jobs, with the reason.
     pub skips: Vec<(TickRange, SkipReason)>,
 }
 
 impl Firing {
-    /// Whether, by what was read, its jobs start at once, and nothing but they is to be made.
+    /// Returns `true` if the firing makes only jobs, and all of them can start at once according to
+    /// the policy that was read.
     pub fn is_plain(&self) -> bool {
         self.overlap_policy == OverlapPolicy::Allow && self.skips.is_empty()
     }
@@ -111,50 +112,53 @@ impl Firing {
     }
 }
 
-/// How many changes of accounts each shard keeps: which account was changed.
+/// The number of changed accounts that each shard remembers.
 pub const CHANGES_KEPT: u8 = 32;
 
-/// What firing a batch has done.
+/// The result of firing a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fired {
-    /// Tickets of the jobs that may start, for the queue; jobs made by an earlier call of the same
-    /// firing are not in it.
+    /// The tickets of the jobs that may start, for the queue. Jobs that an earlier call of the same
+    /// firing made are not included.
     pub tickets: Vec<Ticket>,
-    /// The jobs that were made and wait for another one of their schedule; as with tickets, not those
-    /// of an earlier call.
+    /// The jobs that were made and wait for another job of their schedule. Jobs of an earlier call
+    /// are not included.
     pub held: Vec<JobId>,
-    /// How many of the jobs were not made, but became skips `overlap`.
+    /// The number of jobs that became skips `overlap` instead.
     pub overlapped: u64,
-    /// The schedules that were advanced, and to where: what the due index shall say.
+    /// The schedules that were advanced, with their next ticks for the due index.
     pub advanced: Vec<(ScheduleId, Option<Timestamp>)>,
-    /// The schedules that are no longer as they were read.
+    /// The schedules that have changed since they were read.
     pub stale: Vec<ScheduleId>,
-    /// The schedules that are still due and were passed over: somebody else holds their rows or their
-    /// shard's just now, these cannot be read, or their account has been changed since they were. To
-    /// be read and fired after a rest.
+    /// The schedules that are still due and were passed over, because their row or their shard's
+    /// row is locked or cannot be read, or because their account was changed since they were read.
+    /// Read and fire them again after a pause.
     pub busy: Vec<ScheduleId>,
-    /// The shards that have a newer leader: nothing was changed in them, and their schedules are in
-    /// none of the others.
+    /// The shards that have a newer leader. Nothing was changed in them, and their schedules are in
+    /// none of the other lists.
     pub fenced: Vec<ShardId>,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Firing: what a shard's leader does.
+    /// Firing: the operations of a shard's leader.
     pub trait FiringStore: Send + Sync {
-        /// The number of shards, fixed at the first call with `wanted`. A store that was set up with
-        /// another number answers with an error of kind `Incompatible` that names both.
+        /// Returns the number of shards, which the first call fixes to `wanted`. If the store was
+        /// set up with another number, it returns an error of kind `Incompatible` that contains
+        /// both.
         async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
 
-        /// The number that tells this store from all others: `proposed`, if it has none yet.
+        /// Returns the number that distinguishes this store from all others. A store without a
+        /// number adopts `proposed`.
         async fn installation(&self, proposed: u32) -> Result<u32>;
 
-        /// Raises the shard's epoch and returns it; writes with a lower one change nothing from now
-        /// on.
+        /// Raises the shard's epoch and returns it. From then on, writes with a lower one change
+        /// nothing.
         async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;
 
-        /// The next ticks of a shard's schedules, in the order of their ids, after `after`; at most
-        /// `limit`, fewer only at the end. What a due index is built from.
+        /// Returns the next ticks of a shard's schedules after `after`, in the order of the
+        /// schedules' ids. It returns at most `limit`, and fewer only at the end. Due indexes are
+        /// built from this.
         async fn next_ticks(
             &self,
             shard: ShardId,
@@ -162,46 +166,48 @@ measured! {
             limit: u32,
         ) -> Result<Vec<DueEntry>>;
 
-        /// What is needed to fire these schedules of these shards; absent are those that do not exist, are
-        /// disabled, have no next tick or cannot be read. The catch-up policy is asked for only where
-        /// the tick is before `late_before`: it takes one more look-up, and hardly ever matters.
+        /// Returns these schedules of these shards with all that is needed to fire them. Schedules
+        /// that do not exist, are disabled, have no next tick or cannot be read are left out. The
+        /// catch-up policy is read only if the tick is before `late_before`, because it costs
+        /// another look-up and rarely matters.
         async fn candidates(
             &self,
             ids: &[(ShardId, ScheduleId)],
             late_before: Timestamp,
         ) -> Result<Vec<Candidate>>;
 
-        /// How many jobs of schedules have not begun, and have not been tried before: of each up to `most`.
-        /// Schedules without any may be absent.
+        /// Returns the number of jobs of each schedule that wait for their first attempt, counted
+        /// up to `most`. Schedules without such jobs may be left out.
         async fn unstarted(
             &self,
             schedules: &[ScheduleId],
             most: u32,
         ) -> Result<HashMap<ScheduleId, u32>>;
 
-        /// Fires a batch in one transaction. For each firing whose schedule is enabled and still has
-        /// the version and the tick that were read, and whose tick is not after `now`: the next tick
-        /// moves forward (TICK-3), jobs and skips are made (TICK-2). `account` and `host` of the
+        /// Fires a batch in one transaction. For each firing whose schedule is enabled, still has
+        /// the version and the tick that were read, and is due at `now`, the next tick moves
+        /// forward (TICK-3), and jobs and skips are made (TICK-2). `account` and `host` of the
         /// tickets come from the store.
         ///
-        /// Nobody who holds a schedule's row, or a shard's, is waited for, so that the others fire on
-        /// time.
+        /// Locked rows of schedules and shards are passed over without waiting, so that the other
+        /// schedules fire on time.
         ///
-        /// The jobs may start from `now` on. A firing whose next tick would not move forward, that would
-        /// make a job before its tick, or whose shard has no fence, fails the batch with kind
-        /// `Rejected`.
+        /// The jobs may start from `now` on. The batch fails with kind `Rejected` if the next tick
+        /// of a firing would not move forward, if a job would be made before its tick, or if a
+        /// shard has no fence.
         ///
-        /// Overlap: for `skip`, a job starts only if none is active, and becomes the active one; for
-        /// `queue_one` one more is held: stored PENDING, without a start. Commits and cancellations
-        /// let it follow. Consecutive skips with the same reason extend one range.
+        /// Overlap: with `skip`, a job starts only if no other is active, and becomes the active
+        /// one. With `queue_one`, one more job is held, which means that it is stored as PENDING
+        /// without a start time, and starts when a commit or a cancellation ends the active one.
+        /// Consecutive skips with the same reason extend one range.
         async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired>;
 
-        /// Fires a batch as [`fire`](Self::fire) does at the instant of the claim, and claims in the
-        /// same transaction those of the jobs that may start: they are RUNNING from the beginning, and
-        /// have no tickets. Of jobs that overlap policies keep in order, a store may leave the claim
-        /// to whoever takes their tickets.
+        /// Fires a batch as [`fire`](Self::fire) does, at the time of the claim, and claims in the
+        /// same transaction the jobs that may start. They are RUNNING from the beginning and have
+        /// no tickets. For jobs whose overlap policy keeps them in order, a store may return
+        /// tickets instead, and leave the claim to the executor that takes them.
         ///
-        /// If the answer is lost, [`recall`](super::ClaimStore::recall) tells what was claimed.
+        /// If the response is lost, [`recall`](super::ClaimStore::recall) returns what was claimed.
         async fn fire_and_claim(
             &self,
             fences: &[Fence],
@@ -211,7 +217,7 @@ measured! {
     }
 }
 
-/// Refuses what would break TICK-3 or LEAD-1 whatever the store holds.
+/// Rejects a batch that would break TICK-3 or LEAD-1 regardless of what the store contains.
 pub(in crate::store) fn check(fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<()> {
     let shards: HashSet<ShardId> = fences.iter().map(|fence| fence.shard).collect();
     for firing in firings {

@@ -1,9 +1,10 @@
-//! Leadership: which replicas are alive, and who leads which shard, by the store's word alone.
+//! Leadership according to the store: the live replicas, and the leader of each shard.
 //!
-//! The cluster decides who should lead; the epoch decides who can. While the cluster is away, nobody
-//! says that a leader has died. So each replica that leads renews a lease here, and who finds a shard
-//! whose leader has none replaces that leader. The epoch is compared and set in one statement: of two
-//! that find the same shard, one leads it.
+//! The cluster assigns leaders, and the epoch decides whose writes succeed. While the cluster is
+//! away, it cannot report that a leader has died. So each replica that leads renews a lease in the
+//! store, and a replica that finds a shard whose leader has no lease replaces that leader. The
+//! epoch is compared and set in one statement: if two replicas find the same shard, only one of
+//! them leads it.
 
 use std::time::Duration;
 
@@ -15,57 +16,58 @@ use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::runtime::measured;
 
-/// How long after its end a lease is removed: until then it tells who looks that a replica has died.
+/// The time for which a lease is kept after its end. Until it is removed, it shows that the replica
+/// has died.
 pub(in crate::store) const KEPT: Duration = Duration::from_hours(1);
 
-/// A replica's word that it is alive.
+/// The lease by which a replica shows that it is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaLease {
-    /// The replica's name, which no other process has or had.
+    /// The replica's name. No other process has or had the same.
     pub name: String,
-    /// Whether the cluster does not answer it.
+    /// `true` if the replica gets no answer from the cluster.
     pub is_cut_off: bool,
-    /// When the lease ends unless it is renewed.
+    /// The end of the lease unless it is renewed.
     pub until: Timestamp,
 }
 
-/// Who leads a shard, as its epoch says.
+/// The leader of a shard according to its epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardLeader {
     /// The shard.
     pub shard: ShardId,
-    /// Its epoch; 0 if nobody has led it yet.
+    /// Its epoch. It is 0 if no replica has led the shard yet.
     pub epoch: Epoch,
-    /// Who has raised it; empty if nobody has.
+    /// The replica that raised the epoch. It is empty if none has.
     pub replica: String,
 }
 
-/// Who is alive and who leads.
+/// The live replicas and the leaders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// The leases that have not ended, by name.
     pub alive: Vec<ReplicaLease>,
-    /// The leaders of all shards, in order.
+    /// The leaders of all shards, in the order of the shards.
     pub leaders: Vec<ShardLeader>,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Leadership by the store's word.
+    /// Leadership according to the store.
     pub trait LeadershipStore: Send + Sync {
-        /// Makes a replica's lease, or renews it. Leases that have ended for long are removed.
+        /// Creates or renews the lease of a replica. Removes leases that ended long ago.
         async fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> Result<()>;
 
-        /// Ends a replica's lease, if it has one.
+        /// Ends the lease of a replica, if it has one.
         async fn end_replica(&self, name: &str) -> Result<()>;
 
-        /// The leases that have not ended by `now`, and the leader of each shard.
+        /// Returns the leases that have not ended by `now`, and the leader of each shard.
         async fn leadership(&self, now: Timestamp) -> Result<Leadership>;
 
-        /// Raises the shard's epoch if it is `seen` still: by one, as
-        /// [`raise_epoch`](super::FiringStore::raise_epoch) does, and `replica` leads it then. The
-        /// same call made again answers the same, as long as nobody else has raised it. `None`:
-        /// another replica was faster.
+        /// Raises the shard's epoch by one if it is still `seen`, as
+        /// [`raise_epoch`](super::FiringStore::raise_epoch) does. Then `replica` leads the shard. A
+        /// repeated call returns the same epoch, unless another replica has raised it since.
+        /// Returns `None` if another replica was faster.
         async fn replace_leader(
             &self,
             shard: ShardId,

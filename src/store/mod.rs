@@ -2,38 +2,40 @@
 //! folders of their own.
 //!
 //! Place in the flow: commands and stages read the store, decide in `domain`, and write the store.
-//! What the queue and the cluster say is a hint; a write here decides.
+//! The answers of the queue and the cluster are hints; a write here decides.
 //!
-//! What every adapter keeps, and the conformance suite (`tests/it/conformance`) checks:
-//! - Each method is one transaction: it has its whole effect or none. What it acknowledges
+//! Every adapter keeps these rules, and the conformance suite (`tests/it/conformance`) checks them:
+//! - Each method is one transaction: it has its whole effect or none. An acknowledged effect
 //!   survives the death of the process and of the machine.
-//! - `now` is a parameter; no statement asks the time.
-//! - A future that is dropped half-way leaves the effect whole or absent, and no connection
+//! - `now` is a parameter; no statement asks for the time.
+//! - A future that is dropped half-way leaves the effect complete or absent, and no connection
 //!   unusable.
-//! - TENANT-1: every read and write of an account's data names the account. The stages' batches
-//!   (`firing`, `claims`, `alerts`) work over all accounts and are, beside noting when keys were used, the only
-//!   exception.
-//! - Of a deleted account nothing fires, runs or is found; what is left of it goes by and by.
-//! - What users do to schedules and jobs comes wholly before or after their account is suspended or
-//!   deleted, and is refused after.
-//! - What may only be there so many times (schedules, keys) is counted by the transaction that adds
-//!   to it, one at a time for an account: it is never exceeded. So are the jobs of a month that users
+//! - TENANT-1: every read and write of an account's data names the account. The only exceptions are
+//!   the batches of the stages (`firing`, `claims`, `alerts`), which span all accounts, and the
+//!   recording of the last use of keys.
+//! - Nothing of a deleted account fires, runs or is found. Its remaining rows are deleted in the
+//!   background.
+//! - A user's change of schedules or jobs happens completely before the account is suspended or
+//!   deleted, or completely after it. After it, it is refused.
+//! - Limited objects (schedules, keys) are counted by the transaction that adds them, one at a time
+//!   per account, so the limit is never exceeded. The same is true of the month's jobs that users
 //!   ask for.
 //! - LEAD-1: `fire` changes nothing unless the epoch is the shard's newest.
-//! - TICK-1: a job's id is its key, and that of a tick follows from schedule and tick; making it
-//!   again is a no-op.
+//! - TICK-1: a job's id is its key, and the id of a tick's job is derived from schedule and tick.
+//!   Making it again is a no-op.
 //! - JOB-1, JOB-2: claims and commits are conditional on state, attempt number and claimer.
 //!
-//! Nobody waits for one bad row. A stage's batch passes over rows that somebody else holds, and
-//! leaves out rows that cannot be read back: it says so in its answer, and goes on with the rest.
+//! One bad row does not block the others. A stage's batch passes over rows that another transaction
+//! has locked, and leaves out rows that cannot be read back. It reports them in its answer and
+//! continues with the rest.
 //!
-//! On failure a method returns a [`StoreError`] that says which operation failed and of what kind
-//! the failure is. After a transient one the caller cannot know whether the effect took place;
-//! all methods of the stages can be called again with the same arguments, to the same end. Nothing
-//! is done twice, and nothing but a claim is told twice: tickets of an answer that was lost are found
-//! by `late`, and what was claimed is told to the same claim again, or found by `expired`.
-//! `raise_epoch` alone raises again, and `prune` goes on. What makes something of an id that is there
-//! already is `Rejected`.
+//! On failure a method returns a [`StoreError`] with the operation and the kind of the failure.
+//! After a transient failure the caller cannot know whether the effect took place. So all methods
+//! of the stages can be called again with the same arguments, with the same result. Nothing is done
+//! twice. Only claims are reported again: a repeated call with the same claim returns them, or
+//! `expired` finds them. The tickets of a lost response are found by `late`. There are two
+//! exceptions: `raise_epoch` raises again, and `prune` continues. A method that creates something
+//! under an id that exists already returns `Rejected`.
 
 mod accounts;
 mod alert_claims;
@@ -128,7 +130,7 @@ use crate::domain::audit::Author;
 use crate::domain::call::Once;
 use crate::domain::{AccountId, AuditId, Timestamp};
 
-/// Declares a trait that is all of these, and that whatever is all of these has.
+/// Declares a trait that combines these traits. Every type that has all of them has it.
 macro_rules! all_of {
     ($(#[$doc:meta])* $name:ident: $first:ident $(+ $part:ident)*) => {
         $(#[$doc])*
@@ -139,51 +141,51 @@ macro_rules! all_of {
 }
 
 all_of! {
-    /// What every adapter implements.
+    /// The contract that every adapter implements.
     Store: AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore
         + UpkeepStore + UserStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
         + LifeStore + ChannelStore + PreferenceStore + AlertStore + LeadershipStore
 }
 
-/// A store shared by all who use it.
+/// A shared store.
 pub type SharedStore = std::sync::Arc<dyn Store>;
 
-/// What the contract's methods return.
+/// The result of the contract's methods.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// When and by whom something is changed, where it turns out only then whose data it is.
+/// The time and the author of a change whose account is found out only by the change.
 #[derive(Clone, Copy, Debug)]
 pub struct Act {
-    /// The present instant.
+    /// The present time.
     pub now: Timestamp,
-    /// Who makes the change, and from where.
+    /// The author of the change and its origin.
     pub author: Author,
-    /// The id of its entry in the audit log, made at `now`.
+    /// The id of the entry in the audit log, made at `now`.
     pub entry: AuditId,
 }
 
 impl Act {
-    /// A change of this account's data.
+    /// Returns the write for a change of this account's data.
     pub(in crate::store) fn on(self, account: AccountId) -> Write {
         let Self { now, author, entry } = self;
         Write { account, now, author, entry, once: None }
     }
 }
 
-/// For whom, when and by whom an account's data is changed. A change that takes effect writes it
-/// into the audit log, in the same transaction; one that changes nothing writes nothing.
+/// The account, the time and the author of a change. A change that takes effect writes an entry to
+/// the audit log in the same transaction. A change without effect writes none.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
-    /// Whose data it is.
+    /// The account whose data is changed.
     pub account: AccountId,
-    /// The present instant.
+    /// The present time.
     pub now: Timestamp,
-    /// Who makes the change, and from where.
+    /// The author of the change and its origin.
     pub author: Author,
-    /// The id of its entry in the audit log, made at `now`; a change of several objects has an
-    /// entry for each, of the ids that follow.
+    /// The id of the entry in the audit log, made at `now`. A change of several objects writes one
+    /// entry for each, with consecutive ids.
     pub entry: AuditId,
-    /// The reservation that the call takes effect under, if it carries an idempotency key. Such a
-    /// call makes one change.
+    /// The reservation under which the call takes effect, if the call carries an idempotency key.
+    /// Such a call makes one change.
     pub once: Option<Once>,
 }

@@ -1,64 +1,64 @@
-//! Jobs per month, of accounts whose plan limits them.
+//! The monthly job quotas of accounts whose plan has one.
 //!
-//! A counter for each account and month holds how many jobs may have been made. Leaders reserve some
-//! ahead, so that they seldom ask; jobs that users ask for are counted by the transaction that makes
-//! them. What was reserved and not made is lost to the account: at most what was reserved ahead.
+//! A counter per account and month holds the number of jobs that may have been made. Leaders
+//! reserve jobs ahead, so that they rarely ask. Jobs that users ask for are counted by the
+//! transaction that makes them. Reserved jobs that are never made are lost to the account, but no
+//! more than were reserved ahead.
 //!
-//! A counter is forgotten when the account gets another plan, since the one before may not have
-//! limited its jobs: then those that there are in the month are counted. What it held is kept under
-//! the negative number of its month, for history may have been pruned since: the new one holds no
-//! less.
+//! When an account gets another plan, its counter is forgotten, because the previous plan may have
+//! had no quota. Then the jobs that exist in the month are counted. Some of them may have been
+//! pruned, so the old value is kept under the negative number of its month, and the new counter is
+//! never lower.
 
 use super::Result;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
 
-/// Jobs that are to be made for an account.
+/// The jobs to make for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The account.
     pub account: AccountId,
-    /// How many its plan allows in a month.
+    /// The number of jobs that its plan allows in a month.
     pub quota: u64,
-    /// How many are to be made at once.
+    /// The number of jobs to make now.
     pub jobs: u32,
 }
 
-/// What was reserved for an account.
+/// The jobs that were reserved for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The account.
     pub account: AccountId,
-    /// How many may be made; fewer than wanted if the quota is used up.
+    /// The number of jobs that may be made. It is less than requested if the quota is used up.
     pub jobs: u64,
-    /// How many are reserved in the month, these among them.
+    /// The number of jobs reserved in the month, including these.
     pub reserved: u64,
-    /// Whether the quota has been found used up for the first time in this month, or for the first
-    /// time since there was more again.
+    /// `true` if this call was the first to find the quota used up, in this month or since jobs
+    /// last became available again.
     pub newly_exhausted: bool,
 }
 
-/// What has come of reserving jobs for several accounts. Those that are in none of its lists have
-/// no counter yet.
+/// The result of reserving jobs for several accounts. Accounts in neither list have no counter yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// What was reserved.
+    /// The jobs that were reserved.
     pub granted: Vec<Granted>,
-    /// The accounts whose counter somebody else holds just now.
+    /// The accounts whose counter another transaction has locked.
     pub held: Vec<AccountId>,
 }
 
-/// Why a job was not made: the month's are used up.
+/// The reason why a job was not made: the quota of the month is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsedUp {
-    /// How many are reserved in the month.
+    /// The number of jobs reserved in the month.
     pub reserved: u64,
-    /// Whether that was found for the first time.
+    /// `true` if this was found for the first time.
     pub newly: bool,
 }
 
 impl Granted {
-    /// Whether nothing was granted.
+    /// Returns the reason if nothing was granted.
     pub(in crate::store) fn used_up(&self) -> Option<UsedUp> {
         let Self { reserved, newly_exhausted: newly, .. } = *self;
         (self.jobs == 0).then_some(UsedUp { reserved, newly })
@@ -67,16 +67,16 @@ impl Granted {
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Jobs per month.
+    /// Monthly job quotas.
     pub trait QuotaStore: Send + Sync {
-        /// Reserves jobs in the month (UTC) of `now`: what is wanted or, if that is more, 1 % of what
-        /// is left, up to `ahead`; never more than is left. The accounts are all different. Nobody waits
-        /// for counters that are held.
+        /// Reserves jobs in the month (UTC) of `now`: the requested number or, if that is more, 1 %
+        /// of the rest of the quota, up to `ahead`; never more than the rest. The accounts must all
+        /// be different. Locked counters are not waited for.
         async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants>;
 
-        /// The same for one account, whose counter is waited for if somebody else holds it: a quarter of
-        /// a second at most. Those who wait get it in the order in which they came. `None` if it is still
-        /// held, or is not there.
+        /// Does the same for one account, but waits for a locked counter, a quarter of a second at
+        /// most. Waiting calls get the counter in the order of their arrival. Returns `None` if the
+        /// counter is still locked or does not exist.
         async fn await_jobs(
             &self,
             now: Timestamp,
@@ -84,18 +84,19 @@ measured! {
             wanted: &Wanted,
         ) -> Result<Option<Granted>>;
 
-        /// Makes the counters of the month that are not there yet, with the jobs that the accounts have
-        /// made in it before. That may take a minute for one with millions of them, and goes on if this
-        /// is dropped: however often it is called, an account is counted once at a time. Of several
-        /// processes that count it, the first one that has come to its end decides.
+        /// Creates the missing counters of the month, with the number of jobs that the accounts
+        /// have already made in it. This may take a minute for an account with millions of jobs,
+        /// and continues if the future is dropped. However often it is called, one process counts
+        /// an account only once at a time. If several processes count it, the first to finish
+        /// decides.
         async fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> Result<()>;
 
-        /// The names of the plans of accounts; those that are not there are left out.
+        /// Returns the names of the accounts' plans. Accounts that do not exist are left out.
         async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>>;
     }
 }
 
-/// A number of jobs as a column holds it.
+/// Returns a number of jobs in the type of a column.
 pub(in crate::store) fn jobs(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
