@@ -1,6 +1,7 @@
 //! Runs the real binary, `punctual serve`, in its own folder: with everything embedded, or as
 //! replicas of a cluster.
 
+use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -193,6 +194,10 @@ impl Service {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
+        // The variables of `tests/servers` are no settings: the program would warn of each.
+        let own = env::vars_os().map(|(name, _)| name);
+        own.filter(|name| name.as_encoded_bytes().starts_with(b"PUNCTUAL_TEST_"))
+            .for_each(|name| drop(command.env_remove(name)));
         command.args(arguments).envs(self.settings.iter().cloned()).current_dir(self.folder.path());
         command
     }

@@ -34,11 +34,11 @@ pub(super) fn run(args: &CronArgs) -> Result<(), CliError> {
 
 fn explain(args: &CronArgs, error: InvalidCadence) -> CliError {
     CliError::usage(match error {
-        InvalidCadence::Cron(error) => format!(
-            "{error} {:?}: take five fields for minute, hour, day of month, month and day of week, \
-             such as \"*/15 9-17 * * MON-FRI\"",
-            args.expression
-        ),
+        InvalidCadence::Cron(error) => {
+            let CronArgs { expression, .. } = args;
+            let reason = error.reason(expression);
+            format!("{error} {expression:?}: {reason}; an example is \"*/15 9-17 * * MON-FRI\"")
+        }
         InvalidCadence::Timezone(error) => {
             format!("{error} {:?}: take an IANA name, such as Europe/Berlin", args.tz)
         }

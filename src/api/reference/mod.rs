@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::response::Response;
-use http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, StatusCode, header};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,6 +33,17 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(get_document))
         .routes(routes!(get_reference))
         .routes(routes!(get_reference_file))
+        .route("/docs/", get(redirect_to_reference))
+        .route("/", get(redirect_to_reference))
+}
+
+/// Leads from the start page and from `/docs/` to the reference. Both are conveniences, not part of the
+/// documented API.
+async fn redirect_to_reference(State(api): State<SharedApi>) -> Response {
+    let page = format!("{}/docs", api.base_path.as_str());
+    let location = [(header::LOCATION, page.as_str())];
+    (StatusCode::TEMPORARY_REDIRECT, location, format!("The API reference is at {page}\n"))
+        .into_response()
 }
 
 /// Get this document

@@ -14,6 +14,7 @@
 //! `a/n` is `a-max/n`, and `a-b` needs a ≤ b. A step may be longer than the field; it then picks
 //! the first value only.
 
+use super::InvalidCron;
 use super::fields::{Field, Fields, Form, Unit};
 use super::set::Set;
 
@@ -25,21 +26,30 @@ const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Reads an expression; `None` if it is not one, or if no date can ever match it.
-pub(super) fn parse(text: &str) -> Option<Fields> {
+/// Returns the texts of the fields.
+pub(super) fn fields_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', '\t']).filter(|field| !field.is_empty())
+}
+
+/// Reads an expression. Fails if it is not one, or if no date can ever match it.
+pub(super) fn parse(text: &str) -> Result<Fields, InvalidCron> {
     if text.len() > MAX_LEN {
-        return None;
+        return Err(InvalidCron::TooLong);
     }
-    let mut texts = text.split([' ', '\t']).filter(|field| !field.is_empty());
+    let texts: Vec<&str> = fields_of(text).collect();
+    let Ok(texts) = <[&str; 5]>::try_from(texts.as_slice()) else {
+        return Err(InvalidCron::FieldCount(texts.len()));
+    };
+    let read = |place: usize, unit| field(texts[place], unit).ok_or(InvalidCron::Field(place));
     let fields = Fields {
-        minute: field(texts.next()?, Unit::Minute)?,
-        hour: field(texts.next()?, Unit::Hour)?,
-        day: field(texts.next()?, Unit::Day)?,
-        month: field(texts.next()?, Unit::Month)?,
-        weekday: field(texts.next()?, Unit::Weekday)?,
+        minute: read(0, Unit::Minute)?,
+        hour: read(1, Unit::Hour)?,
+        day: read(2, Unit::Day)?,
+        month: read(3, Unit::Month)?,
+        weekday: read(4, Unit::Weekday)?,
     };
     let fires = fields.either_day() || fields.has_a_date();
-    (texts.next().is_none() && fires).then_some(fields)
+    if fires { Ok(fields) } else { Err(InvalidCron::NoDate) }
 }
 
 fn field(text: &str, unit: Unit) -> Option<Field> {

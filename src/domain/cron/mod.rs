@@ -51,10 +51,54 @@ struct Expression {
 }
 
 /// The error for a text that is not a five-field expression, or for an expression that no date can
-/// ever match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid cron expression")]
-pub struct InvalidCron;
+/// ever match. It displays as the message of the REST contract; [`InvalidCron::reason`] says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidCron {
+    /// The text is longer than 255 characters.
+    TooLong,
+    /// The text has this number of fields, not five.
+    FieldCount(usize),
+    /// The field at this place, counted from 0, is malformed or out of its range.
+    Field(usize),
+    /// No date ever matches.
+    NoDate,
+}
+
+impl fmt::Display for InvalidCron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Invalid cron expression")
+    }
+}
+
+impl std::error::Error for InvalidCron {}
+
+/// The fields, in their order, and their ranges.
+const FIELDS: [(&str, &str); 5] = [
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of month", "1 to 31"),
+    ("month", "1 to 12 or JAN to DEC"),
+    ("day of week", "0 to 7 or SUN to SAT"),
+];
+
+impl InvalidCron {
+    /// Returns the reason, in words, why `expression` was refused with this error.
+    pub fn reason(self, expression: &str) -> String {
+        match self {
+            Self::TooLong => "it is longer than 255 characters".to_owned(),
+            Self::FieldCount(count) => {
+                let names = FIELDS.map(|(name, _)| name).join(", ");
+                format!("it has {count} fields and must have five: {names}")
+            }
+            Self::Field(place) => {
+                let (name, range) = FIELDS[place.min(FIELDS.len() - 1)];
+                let field = grammar::fields_of(expression).nth(place).unwrap_or_default();
+                format!("{name} {field}: must be {range}, *, or a list, range or step of these")
+            }
+            Self::NoDate => "no month has that day".to_owned(),
+        }
+    }
+}
 
 /// The error for a text that is not the name of a timezone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,8 +111,8 @@ impl Cron {
     /// ranges, steps. If both day fields are restricted, a day matches if either field does. A day
     /// field that begins with `*` is not a restriction in this sense.
     pub fn parse(text: &str) -> Result<Self, InvalidCron> {
-        let fields = grammar::parse(text).ok_or(InvalidCron)?;
-        let evaluation = Evaluation::new(&fields).map_err(|_| InvalidCron)?;
+        let fields = grammar::parse(text)?;
+        let evaluation = Evaluation::new(&fields).map_err(|_| InvalidCron::NoDate)?;
         Ok(Self(Arc::new(Expression { fields, evaluation })))
     }
 

@@ -10,7 +10,7 @@ async fn unknown_paths_and_methods() {
     for path in ["/v1", "/v1/nothing", "/v1/schedules/", "/v1/jobs/a/b/c"] {
         service.get(path).await.not_found("Not found");
     }
-    for path in ["/", "/v2/schedules", "/favicon.ico", "/docs/", "/docs/../x", "/docs/x"] {
+    for path in ["/v2/schedules", "/favicon.ico", "/docs/../x", "/docs/x"] {
         service.bare("GET", path).send().await.not_found("Not found");
     }
     // These paths exist only on the operations listener.
@@ -47,7 +47,7 @@ async fn no_answer_is_taken_for_something_else() {
         ("GET", "/v1/jobs/x", 404),
         ("PUT", "/v1/schedules", 405),
         ("GET", "/openapi.json", 200),
-        ("GET", "/", 404),
+        ("GET", "/", 307),
     ] {
         let answer = service.call(method, path).send().await;
         assert_eq!(answer.status, status, "{method} {path}");
@@ -151,4 +151,7 @@ async fn everything_can_be_mounted_under_a_prefix() {
     let document = service.bare("GET", "/api/openapi.json").send().await;
     assert_eq!(document.body["servers"], json!([{ "url": "/api" }]));
     assert_eq!(service.bare("GET", "/api/docs").send().await.status, 200);
+    for path in ["/api", "/api/docs/"] {
+        assert_eq!(service.bare("GET", path).send().await.header("location"), "/api/docs", "{path}");
+    }
 }

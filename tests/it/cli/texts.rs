@@ -52,7 +52,9 @@ fn cron_lists_runs_across_a_change_of_the_clock() {
     );
     assert!(lines[4].starts_with("2026-03-30T00:30:00.000Z  2026-03-30T02:30:00+02:00"), "{text}");
     let wrong = complaint(folder.path(), &["cron", "* * * *"], 2);
-    assert!(wrong.contains("Invalid cron expression \"* * * *\""), "{wrong}");
+    assert!(wrong.contains("Invalid cron expression \"* * * *\": it has 4 fields"), "{wrong}");
+    let wrong = complaint(folder.path(), &["cron", "61 * * * *"], 2);
+    assert!(wrong.contains("minute 61: must be 0 to 59"), "{wrong}");
     let wrong = complaint(folder.path(), &["cron", "* * * * *", "--tz", "Berlin"], 2);
     assert!(wrong.contains("Invalid timezone \"Berlin\""), "{wrong}");
     complaint(folder.path(), &["cron", "* * * * *", "-n", "0"], 2);

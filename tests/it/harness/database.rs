@@ -7,6 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
 
 use super::keys::sealer;
+use super::servers::shared;
 
 /// The database of one test. It is dropped after the test.
 pub struct Database {
@@ -68,12 +69,8 @@ pub async fn run(connection: &mut PgConnection, sql: &str) {
     connection.execute(AssertSqlSafe(sql)).await.expect("a statement");
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests have no configuration but this variable")]
 fn server() -> url::Url {
-    let url = std::env::var("PUNCTUAL_TEST_POSTGRES").unwrap_or_else(|_| {
-        panic!("PUNCTUAL_TEST_POSTGRES is not set: run the tests by `tests/servers`")
-    });
-    url.parse().expect("a URL")
+    shared("PUNCTUAL_TEST_POSTGRES").parse().expect("a URL")
 }
 
 fn url(database: &str) -> String {

@@ -3,6 +3,7 @@
 //! `tests/servers` starts the servers that all tests share.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,11 +19,16 @@ const START: Duration = Duration::from_secs(60);
 
 /// Returns the address of a shared server from an environment variable.
 ///
-/// # Panics
-/// If the variable is not set.
+/// Ends the test program with a message if the variable is not set.
 pub fn shared(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
-        panic!("{variable} is not set: run this test by tests/servers, as in `tests/servers cargo test`")
+        // Hundreds of tests would fail with the same message, and the test runner would show it last.
+        let message = format!(
+            "\n{variable} is not set: these tests need servers. `tests/run` installs the servers and \
+             runs all tests; `tests/servers cargo nextest run NAME` runs some.\n\n"
+        );
+        let _ = std::io::stderr().write_all(message.as_bytes());
+        std::process::exit(101)
     })
 }
 

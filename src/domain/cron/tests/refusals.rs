@@ -104,9 +104,27 @@ fn refused() {
     let long = format!("{} * * * *", vec!["1"; 125].join(","));
     assert_eq!(long.len(), 257);
     for text in REFUSED.iter().copied().chain([long.as_str()]) {
-        assert_eq!(Cron::parse(text), Err(InvalidCron), "{text:?}");
+        let error = Cron::parse(text).expect_err(text);
+        assert_eq!(error.to_string(), "Invalid cron expression");
     }
-    assert_eq!(InvalidCron.to_string(), "Invalid cron expression");
+}
+
+#[test]
+fn a_refusal_has_a_reason() {
+    let reason = |text| Cron::parse(text).expect_err(text).reason(text);
+    for (text, expected) in [
+        ("61 * * * *", "minute 61: must be 0 to 59, "),
+        ("* 24 * * *", "hour 24: must be 0 to 23, "),
+        ("* * 1,32 * *", "day of month 1,32: must be 1 to 31, "),
+        ("* * * JUNE *", "month JUNE: must be 1 to 12 or JAN to DEC, "),
+        ("* * * *  8 ", "day of week 8: must be 0 to 7 or SUN to SAT, "),
+        ("* * * *", "it has 4 fields and must have five: minute, hour, day of month, month, "),
+        ("@daily", "it has 1 fields and must have five: "),
+        ("0 0 30 2 *", "no month has that day"),
+    ] {
+        assert!(reason(text).starts_with(expected), "{text}: {}", reason(text));
+    }
+    assert_eq!(reason(&"0,".repeat(200)), "it is longer than 255 characters");
 }
 
 #[test]
@@ -194,7 +212,7 @@ fn timezones() {
 #[test]
 fn a_cadence_says_which_text_is_wrong() {
     let error = |expression, timezone| Cadence::parse(expression, timezone).unwrap_err();
-    assert_eq!(error("x", "UTC"), InvalidCadence::Cron(InvalidCron));
+    assert_eq!(error("x", "UTC"), InvalidCadence::Cron(InvalidCron::FieldCount(1)));
     assert_eq!(error("* * * * *", "x"), InvalidCadence::Timezone(InvalidTimezone));
     assert_eq!(error("x", "x").to_string(), "Invalid cron expression");
     assert_eq!(error("* * * * *", "x").to_string(), "Invalid timezone");
