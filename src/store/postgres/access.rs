@@ -1,4 +1,4 @@
-//! The hand-over of the shared statements to the pools.
+//! Hands the statements that both databases share over to the pools.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::store::sql::secrets::proofs;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Result, StoreErrorKind};
 
-/// The time limit of reads that look through whole tables.
+/// The time limit of reads that scan whole tables.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 impl Database for PostgresStore {
@@ -71,7 +71,7 @@ impl Database for PostgresStore {
         self.fence_shards(operation, account).await
     }
 
-    /// Done once by each replica that removes rows of the account.
+    /// Fences the account once in each replica that removes its rows.
     async fn fence_deleted(&self, account: AccountId) -> Result<()> {
         let fenced = || self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
         if !fenced().contains(&account) {
@@ -82,7 +82,7 @@ impl Database for PostgresStore {
     }
 }
 
-/// Gives work the connection in the form that both databases share.
+/// Runs work on the connection type that both databases share.
 async fn work_on<T>(connection: &mut PgConnection, work: &impl Work<T>) -> Outcome<T> {
     let mut connection = Connection::from(connection);
     work(&mut connection).await
@@ -168,10 +168,10 @@ impl Connections {
 }
 
 impl PostgresStore {
-    /// The keys that secrets of a database may be sealed with. Changes nothing.
+    /// Returns the keys that secrets of a database may be encrypted with. Changes nothing.
     ///
     /// # Errors
-    /// If the server cannot be asked.
+    /// If the server does not answer or rejects the query.
     pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
         let read = async {
             let mut connection = options(settings)?.connect().await?;

@@ -1,4 +1,4 @@
-//! The attempts of a job that were followed, or may be, by another one.
+//! The attempts of a job that were followed by another one, or may be.
 
 use sqlx::PgConnection;
 
@@ -10,8 +10,8 @@ use crate::store::sql::fault::Outcome;
 use crate::store::stored::timings_text;
 use crate::store::{Completion, End};
 
-/// Keeps the ends of attempts that may be followed by another one; what came back is kept of the last
-/// one of a job, as long as that has not finished.
+/// Records the ended attempts whose outcome is retryable. A response is stored only for the last
+/// attempt of an unfinished job: a finished job has it in its own row.
 pub(super) async fn keep(
     connection: &mut PgConnection,
     completions: &[Completion],
@@ -63,7 +63,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// The responses of attempts that another one has followed.
+/// Removes the responses of attempts that were followed by another one.
 async fn forget_responses(
     connection: &mut PgConnection,
     completions: &[Completion],

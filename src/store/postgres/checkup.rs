@@ -1,4 +1,4 @@
-//! Whether a server and its database fit this binary and its configuration. Nothing is changed.
+//! Checks that a server and its database suit this binary and its configuration. Changes nothing.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::sql::fault::{Fault, Outcome};
 
-/// How long connecting may take, and then all questions together.
+/// The timeout of connecting, and then of all queries together.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the server is asked for its time: the fastest answer says most.
+/// The number of queries for the server's time. The fastest answer is the most accurate one.
 const QUESTIONS: u32 = 5;
-/// A job takes three round trips.
+/// Slower round trips give a warning, because a job takes three of them.
 const SLOW: Duration = Duration::from_millis(10);
-/// How far two clocks may be apart before somebody should look at them.
+/// A larger difference between the two clocks gives a warning.
 const APART_MS: u64 = 500;
-/// What README.md asks for: history is a table for each day.
+/// The `max_locks_per_transaction` that docs/cluster.md asks for: each day of history is a table.
 const LOCKS: i64 = 256;
 
 const SETUP: &str = "
@@ -46,23 +46,23 @@ struct Setup {
     fsync: bool,
     read_only: bool,
     may_create: bool,
-    /// Connections of somebody else.
+    /// Connections of other programs.
     others: i64,
-    /// Tables that the user may not change.
+    /// Tables that the user may not alter, because it does not own them.
     foreign_tables: Option<String>,
     bytes: i64,
 }
 
-/// What is checked beside the server's own state.
+/// The deployment that the server has to suit.
 #[derive(Clone, Copy, Debug)]
 pub struct Deployment {
-    /// How many replicas there will be.
+    /// The number of replicas.
     pub replicas: u32,
-    /// Whether they bring the tables up to date.
+    /// `true` if the replicas apply missing migrations.
     pub migrate: bool,
 }
 
-/// Asks the server of `settings`.
+/// Checks the server of `settings`.
 pub async fn check_up(settings: &Settings, deployment: Deployment, clock: &Clock) -> Vec<Finding> {
     let asked = async {
         let options = options(settings)?;
@@ -106,7 +106,8 @@ async fn ask(
     Ok(findings)
 }
 
-/// The shortest of several round trips, and how far the server's clock is ahead of this machine's.
+/// Returns the shortest of several round trips, and how many milliseconds the server's clock is
+/// ahead of this machine's.
 async fn time(connection: &mut PgConnection, clock: &Clock) -> Outcome<(Duration, i64)> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..QUESTIONS {
@@ -146,7 +147,7 @@ fn of_clock(ahead_ms: i64) -> Finding {
     if ahead_ms.unsigned_abs() > APART_MS {
         let way = if ahead_ms > 0 { "behind" } else { "ahead of" };
         return Finding::warning(format!(
-            "this machine's clock is {:.1} s {way} the server's, by which schedules run: synchronize \
+            "this machine's clock is {:.1} s {way} the server's, which schedules follow: synchronize \
              both by NTP",
             Duration::from_millis(ahead_ms.unsigned_abs()).as_secs_f64()
         ));
@@ -162,18 +163,18 @@ fn of_rights(setup: &Setup) -> Finding {
     }
     if let Some(tables) = &setup.foreign_tables {
         return Finding::failure(format!(
-            "the user owns not all of the tables ({tables}): make it their owner by REASSIGN OWNED"
+            "the user does not own all tables ({tables}): make it their owner by REASSIGN OWNED"
         ));
     }
     if !setup.may_create {
         return Finding::failure(
-            "the user may not make tables, which are needed for each day: let it own the database",
+            "the user may not create tables, and each day needs new ones: let it own the database",
         );
     }
-    Finding::good("the user may write and make tables")
+    Finding::good("the user may write and create tables")
 }
 
-/// Whether all replicas find a connection, and one more that replaces another.
+/// Checks that all replicas find connections, and one more that replaces another during an upgrade.
 fn of_connections(setup: &Setup, settings: &Settings, replicas: u32) -> Finding {
     let Settings { api_connections, scheduler_connections, executor_connections, .. } = settings;
     let each = i64::from(api_connections + scheduler_connections + executor_connections);
@@ -198,18 +199,18 @@ fn of_connections(setup: &Setup, settings: &Settings, replicas: u32) -> Finding 
     }
 }
 
-/// What is usually as it should be, so it is told only if not.
+/// Checks settings that are usually right, and reports only those that are not.
 fn of_setup(setup: &Setup) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !setup.fsync {
         findings.push(Finding::warning(
-            "fsync is off: what was acknowledged is lost with the server's power; switch it on",
+            "fsync is off: a power failure of the server loses committed data; switch it on",
         ));
     }
     if setup.locks < LOCKS {
         findings.push(Finding::warning(format!(
-            "max_locks_per_transaction is {}: set it to {LOCKS}, since history is a table for each \
-             day",
+            "max_locks_per_transaction is {}: set it to {LOCKS}, because each day of history is \
+             a table",
             setup.locks
         )));
     }
@@ -242,7 +243,8 @@ mod tests {
     #[test]
     fn connections_are_for_all_replicas_and_one_more() {
         let settings = Settings::new("postgres://h/d");
-        // 3 replicas open 108, one more 144; others have 2, and 3 are reserved.
+        // 3 replicas open 108 connections, a fourth makes it 144. Others have 2, and 3 are
+        // reserved.
         for (connections, grade) in [
             (149, Grade::Good),
             (148, Grade::Warning),

@@ -1,8 +1,8 @@
-//! Committing the ends of attempts.
+//! Commits the ends of attempts.
 //!
-//! A batch takes the jobs it is about as their claims have told them, or reads them, decides, and
-//! writes: a statement a table, but for responses, of which one statement takes no more than some
-//! megabytes.
+//! A batch takes the state of its jobs from their claims, or reads it, decides what becomes of each
+//! job, and writes the result with one statement for each table. The jobs are written in rounds,
+//! because one statement takes only a few megabytes of responses.
 
 use std::sync::{Arc, LazyLock};
 
@@ -24,10 +24,10 @@ use crate::store::sql::notifications::raise;
 use crate::store::stored::timings_text;
 use crate::store::{Committed, Completion, Fate, StoreErrorKind};
 
-/// The responses that one statement takes have about this many bytes.
+/// The approximate maximum size, in bytes, of the responses in one statement.
 const ROUND_BYTES: usize = 4_194_304;
 
-/// Writes a batch.
+/// Commits a batch.
 pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
@@ -57,7 +57,7 @@ pub(super) async fn commit(
     Ok(committed)
 }
 
-/// Divides the endings by the size of what they write.
+/// Divides the endings into rounds, by the size of their responses.
 fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [Ending]> {
     let (mut rounds, mut rest, mut bytes) = (Vec::new(), endings, 0);
     for (taken, ending) in (1..).zip(endings) {
@@ -72,8 +72,9 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
     rounds
 }
 
-/// What else must hold of the jobs to be still as they were told or read is a CASE: by it, or by bounds
-/// of their ids, the planner would take the newest jobs for none at all, and compare each with each.
+/// The condition that a job is unchanged since its claim or since it was read. It is a CASE, so
+/// that the planner does not estimate by it: by plain conditions, or by bounds on the ids, it would
+/// expect no rows among the newest jobs, and compare each row with each.
 macro_rules! still_claimed {
     () => {
         "r.id = c.job AND r.id = ANY ($2)
@@ -82,7 +83,7 @@ macro_rules! still_claimed {
     };
 }
 
-/// The jobs that have ended go from `runs`, and into history.
+/// Moves the jobs that have ended from `runs` into history.
 const END: &str = concat!(
     "WITH ended AS (
         DELETE FROM runs AS r
@@ -105,7 +106,7 @@ const END: &str = concat!(
     FROM ended"
 );
 
-/// The jobs that are to be tried again.
+/// Lets jobs wait for their next attempt.
 const RETRY: &str = concat!(
     "UPDATE runs AS r SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = $1
     FROM unnest($2::uuid[], $3::smallint[], $4::uuid[], $5::smallint[], $6::bigint[])
@@ -114,7 +115,8 @@ const RETRY: &str = concat!(
     still_claimed!()
 );
 
-/// [`Defect::NoClaimCheck`]: the jobs whoever has them, and those that have ended, too.
+/// The statements of [`Defect::NoClaimCheck`]: they ignore the claims, and overwrite jobs that have
+/// ended.
 struct Anybodys {
     end: String,
     retry: String,

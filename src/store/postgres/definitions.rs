@@ -1,8 +1,10 @@
-//! What versions say that have fired, so that it need not be read when they fire again.
+//! A cache of the definitions of versions that have fired, so that the next ticks need not read
+//! them.
 //!
-//! A version never changes, but for the key that its secrets are sealed with: they are kept as they
-//! were stored. One whose requests are signed is read each time, with what signs them. Damage to the
-//! row of a version that is known is noticed when it is read again.
+//! A version never changes, except for the key that its secrets are encrypted with. So the cache
+//! holds definitions as they are stored, with encrypted secrets. A version whose requests are
+//! signed is not cached: it is read each time, together with the signing secrets. Damage to the row
+//! of a cached version is noticed when the row is read again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,26 +18,26 @@ use crate::domain::{JobId, VersionId};
 use crate::runtime::Clock;
 use crate::store::{Claimed, Unreadable};
 
-/// How many bytes of texts are kept.
+/// The maximum size of the cache, in bytes: 32 MiB.
 const BYTES: u64 = 32 * 1_048_576;
-/// How many a definition has: with a short body, or none.
+/// The estimated size of a definition in bytes, with a short body or none.
 const USUAL: usize = 512;
-/// After how long all are forgotten: those of deleted accounts must not stay.
+/// The cache is cleared at this interval, so that definitions of deleted accounts do not stay.
 const KEPT: Duration = Duration::from_mins(10);
 
-/// Definitions that have been read.
+/// The cache of definitions.
 pub(super) struct Definitions {
     read: Cache<VersionId, Arc<Definition>, Bytes>,
-    /// When all were forgotten, on the monotonic clock.
+    /// The time of the last clearing, on the monotonic clock.
     begun: Mutex<Duration>,
     clock: Clock,
 }
 
-/// Those of a batch.
+/// The cached definitions of a batch.
 #[derive(Default)]
 pub(super) struct Known(HashMap<VersionId, Arc<Definition>>);
 
-/// One that was read for a job.
+/// A definition that was read for a job.
 pub(super) struct New {
     job: JobId,
     version: VersionId,
@@ -62,13 +64,13 @@ impl Definitions {
         Self { read: Cache::with_weighter(usual, BYTES, Bytes), begun, clock }
     }
 
-    /// What is known of the versions.
+    /// Returns the cached definitions of these versions.
     pub(super) fn known(&self, versions: impl Iterator<Item = VersionId>) -> Known {
         self.begin_anew();
         Known(versions.filter_map(|id| Some((id, self.read.get(&id)?))).collect())
     }
 
-    /// Keeps what was read, but for what turned out to be damaged.
+    /// Caches definitions that were read, except those of damaged jobs.
     pub(super) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
         for New { job, version, definition } in new {
             if damaged.iter().all(|damaged| damaged.job != job) {
@@ -92,7 +94,8 @@ impl Known {
         self.0.get(&version).map(|definition| &**definition)
     }
 
-    /// What was read of the jobs' versions, sealed as it is stored.
+    /// Returns the definitions that were read for these jobs, with secrets encrypted as they are
+    /// stored. Leaves out cached versions, and those whose requests are signed.
     pub(super) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
         let is_new = |claimed: &&Claimed| {
             !claimed.definition.sign_requests && self.of(claimed.version).is_none()

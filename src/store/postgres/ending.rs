@@ -1,4 +1,5 @@
-//! The jobs whose attempts end, and the states of their schedules, locked and brought up to date.
+//! The jobs whose attempts end, and the states of their schedules: locks them, and updates the
+//! states.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,30 +15,33 @@ use crate::store::runs::counts;
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Completion, StoreErrorKind};
 
-/// How a batch deals with the rows that it is about.
+/// The way in which a batch deals with locked and changed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// It waits for the states, and takes the jobs to be as their claims have told, or as it reads
-    /// them without a lock, which would cost as much as writing them: what is decided holds only if
-    /// that is how they still are when they are written. Otherwise it fails, with
+    /// Waits for the states of the schedules, and does not lock the jobs, which would cost as much
+    /// as writing them. It takes the jobs as their claims have returned them, or reads them without
+    /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
+    /// Otherwise the batch fails with
     /// [`Remedy::PassOver`](crate::store::sql::fault::Remedy::PassOver).
     Trusting,
-    /// It locks what is free, and reads it.
+    /// Locks the rows that are free, reads them, and skips the others.
     Passing,
 }
 
-/// What becomes of the jobs of a batch.
+/// The results for the jobs of a batch.
 #[derive(Default)]
 pub(super) struct Settled {
-    /// Those whose claim was lost are left out, and so is the second end of an attempt.
+    /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
+    /// of an attempt.
     pub(super) endings: Vec<Ending>,
-    /// The places of those that have to wait for others.
+    /// The places in the batch of the ends that have to wait for locked rows.
     pub(super) busy: Busy,
-    /// The schedules that have a notification preference, as they were before.
+    /// The schedules that have a notification preference, in the state before this batch.
     pub(super) alerts: Vec<AlertState>,
 }
 
-/// What becomes of the jobs, counted in the states of their schedules, which are locked then.
+/// Decides what becomes of the jobs, and counts it in the states of their schedules. The states
+/// stay locked until the transaction ends.
 pub(super) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
@@ -62,9 +66,9 @@ async fn settle_unlocked(
     }
     running_jobs.append(&mut running(connection, &untold, unlocked()).await?);
     let mut endings = endings(completions, running_jobs)?;
-    // All at once, in one order, unless counting takes them all. A retry needs the lock, too: whoever
-    // deletes the schedule has it while they wait for its jobs in the order of their ids, and this
-    // batch takes jobs in any order.
+    // Locks all states at once, in one order, unless counting locks all of them anyway. A retry
+    // needs the lock, too: a transaction that deletes the schedule holds the state while it waits
+    // for the schedule's jobs in the order of their ids, and this batch locks jobs in any order.
     let mut known = match endings.iter().all(counts) {
         true => Vec::new(),
         false => states(connection, completions, STATES).await?,
@@ -90,10 +94,10 @@ async fn settle_free(
     Ok(Settled { endings, busy, alerts })
 }
 
-/// In the order of the batch: the streak of failures depends on it.
+/// Returns the ends in the order of the batch, because the streak of failures depends on it.
 fn endings(completions: &[Completion], mut running: Vec<Running>) -> Outcome<Vec<Ending>> {
     running.sort_unstable_by_key(|row| row.place);
-    let damaged = || Fault::new(StoreErrorKind::Internal, "an answer about nothing that was asked");
+    let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
     for row in running {
         let completion = completions.get(row.place).ok_or_else(damaged)?;
@@ -104,7 +108,7 @@ fn endings(completions: &[Completion], mut running: Vec<Running>) -> Outcome<Vec
     Ok(endings)
 }
 
-/// Tells which of the jobs are their schedules' active ones.
+/// Marks the jobs that are the active jobs of their schedules.
 fn find_active(endings: &mut [Ending], states: &[State]) {
     let active: HashMap<ScheduleId, Option<JobId>> =
         states.iter().map(|state| (state.schedule, state.active)).collect();

@@ -1,22 +1,22 @@
-//! Fencing: what leaders have read of an account before it changed does not fire.
+//! Fences accounts: a leader cannot fire what it read of an account before the account changed.
 
 use super::{PostgresStore, Within};
 use crate::domain::AccountId;
 use crate::domain::shard::ShardId;
 use crate::store::{CHANGES_KEPT, Result, StoreErrorKind};
 
-/// The number of shards that may fail before the server is taken to be away. Shards whose row is
-/// locked do not count.
+/// After this many failed shards the server counts as unavailable. Shards whose row is locked do
+/// not count.
 const AWAY: usize = 2;
 
-/// The account becomes the first of those that were changed last.
+/// Puts the account first in the list of the accounts that were changed last.
 const FENCE: &str = "
     UPDATE shards SET suspensions = suspensions + 1, changed = ($2::uuid || changed)[1:$3]
     WHERE shard = $1";
 
 impl PostgresStore {
-    /// Waits for the transactions that admitted work for an account before it was suspended. Called
-    /// after the suspension is committed: later ones are refused, so the wait ends.
+    /// Waits for the transactions that admitted work for an account before it was suspended. The
+    /// caller has committed the suspension: later transactions are refused, so the wait ends.
     pub(super) async fn drain(&self, operation: &'static str, id: AccountId) -> Result<()> {
         let drained = self.api.run(operation, Within::Statement, move |connection| {
             let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE").bind(id);
@@ -28,11 +28,12 @@ impl PostgresStore {
         drained.await
     }
 
-    /// Waits for each leader and makes it read the account anew. Each shard has a transaction of its
-    /// own, so that no shard waits for the leader of another.
+    /// Waits for the leader of each shard, and makes it read the account again. Each shard has a
+    /// transaction of its own, so that no shard waits for the leader of another one.
     ///
     /// # Errors
-    /// The first failure. The shards that follow are fenced all the same.
+    /// The first failure. The shards after it are fenced all the same, unless the server counts as
+    /// unavailable.
     pub(super) async fn fence_shards(&self, operation: &'static str, id: AccountId) -> Result<()> {
         let shards = self.api.run(operation, Within::Statement, |connection| {
             let query = sqlx::query_scalar("SELECT shard FROM shards ORDER BY shard");

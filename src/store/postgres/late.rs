@@ -1,4 +1,4 @@
-//! The late jobs of each account: those that wait and could have started.
+//! The late jobs of each account: jobs that wait although they could have started.
 
 use sqlx::PgConnection;
 
@@ -9,7 +9,7 @@ use crate::store::claims::ACCOUNTS_AT_ONCE;
 use crate::store::damage::Kept;
 use crate::store::sql::fault::Outcome;
 
-/// The accounts with jobs that wait, looked up one after the other in the index.
+/// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
 const WAITING: &str = "
     WITH RECURSIVE waiting AS (
         (SELECT account_id FROM runs WHERE status = 0 AND account_id > $1
@@ -31,7 +31,7 @@ const LATE_OF: &str = "
     JOIN schedule_versions AS v ON v.id = j.version_id
     WHERE j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)";
 
-/// A page of accounts with jobs that wait, and the oldest late jobs of each.
+/// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
 pub(super) async fn of_each(
     connection: &mut PgConnection,
     before: Timestamp,

@@ -1,11 +1,11 @@
-//! How much history the server has room for in its table of locks.
+//! The limit that the server's lock table sets on history.
 
 use super::partitions::AHEAD;
 use super::{PostgresStore, Within};
 use crate::store::Result;
 
-/// The locks that the server has room for, and those that a statement takes for each day that it looks
-/// through: of the two tables and their indexes. Source: the PostgreSQL manual on
+/// The number of locks in the server's lock table, and the number of locks that a statement takes
+/// for each day that it scans: two tables and their indexes. Source: the PostgreSQL manual on
 /// `max_locks_per_transaction`.
 const LOCKS: &str = "
     SELECT current_setting('max_locks_per_transaction')::bigint
@@ -15,11 +15,12 @@ const LOCKS: &str = "
             WHERE indrelid IN ('jobs'::regclass, 'attempts'::regclass))";
 
 impl PostgresStore {
-    /// How many days of history there can be, so that each connection of this replica's API can look
-    /// through all of it at once and no other statement fails for want of a lock.
+    /// Returns the maximum number of days of history. With so many days, each connection of this
+    /// replica's API can scan all of them at once, and no other statement fails because the lock
+    /// table is full.
     ///
     /// # Errors
-    /// If the store cannot be asked.
+    /// If the server does not answer or rejects the query.
     pub async fn bearable_days(&self) -> Result<u64> {
         let locks = self.scheduler.run("bearable_days", Within::Statement, |connection| {
             Box::pin(async move { Ok(sqlx::query_as(LOCKS).fetch_one(connection).await?) })

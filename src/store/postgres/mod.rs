@@ -1,60 +1,97 @@
 //! The store in a PostgreSQL database, 13 or later.
 //!
-//! Place in the flow: the adapter for several replicas. They need nothing of each other: what they
-//! agree on is in the rows.
+//! Place in the flow: the adapter for several replicas. They share nothing but the rows of the
+//! database.
 //!
-//! Connections (`open`, `pool`, `places`): three pools, so that no stage waits behind another. Users'
-//! requests have one (accounts, users, schedules, jobs), leaders and sweeps one (firing, upkeep),
-//! executors one (claims). Each method is one statement or one short transaction, in a task that a caller who
-//! goes away does not stop. Behind PgBouncer, use its session mode: connections keep settings and
-//! prepared statements.
+//! # Connections
 //!
-//! Locks. Whoever takes several takes them in this order, and rows of one kind in the order of
-//! their ids, so that nobody waits in a circle:
+//! Modules: `open`, `pool`, `places`. There are three pools, so that no stage waits behind another:
 //!
-//! 1. `accounts`: who does anything to schedules and jobs by hand shares the key of the account's row,
-//!    so that suspending or deleting it comes before or after; who makes what a plan limits takes the
-//!    row, to count alone.
-//! 2. `shards`: leaders share their shard's row while they fire; who raises the epoch waits for
-//!    them, and they for him (LEAD-1). Who suspends, resumes or deletes an account or changes its plan
-//!    takes these rows one after the other, each by itself, after the account's: leaders read anew
-//!    what they fire.
-//! 3. `schedules`: a change or delete takes the row; who makes a job by hand shares its key.
-//! 4. `schedule_state`: firing, committing, cancelling, changing and deleting take the row. It is
-//!    what serializes them (overlap, skips), and holds all that firing must know. A statement that
-//!    has waited for a row sees that row as it is then, and everything else as it was when the
-//!    statement began: so nobody decides by another row in the same statement. Who makes a job by
-//!    hand does: whatever it waits for has come first, and what it does not wait for has not.
-//! 5. `jobs`: claiming, renewing, committing, cancelling and deleting take the rows they change.
-//!    Committing first tries to do with the locks of writing; if somebody has changed a job since its
-//!    claim told of it, or it was read, it begins anew and locks before it reads.
-//! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`: written under one of the locks
-//!    above; what is over goes without, past rows that somebody holds.
-//! 7. `account_months`: who makes a job that a plan limits takes the account's counter, after the
-//!    schedule and before the job. Leaders take those of several accounts, and nothing else, in the
-//!    order of their accounts; they pass over those that are held.
+//! - `api`: users' requests (accounts, users, schedules, jobs),
+//! - `scheduler`: leaders and sweeps (firing, upkeep),
+//! - `executor`: executors (claims).
 //!
-//! What users are and belong to touches only the first of these: `accounts` comes before `users`, and
-//! both before what depends on them.
+//! Each method is one statement or one short transaction. It runs in a task of its own, which goes
+//! on if the caller goes away. Behind PgBouncer, use its session mode: connections keep settings
+//! and prepared statements.
 //!
-//! A call's row of `idempotency_keys` is wanted by nobody else but those who ask for its key.
+//! # The order of locks
 //!
-//! Rows that somebody else holds for long, an operator perhaps, are not waited for. Claiming,
-//! renewing, firing and sweeping pass over what is locked (`SKIP LOCKED`) and say what they left;
-//! committing waits a moment, and then goes past it too (`passing`).
+//! Danger: two transactions that lock the same rows in different orders wait for each other
+//! (deadlock).
 //!
-//! Partitions (`partitions`): a day (UTC) of jobs and of their attempts is a table of its own.
-//! There is none for ids of other days. `prepare` makes them ahead of time, and back to the oldest
-//! tick that may still be fired; whoever finds one missing makes it. `prune` drops whole days.
+//! Rule: a transaction takes its locks in the order of this list, and rows of one table in the
+//! order of their ids.
 //!
-//! The last attempt of a job is in the job's row, as in the adapter for SQLite. NUL, which
-//! PostgreSQL's texts cannot hold, becomes U+FFFD in responses, as do bytes that are not UTF-8.
+//! 1. `accounts`. A user's change of schedules or jobs locks the account's row `FOR KEY SHARE`, so
+//!    that a suspension or deletion of the account comes wholly before or after it. A transaction
+//!    that adds what a plan limits locks the row `FOR NO KEY UPDATE`, so that it counts alone.
+//! 2. `shards`. Leaders lock their shard's row `FOR SHARE` while they fire. Raising the epoch waits
+//!    for them, and firing skips a shard whose row is locked (LEAD-1). Suspending, resuming or
+//!    deleting an account, or changing its plan, updates these rows after the account's row: one
+//!    after the other, each in a transaction of its own. Then the leaders read again what they
+//!    fire.
+//! 3. `schedules`. A change or deletion locks the row. Creating a manual job locks the row
+//!    `FOR KEY SHARE`.
+//! 4. `schedule_state`. Firing, committing, cancelling, changing and deleting lock the row. This
+//!    row serializes them (overlap, skips), and it holds everything that firing must know.
+//! 5. `runs`. Claiming, committing, cancelling and deleting lock the rows that they change. A
+//!    commit first takes only the locks of its own writes. If a job was changed after its claim
+//!    returned it, or after it was read, the commit starts again, and locks the jobs before it
+//!    reads them.
+//! 6. `skips`, `attempts`, `schedule_versions`, `signing_secrets`. These are written under one of
+//!    the locks above. The removal of old rows needs none of those locks, and skips locked rows.
+//! 7. `account_months`. Creating a job that a plan limits locks the account's counter, after the
+//!    schedule and before it inserts the job. Leaders lock the counters of several accounts in the
+//!    order of the accounts, and nothing else. They skip counters that are locked.
 //!
-//! On failure a transaction is undone whole, and tried again at once if it met another one. A
-//! connection whose state is in doubt is dropped. Waits are bounded: three seconds for a
-//! connection, then five for a statement, one for a lock (three for users' requests, a quarter for the
-//! rows of a commit); a server that does not even say that time is up is given up after eight. When it is
-//! back, so is the store.
+//! Changes of users and their memberships take only the first of these locks: `accounts` comes
+//! before `users`, and both come before the rows that depend on them.
+//!
+//! Only calls with the same idempotency key compete for a row of `idempotency_keys`.
+//!
+//! # Reads after a lock
+//!
+//! Danger: a statement that waited for a row sees the new version of that row, but all other rows
+//! as they were when the statement began.
+//!
+//! Rule: a statement that locks a row decides nothing by another row.
+//!
+//! Exception: the statement that creates a manual job. A transaction that it waited for comes
+//! before the job, and a transaction that it did not wait for comes after it.
+//!
+//! # Rows that are locked for long
+//!
+//! Danger: another transaction, perhaps an operator's, may hold a row for long.
+//!
+//! Rule: a stage does not wait for such a row, or only for a moment. Firing and claiming skip
+//! locked rows (`SKIP LOCKED`). Firing reports the schedules that it skipped; a job that a claim
+//! skipped is missing from the result. Renewing skips old leases that are locked. Sweeps read
+//! without locks. Committing waits for a moment, and then skips locked rows, too (`passing`).
+//!
+//! # Partitions
+//!
+//! Module: `partitions`. Each day (UTC) of `jobs` and of `attempts` is a table. There is no default
+//! partition for ids of other days. `prepare` creates partitions ahead of time, and back to the
+//! oldest tick that may still fire. A call that finds one missing creates it. `prune` drops whole
+//! days.
+//!
+//! # Values
+//!
+//! The last attempt of a job is in the job's row, as in the adapter for SQLite. PostgreSQL's texts
+//! cannot hold NUL. In responses, NUL and bytes that are not UTF-8 become U+FFFD.
+//!
+//! # Failure
+//!
+//! A failed transaction is rolled back as a whole. If it failed because of a concurrent one, it is
+//! repeated at once. A connection whose state is unknown is dropped. All waits have a timeout:
+//!
+//! - 3 s for a connection,
+//! - 5 s for a statement,
+//! - 1 s for a lock (3 s for users' requests, 250 ms for the rows of a commit),
+//! - 8 s for a server that does not even report its own timeouts.
+//!
+//! The store works again as soon as the server does.
 
 mod access;
 mod attempts;
@@ -100,27 +137,28 @@ pub use checkup::{Deployment, check_up};
 use definitions::Definitions;
 use pool::{Connections, Within};
 
-/// How long closing waits for work that is under way.
+/// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
-/// Where the store is and how it is used.
+/// The address of the database, and the sizes of the pools.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert`, `sslcert` and
-    /// `sslkey` as parameters. Secret, for the password.
+    /// `sslkey` as parameters. Secret, because of the password.
     pub url: String,
-    /// A file that holds the password instead; read again when the server refuses it.
+    /// A file with the password, which replaces the one in the URL. It is read again when the
+    /// server rejects the password.
     pub password_file: Option<PathBuf>,
-    /// How many connections serve users' requests, at most.
+    /// The maximum number of connections for users' requests.
     pub api_connections: u32,
-    /// How many connections serve leaders and sweeps, at most.
+    /// The maximum number of connections for leaders and sweeps.
     pub scheduler_connections: u32,
-    /// How many connections serve executors, at most.
+    /// The maximum number of connections for executors.
     pub executor_connections: u32,
 }
 
 impl Settings {
-    /// The usual settings for a database.
+    /// Returns the default settings for a database.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -131,10 +169,10 @@ impl Settings {
         }
     }
 
-    /// The same, if the URL can be used.
+    /// Returns the default settings, if the URL can be used.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with it.
+    /// A sentence that says what is wrong with the URL.
     pub fn parse(url: impl Into<String>) -> Result<Self, String> {
         let settings = Self::new(url);
         match options::address(&settings.url) {
@@ -145,7 +183,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// The server's host and port, if it may be reached over TLS.
+    /// Returns the server's host and port, if it may be reached over TLS.
     pub fn tls_server(&self) -> Option<(String, u16)> {
         options::tls_server(&self.url)
     }
@@ -168,21 +206,22 @@ pub struct PostgresStore {
     api: Connections,
     scheduler: Arc<Connections>,
     executor: Connections,
-    /// The last instant that `prepare` was told, in milliseconds: how old a day is.
+    /// The newest time that was passed to `prepare`, in milliseconds. The ages of days are relative
+    /// to it.
     present: AtomicI64,
-    /// The days that are over and have a job that ended late, and when that was found.
+    /// The days that are over but are kept, because a job ended late, and when that was found.
     late_days: tokio::sync::Mutex<BTreeMap<partitions::Day, i64>>,
     damage: Arc<Damage>,
     definitions: Definitions,
     vault: Vault,
-    /// The deleted accounts of which leaders have read anew.
+    /// The deleted accounts for which this replica has fenced the shards.
     fenced: Mutex<HashSet<AccountId>>,
     months: Months,
     tasks: Tasks,
 }
 
 impl PostgresStore {
-    /// Ends the work that was handed over and closes the connections. Later calls fail.
+    /// Finishes the work in progress and closes the connections. Later calls fail.
     pub async fn close(&self) {
         self.tasks.finish(CLOSE_GRACE).await;
         for connections in [&self.api, &*self.scheduler, &self.executor] {
@@ -191,7 +230,7 @@ impl PostgresStore {
     }
 }
 
-/// Gives a failure of the adapter's inner functions the name of the contract's method.
+/// Adds the name of the contract's method to a failure of the adapter's inner functions.
 fn failed_in(operation: &'static str) -> impl Fn(Fault) -> super::StoreError {
     move |fault| fault.of(operation)
 }

@@ -1,4 +1,4 @@
-//! Opening the store: the server's address and the pools.
+//! Opens the store: the server's address and the pools.
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
@@ -22,39 +22,43 @@ use crate::store::vault::Vault;
 use crate::store::{Result, Sealer};
 use crate::telemetry::metrics::Pool;
 
-/// How long a connection that has rested is asked whether it is still there.
+/// The timeout of the check that an idle connection still works.
 const PING: Duration = Duration::from_secs(1);
-/// How long one has to rest to be asked.
+/// A connection that was idle for this long is checked before it is used.
 const RESTED: Duration = Duration::from_secs(1);
-/// How long a connection that nobody needs is kept.
+/// A connection that was idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// What holds for every connection. The server finds out within about a minute that a replica is
-/// gone, and lets go of what that one has locked. Rows are looked up by key, a few among many: a
-/// plan that reads a whole table is the wrong one, whatever the statistics say of a partition that
-/// was made an hour ago. The stages' statements are planned each time: batches of one and of many
-/// want different plans, and only a plan for known ids leaves other days' partitions alone.
+/// The settings of every connection.
+///
+/// - The keepalives: the server notices within about a minute that a replica is gone, and releases
+///   its locks.
+/// - The planner: statements look up few of many rows by key. A plan that scans a whole table is
+///   the wrong one, whatever the statistics say about a partition that was created an hour ago.
+/// - The stages' statements are planned each time: batches of one row and of many rows need
+///   different plans, and only a plan for known ids excludes the partitions of other days.
 const COMMON: &str = "
     SET statement_timeout = '5s'; SET synchronous_commit = on;
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
     SET random_page_cost = 1.1; SET enable_seqscan = off; SET jit = off;";
-/// Requests of users may wait for each other.
+/// Users' requests may wait for each other.
 const API: &str = "
     SET plan_cache_mode = auto; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s';";
-/// A stage that is paused in the middle of a transaction must not hold the fence, or rows, nor one
-/// that does not read its answer. It waits for a table longer than a day's end keeps that locked.
+/// A stage must not hold the fence or rows if it is paused in the middle of a transaction, or if it
+/// does not read its results. Its lock timeout is longer than dropping a day of history locks a
+/// table.
 const STAGE: &str = "
     SET plan_cache_mode = force_custom_plan; SET lock_timeout = '1s';
     SET idle_in_transaction_session_timeout = '1s'; SET tcp_user_timeout = '5s';";
 
 impl PostgresStore {
-    /// Prepares to use a database. Secrets are kept by `sealer`. No connection is made yet, so this
-    /// succeeds while the server is away. It does not migrate: see [`migrate`](Self::migrate) and
-    /// [`check_version`](Self::check_version).
+    /// Prepares the pools for a database. `sealer` encrypts the secrets. This opens no connection,
+    /// so it succeeds while the server is unavailable. It does not migrate: see
+    /// [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
     ///
     /// # Errors
-    /// `Incompatible` if the URL cannot be used. A password file that cannot be read is told when
-    /// the store is used: it may be mended by then.
+    /// `Incompatible` if the URL cannot be used. A password file that cannot be read is reported
+    /// when the store is used, because it may be readable by then.
     pub fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
         let address = address(&settings.url).map_err(|fault| fault.of("open"))?;
         let options = options(settings).unwrap_or(address);
@@ -94,8 +98,8 @@ impl PostgresStore {
         })
     }
 
-    /// A connection without timeouts, for migrations. The password file is read for this one, and
-    /// for all that are made later.
+    /// Opens a connection without timeouts, for migrations. Reads the password file for this
+    /// connection and for all later ones.
     pub(super) async fn connect(&self) -> Outcome<PgConnection> {
         for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.renew_password()?;
@@ -127,7 +131,7 @@ fn pool(options: PgConnectOptions, size: u32, timeouts: &'static str) -> PgPool 
                 Ok(matches!(timeout(PING, connection.ping()).await, Ok(Ok(()))))
             })
         })
-        // Work is never cut off inside a transaction; should it be, the connection goes.
+        // Work is never cancelled inside a transaction. If it ever is, the connection is closed.
         .after_release(|connection, _| {
             Box::pin(async move { Ok(!Connection::is_in_transaction(connection)) })
         })

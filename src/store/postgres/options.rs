@@ -1,4 +1,4 @@
-//! How to reach the server: its address, and the password from a file.
+//! The address of the server, and the password from a file.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::Settings;
 use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, Outcome};
 
-/// Reads the password file again, for the connections that are made from now on.
+/// Reads the password file again, for the connections that are opened from now on.
 pub(super) fn renew_password(pool: &PgPool, settings: &Settings) -> Outcome<()> {
     if settings.password_file.is_some() {
         let name = pool.connect_options().get_application_name().unwrap_or_default().to_owned();
@@ -19,14 +19,15 @@ pub(super) fn renew_password(pool: &PgPool, settings: &Settings) -> Outcome<()> 
     Ok(())
 }
 
-/// Where the server is, and who asks, without what is in the password file. Of the settings that a
-/// connection begins with, a PgBouncer refuses that for decimals; nothing here is told as text.
+/// Parses the URL, without the password file. PgBouncer rejects one of the settings that a
+/// connection starts with, `extra_float_digits`. It is left out, because no value is transferred as
+/// text.
 pub(super) fn address(url: &str) -> Outcome<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?.extra_float_digits(None);
     Ok(options.disable_statement_logging())
 }
 
-/// How to reach the server.
+/// Returns the options of a connection, with the password from the file, if there is one.
 pub(super) fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
     let options = address(&settings.url)?;
     match &settings.password_file {
@@ -35,7 +36,7 @@ pub(super) fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
     }
 }
 
-/// The host and the port of a URL whose server may be reached over TLS.
+/// Returns the host and the port of a URL whose server may be reached over TLS.
 pub(super) fn tls_server(url: &str) -> Option<(String, u16)> {
     let address = address(url).ok()?;
     let plain = matches!(address.get_ssl_mode(), PgSslMode::Disable | PgSslMode::Allow);
@@ -63,8 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// What a PgBouncer takes as it comes, <https://www.pgbouncer.org/config.html>
-    /// (`ignore_startup_parameters`).
+    /// The startup parameters that PgBouncer accepts by default,
+    /// <https://www.pgbouncer.org/config.html> (`ignore_startup_parameters`).
     const TAKEN: [&str; 7] = [
         "user",
         "database",

@@ -1,4 +1,4 @@
-//! Who else works with a database.
+//! The check that no other process uses a database.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::{PostgresStore, failed_in};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
-/// How long asking may take.
+/// The time limit of the check.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 impl PostgresStore {
-    /// Makes sure that nobody else works with this store. To be called before this process has used
-    /// it: it would find itself.
+    /// Fails if another process uses this store. Must be called before this process has used it,
+    /// because it would find its own connections.
     ///
     /// # Errors
-    /// `Unavailable` if somebody does, or if the server does not answer.
+    /// `Unavailable` if another process does, or if the server does not answer.
     pub async fn check_unused(&self) -> Result<()> {
         let asked = tokio::time::timeout(PATIENCE, async {
             let mut connection = self.connect().await?;
@@ -28,7 +28,7 @@ impl PostgresStore {
     }
 }
 
-/// Makes sure that there is no other connection of a replica or a command to the database.
+/// Fails if there is another connection of a replica or a command to the database.
 pub(super) async fn nobody_else(connection: &mut PgConnection) -> Outcome<()> {
     let others: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM pg_stat_activity
@@ -40,6 +40,6 @@ pub(super) async fn nobody_else(connection: &mut PgConnection) -> Outcome<()> {
     if others == 0 {
         return Ok(());
     }
-    let why = "another punctual works with it: stop its replicas first";
+    let why = "another punctual process uses the store: stop its replicas first";
     Err(Fault::new(StoreErrorKind::Unavailable, why))
 }

@@ -1,8 +1,8 @@
-//! The partitions of `jobs` and `attempts`: a day (UTC) each, by the time in the job's id.
+//! The partitions of `jobs` and `attempts`: one for each day (UTC), by the time in the job's id.
 //!
-//! They are made as tables of their own and then attached, which lets everybody go on reading and
-//! writing; one replica at a time does it. There is no default partition: attaching one beside it
-//! would have to look through it.
+//! A partition is created as a table of its own and then attached, which does not block reads and
+//! writes. One replica at a time does it. There is no default partition: attaching another one
+//! would have to scan it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,66 +19,68 @@ use crate::domain::{JobId, Timestamp};
 use crate::store::sql::fault::{Outcome, Remedy};
 
 const DAY_MS: i64 = 86_400_000;
-/// How many days are made ahead of time: longer than anybody takes to notice that no more are.
+/// The number of days that are created ahead of time. That gives an operator enough time to notice
+/// that no more are created.
 pub(super) const AHEAD: i64 = 14;
-/// How many days are made for ticks that fire late: those up to 31 days old may.
+/// The number of past days that are created, for ticks that fire late: a tick can be up to 31 days
+/// old.
 const BEHIND: i64 = 32;
-/// How many days are made in one transaction: each takes some twenty locks.
+/// The maximum number of days that one transaction creates. Each day takes about twenty locks.
 const AT_ONCE: usize = 8;
-/// How long making some days may take.
+/// The time limit of each step that creates partitions.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A day, counted from 1970.
+/// A day, counted from 1970-01-01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Day(i64);
 
 impl Day {
-    /// The day that an instant is in.
+    /// Returns the day of an instant.
     pub(super) fn of(at: Timestamp) -> Self {
         Self(at.as_millis().div_euclid(DAY_MS))
     }
 
-    /// The day that is some days later.
+    /// Returns the day that is `days` later.
     pub(super) fn plus(self, days: i64) -> Self {
         Self(self.0.saturating_add(days))
     }
 
-    /// Its first instant.
+    /// Returns the first instant of the day.
     pub(super) fn start(self) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_mul(DAY_MS))
     }
 
-    /// The smallest id of a job of the day.
+    /// Returns the smallest id of a job of the day.
     pub(super) fn first_id(self) -> JobId {
         key_from(self.start())
     }
 
-    /// The day by which a partition of `jobs` is named.
+    /// Parses the day in the name of a partition of `jobs`.
     fn of_partition(name: &str) -> Option<Self> {
         let day = chrono::NaiveDate::parse_from_str(name.strip_prefix("jobs_")?, "%Y%m%d").ok()?;
         Some(Self::of(day.and_time(chrono::NaiveTime::MIN).and_utc().into()))
     }
 }
 
-/// As in the names of its partitions.
+/// Writes the day as in the names of its partitions.
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.start().to_utc().format("%Y%m%d"))
     }
 }
 
-/// The days of some jobs.
+/// Returns the days of these jobs.
 pub(super) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
     jobs.into_iter().map(|job| Day::of(job.timestamp())).collect()
 }
 
-/// The days that a store needs for the ticks that can fire now and in the near future.
+/// Returns the days that a store needs for the ticks that can fire now and in the near future.
 pub(super) fn days_around(now: Timestamp) -> BTreeSet<Day> {
     let today = Day::of(now);
     (-BEHIND..=AHEAD).map(|days| today.plus(days)).collect()
 }
 
-/// The days that there are partitions for, oldest first.
+/// Returns the days that have partitions, oldest first.
 pub(super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
@@ -90,7 +92,7 @@ pub(super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<
 }
 
 impl PostgresStore {
-    /// Makes the partitions for those of the days that have none.
+    /// Creates the missing partitions of these days.
     pub(super) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
         let there = self
             .scheduler
@@ -108,8 +110,8 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Does work that ends jobs. If it turns out that there is no day for one of them, the days of all
-    /// that have not finished are made first.
+    /// Runs work that ends jobs. If the partition of one of them is missing, creates the partitions
+    /// of all unfinished jobs and runs the work again.
     pub(super) async fn run_with_days<T, W>(
         &self,
         connections: &Connections,
@@ -135,7 +137,8 @@ impl PostgresStore {
     }
 }
 
-/// The days of the jobs that have not finished. The first 48 bits of an id are its milliseconds.
+/// Returns the days of the jobs that have not finished. The first 48 bits of an id are its time in
+/// milliseconds.
 async fn unfinished(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
     let first_of_days: Vec<Timestamp> = sqlx::query_scalar(
         "SELECT DISTINCT ms - ms % 86400000
@@ -147,7 +150,7 @@ async fn unfinished(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
     Ok(first_of_days.into_iter().map(Day::of).collect())
 }
 
-/// One replica at a time makes or drops partitions.
+/// Takes the lock that lets only one replica at a time create or drop partitions.
 pub(super) async fn lock(connection: &mut PgConnection) -> Outcome<()> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual partitions', 0))")
         .execute(connection)

@@ -1,11 +1,12 @@
-//! Committing past rows that somebody else holds.
+//! Commits a batch without waiting for rows that another transaction has locked.
 //!
-//! What an end of an attempt changes is locked before anything is written: its schedule's state,
-//! its job, and the held job that may follow it. In a batch that goes past what is locked, an end
-//! that lacks one of them is left out whole, to be committed another time.
+//! All rows that the end of an attempt changes are locked before anything is written: its
+//! schedule's state, its job, and the held job that may follow it. If one of them is not free, the
+//! whole end is left out, to be committed later.
 //!
-//! A row that was not locked may have been taken, or be gone: the same rows are read again without
-//! a lock. A row that is there and was not locked is somebody else's for now.
+//! A row that was not locked may be locked by another transaction, or be gone. So the same rows are
+//! read again without a lock. A row that exists and was not locked belongs to another transaction
+//! for now.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -30,10 +31,11 @@ const FREE_WAITING: &str = "
     SELECT id FROM runs WHERE id = ANY ($1)
     ORDER BY id FOR UPDATE SKIP LOCKED";
 
-/// The places of a batch that wait for others.
+/// The places in a batch of the ends that have to wait for locked rows.
 pub(super) type Busy = HashSet<usize>;
 
-/// Locks what is free of the rows of a batch; says which of its places have to wait for others.
+/// Locks the rows of a batch that are free. Returns them, and the places that have to wait for the
+/// others.
 pub(super) async fn lock_free(
     connection: &mut PgConnection,
     completions: &[Completion],
@@ -52,8 +54,8 @@ pub(super) async fn lock_free(
     Ok((rows, busy))
 }
 
-/// Locks the held jobs that follow the ended ones, as far as they are free; says which places have
-/// to wait for the others.
+/// Locks the free ones of the held jobs that follow the ended ones. Returns the places that have to
+/// wait for the others.
 pub(super) async fn lock_followers(
     connection: &mut PgConnection,
     states: &[State],

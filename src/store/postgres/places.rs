@@ -1,11 +1,12 @@
-//! How many connections are in use at once: as few as will do.
+//! Uses no more connections at once than needed.
 //!
-//! A connection is dear: a process of the server, a handshake, and a plan for each statement. When
-//! calls come faster than the first connections are made, a pool makes one for each of them, and all
-//! wait for far longer than they would have waited for each other. So there are two places at first,
-//! and more only one after the other, while somebody waits and no connection is being made. A place
-//! that no connection comes for goes again, and so do those of connections that are not there any
-//! more.
+//! Danger: a connection is expensive: a process of the server, a handshake, and a plan for each
+//! statement. If calls come faster than the first connections open, a pool opens one for each call,
+//! and all calls wait far longer than they would have waited for each other.
+//!
+//! Rule: a call needs a place, which is a permit to use a connection. There are two places at
+//! first. Further ones are added one at a time, while a call waits and no connection is being
+//! opened. A place is removed again if no connection opens for it, or if its connection was closed.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,20 +16,21 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::runtime::Clock;
 
-/// The places at first: a short call need not wait for a long one.
+/// The number of places at first. There are two, so that a short call need not wait for a long one.
 const FIRST: usize = 2;
-/// How long somebody has waited when one is added, and how long after the one before: longer than
-/// most calls take.
+/// A place is added when a call has waited for this long, and this long after the place before. It
+/// is longer than most calls take.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Places for users of connections.
+/// The permits to use connections.
 pub(super) struct Places {
     free: Semaphore,
-    /// How many there are.
+    /// The number of places.
     count: AtomicUsize,
-    /// When it was last tried to add one, on the monotonic clock. Held by the first of those who wait.
+    /// The time of the last try to add a place, on the monotonic clock. The first of the waiting
+    /// calls holds the lock.
     tried: Mutex<Duration>,
-    /// How many have a place and no connection yet.
+    /// The number of places whose connection is still being opened.
     connecting: AtomicUsize,
     most: usize,
     clock: Clock,
@@ -48,7 +50,7 @@ impl Places {
         }
     }
 
-    /// Takes a place and makes use of it to connect. `open` is how many connections there are.
+    /// Takes a place and runs `connect` with it. `open` is the number of open connections.
     pub(super) async fn connect<T, E>(
         &self,
         open: usize,
@@ -60,7 +62,7 @@ impl Places {
         Ok((connecting.done(), connected))
     }
 
-    /// Waits for a place; it is free again when it is dropped.
+    /// Waits for a place, which is free again when the permit is dropped.
     async fn take(&self) -> SemaphorePermit<'_> {
         let began = self.clock.monotonic();
         let mut place = pin!(self.free.acquire());
@@ -86,7 +88,7 @@ impl Places {
         }
     }
 
-    /// Takes back places of connections that are not there any more, if nobody is in one.
+    /// Removes the places of connections that were closed, if no place is in use.
     fn begin_anew(&self, open: usize) {
         let (count, wanted) = (self.count.load(Ordering::Relaxed), open.max(FIRST));
         if wanted < count && self.free.available_permits() == count {
@@ -96,7 +98,8 @@ impl Places {
     }
 }
 
-/// A place without a connection. If none comes, it goes, unless it is one of the first.
+/// A place whose connection is being opened. If that fails, the place is removed, unless it is one
+/// of the first.
 struct Connecting<'a> {
     places: &'a Places,
     place: Option<SemaphorePermit<'a>>,
@@ -139,7 +142,7 @@ mod tests {
         (Places::new(most, clock.clone()), clock)
     }
 
-    /// A connection that is there at once.
+    /// Takes a place for a connection that opens at once.
     async fn connect(places: &Places, open: usize) -> SemaphorePermit<'_> {
         places.connect(open, ready(Ok::<_, ()>(()))).await.expect("connected").0
     }
@@ -176,7 +179,7 @@ mod tests {
                 }
                 None => true,
             });
-            // One is freed more often than somebody's patience ends.
+            // A place becomes free more often than the wait of a call ends.
             drop(used.remove(0));
             clock.advance(PATIENCE / 2);
         }

@@ -1,9 +1,9 @@
-//! Connections and their use.
+//! A pool of connections, and the work on them.
 //!
-//! A caller hands its work over to a task and waits for the answer. So a caller that goes away cuts
-//! no transaction in two, and no connection is put back in the middle of one. A connection whose
-//! state is in doubt is dropped instead of put back: putting back asks the server first, and one
-//! that has fallen silent would not answer.
+//! A caller hands its work over to a task and waits for the result. So a caller that goes away does
+//! not cancel a transaction half-way, and no connection returns to the pool in the middle of one. A
+//! connection whose state is unknown is dropped and not returned: the return asks the server first,
+//! and a server that does not answer would block it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,30 +22,30 @@ use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 
-/// How long work may take that is handed over. Statements end earlier by the server's own clock,
-/// so this is for a server that has fallen silent.
+/// The time limit of a try of the work. The server's own timeouts end statements earlier, so this
+/// is for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a caller waits for a connection.
+/// The maximum time that a caller waits for a connection.
 pub(super) const ACQUIRE: Duration = Duration::from_secs(3);
-/// How long a connection is given to be put back.
+/// The time limit of returning a connection to the pool.
 const RETURN: Duration = Duration::from_secs(2);
-/// How often work is done that meets other transactions.
+/// The maximum number of tries of work that meets concurrent transactions.
 const TRIES: u32 = 4;
 
-/// What work is done in.
+/// The scope in which work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Within {
-    /// No more than the statement itself.
+    /// A single statement without a transaction.
     Statement,
-    /// A transaction; what it locked is read as it is now.
+    /// A transaction. The rows that it locks are read as they are after the lock.
     Transaction,
-    /// The same; for a lock it waits as long as commits of others take, and no longer.
+    /// A transaction that waits at most 250 ms for a lock, which is as long as other commits take.
     Impatience,
-    /// One view of the store.
+    /// A read-only transaction on one snapshot.
     Snapshot,
 }
 
-/// Some connections to the server, made when they are needed.
+/// A pool of connections to the server, which are opened when they are needed.
 pub(in crate::store) struct Connections {
     pool: PgPool,
     places: Arc<Places>,
@@ -60,7 +60,7 @@ impl Connections {
         Self { pool, places, settings, tasks, whose }
     }
 
-    /// Does work, to its end even if the caller goes away.
+    /// Runs work to its end, even if the caller goes away.
     pub(super) async fn run<T, W>(
         &self,
         operation: &'static str,
@@ -74,7 +74,7 @@ impl Connections {
         self.try_run(within, work).await.map_err(|fault| fault.of(operation))
     }
 
-    /// Does work as [`run`](Self::run) does, for those who look at what went wrong.
+    /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
     pub(super) async fn try_run<T, W>(&self, within: Within, work: W) -> Outcome<T>
     where
         T: Send + 'static,
@@ -83,7 +83,7 @@ impl Connections {
         self.patiently(PATIENCE, within, work).await
     }
 
-    /// Does work that may take as long as `patience`.
+    /// Runs work whose tries may each take as long as `patience`.
     pub(super) async fn patiently<T, W>(
         &self,
         patience: Duration,
@@ -116,8 +116,9 @@ impl Connections {
                         drop(place);
                     };
                     if outcome.is_err() && within == Within::Statement {
-                        // The server tells of an error before it lets go of what was locked. Other
-                        // work has been rolled back by now.
+                        // The server reports an error before it releases the locks, so the caller
+                        // gets it after the return of the connection, which waits for the server.
+                        // Work in a transaction was rolled back already.
                         back.await;
                         let _ = sender.send(outcome);
                     } else {
@@ -140,18 +141,19 @@ impl Connections {
         outcome
     }
 
-    /// Reads the password file again, for the connections that are made from now on.
+    /// Reads the password file again, for the connections that are opened from now on.
     pub(super) fn renew_password(&self) -> Outcome<()> {
         renew_password(&self.pool, &self.settings)
     }
 
-    /// Lets nobody take a connection any more, and closes them.
+    /// Closes the pool and its connections. Later calls fail.
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Does work, again if it met other transactions. Returns the connection if it is fine.
+/// Runs work, and repeats it if it met a concurrent transaction. Returns the connection if its
+/// state is known.
 async fn work_on<T, W>(
     mut connection: PoolConnection<Postgres>,
     patience: Duration,
@@ -204,9 +206,9 @@ where
     }
 }
 
-/// Puts a connection back, or drops it if the server does not answer.
+/// Returns a connection to the pool, or drops it if the server does not answer.
 async fn put_back(mut connection: PoolConnection<Postgres>) {
-    // Its own drop would do the same without a bound.
+    // The drop of the connection would do the same without a timeout.
     let returned = timeout(RETURN, connection.return_to_pool()).await;
     if returned.is_err() {
         tracing::warn!("dropped a connection to the store: the server does not answer");

@@ -1,4 +1,4 @@
-//! Counting finished jobs in their schedules' states.
+//! Counts finished jobs in the states of their schedules.
 
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
@@ -11,8 +11,9 @@ use crate::store::rows::unfit;
 use crate::store::runs::runs;
 use crate::store::sql::fault::Outcome;
 
-/// A run that began before the last one known does not count as the last. What raising events needs is
-/// told of the few schedules that have a preference, as it was before: RETURNING knows only what is new.
+/// A run that began before the last known one does not count as the last. Schedules with a
+/// notification preference, which are few, also return what raising events needs, as it was before
+/// the update: RETURNING sees only the new values.
 const COUNT_RUNS: &str = "
     UPDATE schedule_state AS st SET
         last_job_status = CASE WHEN r.run_at >= coalesce(st.last_run_at, 0) THEN r.status
@@ -36,7 +37,7 @@ const COUNT_RUNS: &str = "
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) states: Vec<State>,
-    /// Those that have a preference, as they were before.
+    /// The schedules that have a notification preference, in the state before the update.
     pub(super) alerts: Vec<AlertState>,
 }
 
@@ -59,7 +60,7 @@ struct CountedRow {
     alerts: Option<AlertState>,
 }
 
-/// Updates the schedules of the jobs that are final, in the order of their ids.
+/// Updates the schedules of the jobs that are final, in the order of the schedules' ids.
 pub(super) async fn count_runs(
     connection: &mut PgConnection,
     endings: &[Ending],

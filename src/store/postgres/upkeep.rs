@@ -1,4 +1,4 @@
-//! Health, time, and the days to come.
+//! Health, the server's time, and the partitions of the next days.
 
 use std::sync::atomic::Ordering;
 

@@ -1,10 +1,10 @@
-//! Parameters of PostgreSQL's batches: one array a column, which the statement takes apart with
-//! `unnest`, so that its text does not depend on the number of rows.
+//! The parameters of PostgreSQL's batches: one array for each column. The statement unpacks them
+//! with `unnest`, so that its text does not depend on the number of rows.
 
 pub(super) use crate::store::rows::number;
 pub(super) use crate::store::sql::values::{bounds, key_from};
 
-/// A column of rows, as an array.
+/// Returns one column of rows as an array.
 pub(super) fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! The hand-over of the shared statements to the writer and the readers.
+//! Hands the statements that both databases share over to the writer and the readers.
 
 use std::sync::Arc;
 
@@ -59,7 +59,8 @@ impl Database for SqliteStore {
         self.connections.transaction(operation, work).await
     }
 
-    /// The transaction that changed the account has done so: writers take turns.
+    /// Does nothing: the transaction that changed the account has also fenced the shards, because
+    /// writers take turns.
     async fn fence_plan(&self, _: &'static str, _: AccountId) -> Result<()> {
         Ok(())
     }
@@ -123,7 +124,7 @@ impl Access for Connections {
         written.await
     }
 
-    /// No lock is held: writers take turns.
+    /// No lock is held by another transaction, because writers take turns.
     async fn impatient_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,

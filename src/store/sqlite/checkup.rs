@@ -1,4 +1,4 @@
-//! Whether a file, its folder and its disk can be used. Nothing is changed that is there.
+//! Checks that a file, its folder and its disk can be used. Changes nothing that exists.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -18,24 +18,25 @@ use crate::runtime::Clock;
 use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, Outcome};
 
-/// How long a disk may take to answer.
+/// The time limit of each access to the disk.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The file that is written to try the disk; it is removed again.
+/// The name of the file that tests the disk. It is removed again.
 const TRIAL: &str = ".punctual-doctor";
-/// How often it is written: the fastest write says most.
+/// The number of test writes. The fastest one tells most about the disk.
 const WRITES: u32 = 5;
-/// Each commit of a batch of jobs waits for the disk.
+/// Slower writes give a warning, because each commit of a batch of jobs waits for the disk.
 const SLOW: Duration = Duration::from_millis(50);
-/// Room for a day of some hundred thousand jobs.
+/// Less free space than this gives a warning: 1 GiB is enough for a day of some hundred thousand
+/// jobs.
 const LITTLE_ROOM: u64 = 1 << 30;
 const NO_ROOM: u64 = 100 << 20;
 
-/// Looks at the file of `settings`, which a server may be using, and at where it is; `migrate` says
-/// whether the server brings the tables up to date.
+/// Checks the file of `settings`, which a server may be using, and its folder. `migrate` is `true`
+/// if the server applies missing migrations.
 pub async fn check_up(settings: &Settings, migrate: bool, clock: &Clock) -> Vec<Finding> {
     let (of_disk, clock) = (settings.clone(), clock.clone());
     let disk = spawn_blocking(move || of_folder(&of_disk, &clock));
-    // A disk that hangs cannot be told to stop: its thread is left behind.
+    // A thread that waits for a hanging disk cannot be stopped, so it is left behind.
     let mut findings = match timeout(PATIENCE, disk).await {
         Ok(Ok(findings)) => findings,
         Ok(Err(_)) | Err(_) => {
@@ -52,7 +53,7 @@ pub async fn check_up(settings: &Settings, migrate: bool, clock: &Clock) -> Vec<
 }
 
 fn silent() -> Fault {
-    let what = "the disk does not answer: look at its machine's log";
+    let what = "the disk does not answer: check the log of its machine";
     Fault::new(StoreErrorKind::Unavailable, what)
 }
 
@@ -68,24 +69,27 @@ async fn of_tables(settings: &Settings, migrate: bool) -> Outcome<Finding> {
     })
 }
 
-/// Others could read what is not encrypted: accounts, addresses, answers.
+/// Warns if other users can read the file. Parts of it are not encrypted: accounts, addresses,
+/// responses.
 fn of_permissions(path: &Path) -> Option<Finding> {
     let mode = fs::metadata(path).ok()?.permissions().mode();
     let what = format!("{} can be read by others: run chmod 600 on it", path.display());
     (mode & 0o077 != 0).then(|| Finding::warning(what))
 }
 
-/// How many bytes a process without special rights may still write to the disk of the file.
+/// Returns the number of bytes that a process without special rights can still write to the file's
+/// disk.
 ///
 /// # Errors
-/// If the disk does not tell.
+/// If the operating system does not report it.
 pub fn free_bytes(settings: &Settings) -> io::Result<u64> {
     let folder = nearest_folder(&settings.path).ok_or(io::ErrorKind::NotFound)?;
     let disk = rustix::fs::statvfs(&folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// The nearest folder of a file that exists: the rest is made by the first start.
+/// Returns the nearest existing folder of a file. The first start creates the folders that are
+/// missing.
 fn nearest_folder(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     absolute.ancestors().skip(1).find(|folder| folder.is_dir()).map(PathBuf::from)
@@ -107,12 +111,12 @@ fn of_folder(settings: &Settings, clock: &Clock) -> Vec<Finding> {
             took.as_secs_f64() * 1e3
         )),
         Err(error) => Finding::failure(format!(
-            "cannot write to {shown}: {error}; give it to the user that runs punctual"
+            "cannot write to {shown}: {error}; make it writable for the user that runs punctual"
         )),
     }];
     findings.push(match free_bytes(settings) {
         Ok(free) => of_room(free),
-        Err(error) => Finding::warning(format!("cannot tell how full the disk is: {error}")),
+        Err(error) => Finding::warning(format!("cannot read the free space of the disk: {error}")),
     });
     findings
 }
@@ -120,15 +124,15 @@ fn of_folder(settings: &Settings, clock: &Clock) -> Vec<Finding> {
 fn of_room(free: u64) -> Finding {
     let said = format!("the disk has {} MB left", free / 1_000_000);
     if free < NO_ROOM {
-        Finding::failure(format!("{said}: make room, or no job can be recorded"))
+        Finding::failure(format!("{said}: free some space, or no job can be recorded"))
     } else if free < LITTLE_ROOM {
-        Finding::warning(format!("{said}: make room, or keep less history (history.days)"))
+        Finding::warning(format!("{said}: free some space, or keep less history (history.days)"))
     } else {
         Finding::good(said)
     }
 }
 
-/// How long it takes until something that was written is on the disk.
+/// Returns the shortest time, of several writes, until written data is on the disk.
 fn fastest_write(folder: &Path, clock: &Clock) -> io::Result<Duration> {
     let path = folder.join(format!("{TRIAL}-{}", std::process::id()));
     let written = (|| {

@@ -1,9 +1,10 @@
-//! Committing the ends of attempts.
+//! Commits the ends of attempts.
 //!
-//! A batch is written in rounds, each a statement or two a table, all in one transaction. A round
-//! names a job once, so that a second end of the same job sees what the first one did; and it is
-//! bounded in bytes, since responses can be large. A write transaction excludes every other one,
-//! so what a round reads of its jobs is still true when it writes them.
+//! A batch is written in rounds, all in one transaction, with one or two statements for each table
+//! in a round. A round has each job only once, so that a second end of the same job sees the effect
+//! of the first one. Its size in bytes is limited, because responses can be large. A write
+//! transaction excludes all others, so what a round reads of its jobs is still true when it writes
+//! them.
 
 use std::collections::HashSet;
 
@@ -24,10 +25,10 @@ use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
 use crate::store::{Committed, Completion, End, Fate};
 
-/// The responses of a round take about this many bytes.
+/// The approximate maximum size, in bytes, of the responses in a round.
 const ROUND_BYTES: usize = 1_048_576;
 
-/// Writes a batch.
+/// Commits a batch.
 pub(super) async fn commit(
     connection: &mut SqliteConnection,
     now: Timestamp,
@@ -55,7 +56,7 @@ pub(super) async fn commit(
     Ok(committed)
 }
 
-/// Divides a batch into rounds of places in it.
+/// Divides a batch into rounds, each a list of places in the batch.
 fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
     let mut left: Vec<usize> = (0..completions.len()).collect();
     let mut rounds = Vec::new();
@@ -64,7 +65,7 @@ fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
         let mut bytes = 0;
         for place in left {
             let completion = &completions[place];
-            // A second completion of a job stays behind the first one.
+            // A second end of a job comes in a later round than the first one.
             if seen.insert(completion.job) && bytes < ROUND_BYTES {
                 bytes += completion.response().map_or(0, |response| response.body.len());
                 taken.push(place);
@@ -78,7 +79,7 @@ fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
     rounds
 }
 
-/// What an attempt's end makes of its job, in a JSON parameter.
+/// The result of a job, as a row in a JSON parameter.
 #[derive(Serialize)]
 struct JobRow {
     job: Hex,
@@ -114,7 +115,7 @@ impl JobRow {
     }
 }
 
-/// The jobs that have ended go into history, and from `runs`.
+/// Inserts the jobs that have ended into history. [`LEAVE`] removes them from `runs`.
 pub(super) const END: &str = concat!(
     "
     INSERT INTO jobs (id, account_id, ",
@@ -132,7 +133,7 @@ pub(super) const END: &str = concat!(
 pub(super) const LEAVE: &str =
     "DELETE FROM runs WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
 
-/// The jobs that are to be tried again.
+/// Lets jobs wait for their next attempt.
 pub(super) const RETRY: &str = "
     UPDATE runs SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = ?1
     FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS retry_at FROM jsonb_each(?2)) AS c
@@ -161,8 +162,8 @@ async fn write(
     Ok(())
 }
 
-/// Keeps the ends of attempts that may be followed by another one; what came back is kept of the last
-/// one of a job, as long as that has not finished.
+/// Records the ended attempts whose outcome is retryable. A response is stored only for the last
+/// attempt of an unfinished job: a finished job has it in its own row.
 async fn keep_attempts(
     connection: &mut SqliteConnection,
     round: &[&Completion],

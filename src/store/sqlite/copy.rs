@@ -73,7 +73,8 @@ fn row(
     Row { key, schedule, columns }
 }
 
-/// The states of schedules with the columns that PostgreSQL keeps there and SQLite keeps elsewhere.
+/// The states of schedules, with the columns that PostgreSQL has in this table and SQLite in
+/// others.
 const STATES: &str = "
     (SELECT s.id AS schedule_id, s.account_id, s.version_id, v.host_key,
             v.max_retries AS max_attempts, s.overlap_policy, st.next_tick, st.last_run_at,

@@ -1,10 +1,10 @@
-//! Definitions in answers in JSON.
+//! Definitions in JSON results.
 
 use serde::Deserialize;
 
 use crate::domain::schedule::Definition;
 
-/// A definition in an answer in JSON, in the order of its fields.
+/// A definition in a JSON result: its fields in their order.
 #[derive(Deserialize)]
 pub(super) struct DefinitionRow(
     String,
@@ -20,7 +20,7 @@ pub(super) struct DefinitionRow(
 );
 
 impl DefinitionRow {
-    /// The definition; none if its method is unknown.
+    /// Returns the definition, or `None` if its HTTP method is unknown.
     pub(super) fn definition(self) -> Option<Definition> {
         let Self(cron_expression, timezone, endpoint, method, body, headers, ..) = self;
         Some(Definition {

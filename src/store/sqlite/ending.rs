@@ -11,11 +11,11 @@ use crate::store::ending::{Ending, Running};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Completion, StoreErrorKind};
 
-/// A row of `RUNNING`; the first number says which of the completions it is for.
+/// A row of `RUNNING`. The first number is the place of the completion that the row is for.
 #[derive(Deserialize)]
 struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8, Option<AlertColumns>);
 
-/// The jobs that run the attempt under the claim that a completion names.
+/// The jobs that run the attempt that a completion names, under the claim that it names.
 pub(super) const RUNNING: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(j.schedule_id), j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
@@ -43,8 +43,8 @@ impl RunningRow {
     }
 }
 
-/// What becomes of the jobs of a round, and the schedules of them that have a notification preference.
-/// Jobs whose claim was lost are left out.
+/// Decides what becomes of the jobs of a round. Also returns those of their schedules that have a
+/// notification preference. Jobs whose claim was lost are left out.
 pub(super) async fn read(
     connection: &mut SqliteConnection,
     round: &[&Completion],
@@ -56,7 +56,7 @@ pub(super) async fn read(
         .await?;
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let rows = rows_of::<RunningRow>(&rows)?;
-    // Nobody has written since, so each row of a schedule tells the same.
+    // One statement has read all rows, so the rows of one schedule are the same.
     let alerts = rows.iter().filter_map(|row| {
         let schedule = ScheduleId::from_bytes(row.1.0);
         Some(AlertState::new(ShardId(row.2), schedule, row.8?))

@@ -1,7 +1,7 @@
-//! Firing a batch: what its ticks become, and how that is written.
+//! Fires a batch: decides what its ticks become, and writes that.
 //!
-//! A write transaction excludes every other one, so firing reads what it needs, decides here, and
-//! writes: nothing can change in between.
+//! A write transaction excludes all others. So firing can read what it needs, decide here, and
+//! write: nothing changes in between.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind};
 
-/// A schedule as the store has it when it is fired.
+/// A schedule as it is stored when it is fired.
 struct Stored {
     id: ScheduleId,
     account: AccountId,
@@ -33,7 +33,7 @@ struct Stored {
     max_attempts: u8,
 }
 
-/// A row of `STORED`; the first number says which of the firings it is for.
+/// A row of `STORED`. The first number is the place of the firing that the row is for.
 #[derive(Deserialize)]
 struct StoredRow(
     usize,
@@ -80,8 +80,8 @@ pub(super) const STORED: &str = "
     WHERE s.id = unhex(e.value ->> 1) AND s.shard = e.value ->> 0 AND s.is_enabled
       AND st.shard = e.value ->> 0 AND st.schedule_id = s.id AND v.id = s.version_id";
 
-/// The shard is in each row although it is the same in all: as a parameter of its own it would
-/// make the planner go through the whole shard.
+/// The shard is a column of each row. As a parameter of its own, it would make the planner scan the
+/// whole shard.
 pub(super) const ADVANCE: &str = "
     UPDATE schedule_state
     SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held,
@@ -92,8 +92,8 @@ pub(super) const ADVANCE: &str = "
           FROM jsonb_each(?1)) AS a
     WHERE schedule_state.shard = a.shard AND schedule_state.schedule_id = a.schedule";
 
-/// With an executor the jobs that may start are its own from the beginning, so that they are written
-/// once, and into no index of what waits.
+/// If an executor is given, the jobs that can start are its claims from the beginning. So they are
+/// written only once, and never enter the index of waiting jobs.
 pub(super) const INSERT: &str = "
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       attempt_number, max_attempts, wake_at, claimed_by, created_at, updated_at,
@@ -105,22 +105,22 @@ pub(super) const INSERT: &str = "
     FROM (SELECT value, ?3 IS NOT NULL AND value ->> 6 IS NOT NULL AS claimed
           FROM jsonb_each(?2))";
 
-/// The fences of the shards that the caller leads, and what was changed in each: how often, and whose
-/// accounts last.
+/// The shards whose epoch is the caller's. Each has the number of changes of accounts, and the
+/// accounts that were changed last.
 pub(super) const FENCES: &str = "
     SELECT json_group_array(json_array(shard, suspensions, json(changed)))
     FROM json_each(?1) AS e CROSS JOIN shards AS s
     WHERE s.shard = e.value ->> 0 AND s.epoch = e.value ->> 1";
 
-/// What was changed of accounts, as a shard was told.
+/// The changes of accounts that a shard knows.
 struct Changes {
     count: i64,
-    /// Whose were changed last, the newest first.
+    /// The accounts that were changed last, the newest first.
     newest: Vec<Hex>,
 }
 
 impl Changes {
-    /// Whether nothing was changed of an account since there had been so many.
+    /// Returns `true` if an account has not changed since the counter was `since`.
     fn spare(&self, account: AccountId, since: i64) -> bool {
         let newer = usize::try_from(self.count - since).ok();
         let newer = newer.and_then(|newer| self.newest.get(..newer));
@@ -128,7 +128,7 @@ impl Changes {
     }
 }
 
-/// Fires a batch; jobs that may start are `executor`'s, if there is one.
+/// Fires a batch. If `executor` is given, it claims the jobs that can start.
 pub(super) async fn fire(
     connection: &mut SqliteConnection,
     fences: Vec<Fence>,
@@ -145,7 +145,7 @@ pub(super) async fn fire(
     let Known { mut stored, damaged } = read(connection, &firings, &damage).await?;
     for firing in firings {
         let changes = &held[&firing.shard];
-        // Taken out, so that a second firing of the same schedule is stale.
+        // Taken out of the map, so that a second firing of the same schedule is stale.
         match stored.remove(&firing.schedule) {
             Some(schedule) if !is_current(&schedule, &firing, now) => {
                 stored.insert(firing.schedule, schedule);
@@ -162,7 +162,7 @@ pub(super) async fn fire(
     plan.write(connection, now, executor).await
 }
 
-/// Of the shards, those whose fence holds.
+/// Returns the shards whose fence holds.
 async fn held(
     connection: &mut SqliteConnection,
     fences: &[Fence],
@@ -180,10 +180,10 @@ fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
         && firing.tick <= now
 }
 
-/// The schedules of a batch.
+/// The schedules of a batch, as they are stored.
 struct Known {
     stored: HashMap<ScheduleId, Stored>,
-    /// Those that cannot be read.
+    /// The schedules whose rows cannot be read.
     damaged: HashSet<ScheduleId>,
 }
 
@@ -224,15 +224,17 @@ async fn read_part(
     stored.collect()
 }
 
-/// A job's row in a JSON parameter: id, account, schedule, version, trigger, attempts, start, shard.
+/// A job as a row in a JSON parameter: id, account, schedule, version, trigger, attempts, start,
+/// shard.
 #[derive(Serialize)]
 struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>, u16);
 
-/// A state's row in a JSON parameter: shard, schedule, next tick, active and held job, last tick.
+/// A state as a row in a JSON parameter: shard, schedule, next tick, active and held job, last
+/// tick.
 #[derive(Serialize)]
 struct StateRow(u16, Hex, Option<i64>, Option<Hex>, Option<Hex>, Option<i64>);
 
-/// What firing a batch writes and answers.
+/// The rows that a batch writes, and its result.
 #[derive(Default)]
 struct Plan {
     states: Vec<StateRow>,
@@ -248,7 +250,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Moves a schedule's next tick and finds a place for each of the jobs, oldest first.
+    /// Advances the next tick of a schedule, and places its jobs, oldest first.
     fn advance(&mut self, now: Timestamp, mut schedule: Stored, firing: &Firing) {
         let (account, shard) = (schedule.account, firing.shard);
         let Placed { jobs, skips, overlapped } = schedule.standing.fire(firing);

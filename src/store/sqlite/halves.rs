@@ -1,25 +1,25 @@
-//! Finding the row of a batch that cannot be read back.
+//! Finds the row of a batch that cannot be read back.
 
 use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, Outcome};
 
-/// The parts of a batch that are yet to be read. One answer holds all rows of a part, so a damaged
-/// row spoils it whole: then its halves are read, until the row is alone.
+/// The parts of a batch that are still to be read. One result has all rows of a part, so a damaged
+/// row makes all of it unreadable. Then each half is read by itself, until the row is alone.
 pub(super) struct Halves<'b, I>(Vec<&'b [I]>);
 
 impl<'b, I> Halves<'b, I> {
-    /// A batch in parts of so many.
+    /// Divides a batch into parts of at most `at_once` rows.
     pub(super) fn of(batch: &'b [I], at_once: usize) -> Self {
         Self(batch.chunks(at_once).rev().collect())
     }
 
-    /// The next part to read.
+    /// Returns the next part to read.
     pub(super) fn next(&mut self) -> Option<&'b [I]> {
         self.0.pop()
     }
 
-    /// What to do about a part that could not be read: its halves come next, or it is the damaged
-    /// row, which is returned with the reason. Other faults than damage are given back.
+    /// Handles a part that could not be read. Its halves are read next. If the part is a single
+    /// row, returns that row and the reason. Returns failures other than damage as errors.
     pub(super) fn halve(
         &mut self,
         part: &'b [I],

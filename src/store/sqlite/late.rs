@@ -1,4 +1,4 @@
-//! The late jobs of each account: those that wait and could have started.
+//! The late jobs of each account: jobs that wait although they could have started.
 
 use super::readers::Readers;
 use crate::domain::ticket::Ticket;
@@ -8,7 +8,7 @@ use crate::store::claims::ACCOUNTS_AT_ONCE;
 use crate::store::damage::Kept;
 use crate::store::sql::fault::Outcome;
 
-/// The accounts with jobs that wait, looked up one after the other in the index.
+/// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
 pub(super) const WAITING: &str = "
     WITH RECURSIVE waiting (account) AS (
         SELECT * FROM (SELECT account_id FROM runs INDEXED BY runs_waiting
@@ -26,7 +26,7 @@ pub(super) const LATE_OF: &str = "
       AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)
     ORDER BY j.wake_at LIMIT ?3";
 
-/// A page of accounts with jobs that wait, and the oldest late jobs of each.
+/// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
 pub(super) async fn of_each(
     readers: &Readers,
     before: Timestamp,

@@ -1,4 +1,4 @@
-//! The lock that keeps a second server away from the file.
+//! The lock that lets only one server use the file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
@@ -8,28 +8,28 @@ use super::{SqliteStore, failed_in};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
-/// Held by the one process that serves a file. The system lets go of it when it is dropped or the
-/// process dies, however it dies.
+/// The lock of the one process that serves a file. The operating system releases it when it is
+/// dropped, or when the process dies in any way.
 #[derive(Debug)]
 pub struct ServerLock {
     _file: File,
 }
 
 impl SqliteStore {
-    /// Takes the lock, a file beside the store's. Operator commands do without it.
+    /// Takes the lock, which is a file beside the store's file. Operator commands work without it.
     ///
     /// # Errors
-    /// `Incompatible` if another server holds it, or if the lock file cannot be made.
+    /// `Incompatible` if another server holds the lock, or if the lock file cannot be created.
     pub fn lock(&self) -> Result<ServerLock> {
         let lock = self.keep_others_away().map_err(failed_in("lock"))?;
         self.locked.store(true, Ordering::Relaxed);
         Ok(lock)
     }
 
-    /// Takes the lock for a while.
+    /// Takes the lock for a short time, without marking this process as the server.
     pub(super) fn keep_others_away(&self) -> Outcome<ServerLock> {
         let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why);
-        // Two paths to one file shall find the same lock.
+        // Two paths to the same file must find the same lock.
         let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let mut path = file.clone().into_os_string();
         path.push(".lock");

@@ -1,25 +1,26 @@
 //! The store in one SQLite file.
 //!
-//! Place in the flow: the adapter for one machine and one serving process. Operator commands may
-//! work on the same file beside it; a second server is kept away by [`SqliteStore::lock`].
+//! Place in the flow: the adapter for one machine and one serving process. Operator commands can
+//! use the same file at the same time. [`SqliteStore::lock`] keeps a second server away.
 //!
 //! How it keeps the contract:
-//! - One connection writes (`writer`), a few read. Write transactions are IMMEDIATE and run in a
-//!   task of their own, so that a dropped future cannot cut one in two.
-//! - Write-ahead log with a flush at each commit: what was acknowledged survives a loss of power.
-//! - Batches are one statement each with one JSON parameter; a job costs one insert and two
-//!   updates of its row, and two updates of its schedule's state.
+//! - One connection writes (`writer`), and a few read. Write transactions are IMMEDIATE and run in
+//!   a task of their own, so that a caller that goes away does not cancel one half-way.
+//! - Each commit flushes the write-ahead log, so committed data survives a power failure.
+//! - A batch is one statement with one JSON parameter. A job of one attempt costs an insert into
+//!   `runs`, an update of that row (unless firing claims the job at once), a move from `runs` to
+//!   `jobs`, and two updates of its schedule's state.
 //! - The last attempt of a job is in the job's row. An attempt whose outcome allows another one is
-//!   copied to `attempts` when it is committed. So a job of one attempt has no row there, and the
-//!   attempts of a job are those rows and, unless its number is among them, the one in the job's
-//!   row.
-//! - NUL, which PostgreSQL's texts cannot hold, becomes U+FFFD in responses, as do bytes that are
-//!   not UTF-8.
-//! - Pages of pruned rows are used again, the file does not shrink: a history in its steady state
-//!   needs the same room again the next day.
+//!   copied to `attempts` when it is committed. So a job has no row there if the outcome of its
+//!   first attempt is not retryable. The attempts of a job are its rows in `attempts` and the one
+//!   in the job's row, unless its number is among them.
+//! - PostgreSQL's texts cannot hold NUL. In responses, NUL and bytes that are not UTF-8 become
+//!   U+FFFD here, too.
+//! - Pages of pruned rows are used again. The file does not shrink: history in a steady state needs
+//!   the same space again the next day.
 //!
-//! On failure a write is undone whole. After a failure of the file itself the writing connection
-//! is made anew, so that the store works again as soon as the disk does.
+//! On failure a write is rolled back as a whole. After a failure of the file itself, the writing
+//! connection is opened again, so that the store works as soon as the disk does.
 
 mod access;
 mod checkup;
@@ -64,22 +65,22 @@ use crate::runtime::Tasks;
 use crate::store::sql::fault::{Fault, Outcome};
 use access::Connections;
 
-/// How long closing waits for writes that are under way.
+/// The maximum time that closing waits for writes in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
-/// Where the store is and how it is used.
+/// The file, its maximum size, and the number of connections.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The file; it is made if it does not exist, its folder is not.
+    /// The path of the file. The file is created if it does not exist; its folder is not.
     pub path: PathBuf,
-    /// How many connections read.
+    /// The maximum number of connections that read.
     pub read_connections: u32,
-    /// The size in bytes that the file may grow to; absent: what the disk takes.
+    /// The maximum size of the file, in bytes. Absent: as much as the disk has room for.
     pub max_bytes: Option<u64>,
 }
 
 impl Settings {
-    /// The usual settings for a file.
+    /// Returns the default settings for a file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), read_connections: 4, max_bytes: None }
     }
@@ -89,7 +90,7 @@ impl Settings {
 pub struct SqliteStore {
     path: PathBuf,
     options: SqliteConnectOptions,
-    /// Whether this is the server that uses the file.
+    /// `true` if this process is the server that uses the file.
     locked: AtomicBool,
     connections: Connections,
     tasks: Tasks,
@@ -99,7 +100,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Ends the work that was handed over and closes the file. Later calls fail.
+    /// Finishes the work in progress and closes the file. Later calls fail.
     pub async fn close(&self) {
         self.tasks.finish(CLOSE_GRACE).await;
         self.connections.readers.close().await;
@@ -114,7 +115,7 @@ impl SqliteStore {
         self.write_rows(operation, 1, work).await
     }
 
-    /// The same for a batch of about so many rows.
+    /// Runs `work` like [`write`](Self::write), for a batch of about `rows` rows.
     async fn write_rows<T, W>(&self, operation: &'static str, rows: usize, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -124,7 +125,7 @@ impl SqliteStore {
     }
 }
 
-/// Gives a failure of the adapter's inner functions the name of the contract's method.
+/// Adds the name of the contract's method to a failure of the adapter's inner functions.
 fn failed_in(operation: &'static str) -> impl Fn(Fault) -> super::StoreError {
     move |fault| fault.of(operation)
 }

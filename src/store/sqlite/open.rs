@@ -1,4 +1,4 @@
-//! Opening the file.
+//! Opens the file.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -23,12 +23,13 @@ use crate::store::sql::secrets::proofs;
 use crate::store::vault::Vault;
 use crate::store::{KeyProof, Result, Sealer, StoreErrorKind};
 
-/// How long a write waits for another process's write, and a read for a free connection.
+/// The maximum time that a write waits for another process's write, and a read for a free
+/// connection.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After how many pages of the log they are copied into the file: 16 MiB. Few enough to take
-/// milliseconds, many enough for a busy page to be copied once for many writes of it.
+/// After this many pages (16 MiB), the log is copied into the file. That is few enough to take only
+/// milliseconds, and enough that a busy page is copied once for many writes.
 const CHECKPOINT_PAGES: &str = "4000";
-/// What the log is cut to when it begins anew.
+/// The size in bytes to which the log is truncated when it restarts: 64 MiB.
 const LOG_BYTES: &str = "67108864";
 const PAGE_BYTES: u64 = 4_096;
 
@@ -56,12 +57,12 @@ impl SqliteStore {
         read.await.map_err(failed_in("stored_keys"))
     }
 
-    /// Opens the file, and makes it if there is none. Secrets are kept by `sealer`. It does not migrate: see
-    /// [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
+    /// Opens the file, and creates it if it does not exist. `sealer` encrypts the secrets. It does
+    /// not migrate: see [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
     ///
     /// # Errors
-    /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is not an SQLite
-    /// database or a damaged one, `Unavailable` if another process locks it.
+    /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is damaged or not
+    /// an SQLite database, `Unavailable` if another process has locked it.
     pub async fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
         let failed = |fault: Fault| fault.of("open");
         make_file(&settings.path).map_err(failed)?;
@@ -85,12 +86,12 @@ impl SqliteStore {
     }
 }
 
-/// What all connections have in common.
+/// The options of all connections.
 fn common(settings: &Settings) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(&settings.path)
         .busy_timeout(PATIENCE)
-        // The statements keep the references whole; checking them again would cost a look-up a row.
+        // The statements keep references valid. Another check would cost one lookup for each row.
         .foreign_keys(false)
         .pragma("temp_store", "MEMORY")
         .disable_statement_logging()
@@ -113,8 +114,8 @@ pub(super) fn reading(settings: &Settings) -> SqliteConnectOptions {
     common(settings).pragma("cache_size", "-4000").pragma("query_only", "ON")
 }
 
-/// Makes the file, readable by its owner only: it holds secrets. SQLite gives the same permissions
-/// to the files beside it.
+/// Creates the file, readable only by its owner, because it holds secrets. SQLite gives the same
+/// permissions to the files beside it.
 fn make_file(path: &Path) -> Outcome<()> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -132,7 +133,7 @@ fn make_file(path: &Path) -> Outcome<()> {
     })
 }
 
-/// Connects and reads the schema, so that a file which is no database is found out now.
+/// Connects and reads the schema, so that a file that is not a database is rejected now.
 async fn first_connection(
     options: &SqliteConnectOptions,
     path: &Path,

@@ -1,5 +1,5 @@
-//! Checks that SQLite's planner does what the statements count on: batches look their rows up by
-//! key, lists by the index meant for them, and nothing busy is scanned or sorted.
+//! Checks that SQLite's planner does what the statements rely on: batches look up their rows by
+//! key, lists use the index meant for them, and no frequent statement scans or sorts a table.
 
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
@@ -20,7 +20,7 @@ use crate::store::{
     AuditQuery, DeliveryQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue,
 };
 
-/// A migrated, empty store and a connection to it.
+/// A connection to an empty store with all migrations.
 struct Planner {
     connection: SqliteConnection,
     _folder: tempfile::TempDir,
@@ -47,7 +47,7 @@ impl Planner {
         steps.join("\n")
     }
 
-    /// The plan reads by `index` and sorts nothing.
+    /// Asserts that the plan uses `index` and sorts nothing.
     async fn expect(&mut self, sql: &str, index: &str) {
         let plan = self.plan(sql).await;
         assert!(plan.contains(index), "{index}: {sql}\n{plan}");
@@ -56,7 +56,7 @@ impl Planner {
     }
 }
 
-/// Whether a step looks unfinished jobs up by their key.
+/// Returns `true` if a step looks up unfinished jobs by their key.
 fn of_runs(step: &str) -> bool {
     let names = ["runs", "r", "j"].map(|name| format!("SEARCH {name} USING PRIMARY KEY (id=?)"));
     names.iter().any(|name| step.contains(name.as_str()))
@@ -96,7 +96,7 @@ async fn batches_look_rows_up_by_their_key() {
     }
 }
 
-/// The leases are read and sorted, which are few; of the jobs those under the ones that are over.
+/// The leases, which are few, are read and sorted. Jobs are looked up only for expired leases.
 #[tokio::test]
 async fn what_lost_executors_had_is_found_by_them() {
     let mut planner = Planner::new().await;
@@ -111,7 +111,7 @@ async fn what_lost_executors_had_is_found_by_them() {
     assert!(!plan.contains("SCAN "), "{plan}");
 }
 
-/// Sorted are the jobs of one page.
+/// Only the jobs of one page are sorted.
 #[tokio::test]
 async fn the_jobs_of_a_page_are_looked_up_by_their_key() {
     let plan = Planner::new().await.plan(&jobs::list::rows(Dialect::Sqlite)).await;
@@ -119,7 +119,7 @@ async fn the_jobs_of_a_page_are_looked_up_by_their_key() {
     assert!(scans.iter().all(|scan| scan.contains("VIRTUAL TABLE")), "{plan}");
     let (of_runs, of_jobs) = (plan.lines().filter(|step| of_runs(step)), "_1 (id=?)");
     assert_eq!(of_runs.count(), 1, "{plan}");
-    // The job, and the version of each of the two.
+    // The finished job, and the versions of the finished and of the unfinished one.
     assert_eq!(plan.matches(of_jobs).count(), 3, "{plan}");
     assert_eq!(plan.matches("PRIMARY KEY (job_id=? AND number=?)").count(), 1, "{plan}");
 }
@@ -169,10 +169,10 @@ async fn sweeps_read_what_they_need_from_an_index() {
     ] {
         planner.expect(&list_text(&query), index).await;
     }
-    // Sorted are only the accounts.
+    // Only the accounts are sorted.
     let plan = planner.plan(&quotas::made(Dialect::Sqlite)).await;
     assert!(plan.contains("jobs_account (account_id=? AND id>? AND id<?)"), "{plan}");
-    // Sorted are only jobs of one start.
+    // Only jobs with the same start time are sorted.
     let plan = planner.plan(claims::LATE).await;
     assert!(plan.contains("runs_wake ((wake_at,id)>(?,?) AND wake_at<?)"), "{plan}");
     let sorted = plan.replace("USE TEMP B-TREE FOR LAST TERM OF ORDER BY", "");
@@ -191,12 +191,12 @@ async fn alerts_are_found_by_an_index() {
     }
     let plan = planner.plan(relaying::EVENTS).await;
     assert!(plan.contains("SCAN notification_events") && !plan.contains("TEMP B-TREE"), "{plan}");
-    // What is due of each status, and that alone is sorted.
+    // Reads only the due deliveries of each status, and sorts only those.
     let plan = planner.plan(&claiming::due(Dialect::Sqlite, false)).await;
     let open = "notification_deliveries_open (status=? AND wake_at<?)";
     assert_eq!(plan.matches(open).count(), 2, "{plan}");
     assert!(!plan.contains("SCAN notification_deliveries"), "{plan}");
-    // Four times a second.
+    // This statement runs four times a second.
     let plan = planner.plan(work::WORK).await;
     assert_eq!(plan.matches("notification_deliveries_open (status=?)").count(), 2, "{plan}");
     assert!(plan.contains("COVERING INDEX notification_deliveries_open (status<?)"), "{plan}");

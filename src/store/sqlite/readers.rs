@@ -1,8 +1,8 @@
 //! The connections that read.
 //!
-//! A few, taken out for a read and put back after it. A read that fails gives its connection up,
-//! so that a broken one is not used again; one that is dropped half-way puts it back, for the
-//! driver ends what it had begun before it does anything else.
+//! A read takes one of a few connections out of the pool and puts it back afterwards. A read that
+//! fails drops its connection, so that a broken one is not used again. A read that is cancelled
+//! puts its connection back: the driver finishes the statement before it starts another one.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, Outcome};
 
-/// The connections that read.
+/// A pool of connections that read.
 pub(super) struct Readers {
     options: SqliteConnectOptions,
     patience: Duration,
@@ -25,14 +25,15 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// At most `connections`, made when they are needed; who finds all taken waits for `patience`.
+    /// Creates a pool of at most `connections`, which are opened when they are needed. If all are
+    /// in use, a caller waits for at most `patience`.
     pub(super) fn new(options: SqliteConnectOptions, connections: u32, patience: Duration) -> Self {
         let places = usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, 64);
         let idle = Mutex::new(Vec::with_capacity(places));
         Self { options, patience, places: Semaphore::new(places), idle }
     }
 
-    /// Takes a connection.
+    /// Takes a connection out of the pool.
     pub(super) async fn take(&self) -> Outcome<Reader<'_>> {
         let unavailable = |why| Fault::new(StoreErrorKind::Unavailable, why);
         let place = tokio::time::timeout(self.patience, self.places.acquire())
@@ -47,7 +48,7 @@ impl Readers {
         Ok(Reader { readers: self, connection: Some(connection), _place: place })
     }
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     pub(super) async fn all<T>(
         &self,
         query: QueryAs<'_, Sqlite, T, SqliteArguments>,
@@ -60,7 +61,7 @@ impl Readers {
         reader.done(rows.map_err(Fault::from))
     }
 
-    /// The row of a query that always finds one.
+    /// Returns the row of a query that always has one.
     pub(super) async fn one<T>(&self, query: QueryAs<'_, Sqlite, T, SqliteArguments>) -> Outcome<T>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
@@ -70,7 +71,7 @@ impl Readers {
         reader.done(row.map_err(Fault::from))
     }
 
-    /// Lets nobody read any more. Reads that are under way end.
+    /// Closes the pool. Later reads fail; reads in progress finish.
     pub(super) async fn close(&self) {
         use sqlx::Connection;
         self.places.close();
@@ -83,7 +84,7 @@ impl Readers {
     }
 }
 
-/// A connection that was taken out.
+/// A connection that was taken out of the pool.
 pub(super) struct Reader<'r> {
     readers: &'r Readers,
     connection: Option<SqliteConnection>,
@@ -91,7 +92,7 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// Puts the connection back, unless the read has failed.
+    /// Puts the connection back, or drops it if the read has failed.
     pub(super) fn done<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
         if outcome.is_err() {
             self.connection = None;

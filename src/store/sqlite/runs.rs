@@ -1,4 +1,4 @@
-//! Counting finished jobs in their schedules' states.
+//! Counts finished jobs in the states of their schedules.
 
 use sqlx::SqliteConnection;
 
@@ -9,7 +9,7 @@ use crate::store::ending::Ending;
 use crate::store::runs::{Runs, runs};
 use crate::store::sql::fault::Outcome;
 
-/// A run that began before the last one known does not count as the last.
+/// A run that began before the last known one does not count as the last.
 pub(super) const COUNT_RUNS: &str = "
     UPDATE schedule_state SET
         last_job_status = CASE WHEN r.run_at >= coalesce(last_run_at, 0) THEN r.status
@@ -27,7 +27,7 @@ pub(super) async fn count_runs(
     connection: &mut SqliteConnection,
     endings: &[Ending],
 ) -> Outcome<()> {
-    // In the order of the key: neighbours share pages.
+    // In the order of the key, because neighbours share pages.
     let schedules = runs(endings);
     if schedules.is_empty() {
         return Ok(());

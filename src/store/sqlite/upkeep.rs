@@ -1,4 +1,4 @@
-//! Health, and the end of history.
+//! Health, and the removal of old history.
 
 use super::SqliteStore;
 use super::prune::prune;
@@ -8,7 +8,7 @@ use crate::store::{Result, Upkeep};
 
 impl Upkept for SqliteStore {
     async fn check_writable(&self) -> Result<()> {
-        // Takes the write lock and does nothing else: that shows that the file can be written to.
+        // Takes the write lock and does nothing else, which shows that the file can be written to.
         self.write("ping", |_| Box::pin(async { Ok(()) })).await
     }
 

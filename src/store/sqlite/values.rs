@@ -1,8 +1,8 @@
-//! The batches of SQLite's statements.
+//! The parameters and results of SQLite's batches.
 //!
-//! Batches go to SQLite as one JSON text that the statement takes apart with `jsonb_each`, so that
-//! a statement's text does not depend on the number of rows; and come back as one JSON text, since
-//! each row on its own would wake up a thread. Ids in them are hexadecimal.
+//! A batch is one JSON text, which the statement unpacks with `jsonb_each`. So the text of the
+//! statement does not depend on the number of rows. The result is one JSON text, too, because each
+//! single row would wake up a thread. Ids in JSON are hexadecimal.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ pub(super) use crate::store::hex::Hex;
 pub(super) use crate::store::sql::values::key_from;
 pub(super) use crate::store::stored::{status_code, timings_text, trigger_code, trigger_of};
 
-/// What is stored as 16 bytes.
+/// A value that is stored as 16 bytes.
 pub(super) trait Bytes16 {
     fn bytes(&self) -> [u8; 16];
 }
@@ -42,22 +42,22 @@ pub(super) fn hex(id: &impl Bytes16) -> Hex {
     Hex(id.bytes())
 }
 
-/// The rows of a statement that answers with one JSON array of them.
+/// Parses the rows of a statement that returns one JSON array.
 pub(super) fn rows_of<T: DeserializeOwned>(json: &str) -> Outcome<Vec<T>> {
     serde_json::from_str(json).map_err(|error| {
-        // The error itself may quote what it stumbled over, which can be a secret.
+        // The error itself may quote the text that it rejects, which can be a secret.
         let column = error.column();
         let message = format!("a row cannot be read back, at {column} of the answer");
         Fault::new(StoreErrorKind::Corrupt, message)
     })
 }
 
-/// A batch's rows as the JSON array that its statement takes apart.
+/// Returns the rows of a batch as the JSON array that its statement unpacks.
 pub(super) fn json_rows<T: Serialize>(rows: &[T]) -> String {
     serde_json::to_string(rows).expect("numbers, texts and arrays always have a JSON form")
 }
 
-/// A list of ids as the JSON array that a statement takes apart.
+/// Returns ids as the JSON array that a statement unpacks.
 pub(super) fn json_ids<'a, T: Bytes16 + 'a>(ids: impl IntoIterator<Item = &'a T>) -> String {
     json_rows(&ids.into_iter().map(hex).collect::<Vec<_>>())
 }

@@ -1,15 +1,16 @@
-//! The one writer: a task that owns the only connection that writes.
+//! The writer: a task that owns the only connection that writes.
 //!
-//! A caller hands its work over and waits for the answer. So a caller that goes away cannot cut a
-//! transaction in two: work that was handed over runs to its end, other work never begins. What is
-//! waiting when the writer is free goes into one transaction and pays for one flush to the disk
-//! together (group commit), each piece of work behind a savepoint of its own if there are several.
-//! A group ends with the first large piece: the batches of the stages overlap then, each stage going
-//! on with what it got while the next one's is written, instead of all waiting for each other.
-//! Work that fails is undone alone; answers are given after the commit.
+//! A caller hands its work over and waits for the result. So a caller that goes away cannot cancel
+//! a transaction half-way: work that was handed over runs to its end, and other work never begins.
 //!
-//! On failure of the transaction itself (a full disk, a locked file) everybody in it gets the
-//! failure, and the connection is made anew before the next one: no state of it can be left over.
+//! When the writer is free, all waiting work goes into one transaction and shares one flush to the
+//! disk (group commit). If there are several pieces of work, each has a savepoint of its own. A
+//! group ends with the first large piece. So the batches of the stages overlap: a stage goes on
+//! with its result while the batch of the next one is written, and the stages do not wait for each
+//! other. Work that fails is rolled back alone. Callers get their results after the commit.
+//!
+//! If the transaction itself fails (a full disk, a locked file), all callers in it get the failure.
+//! The connection is opened again before the next transaction, so that no state of it is left over.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,14 +26,15 @@ use crate::runtime::{TaskKind, Tasks};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{Result, StoreErrorKind};
 
-/// How many callers can wait before handing over makes them wait too.
+/// The number of callers that can wait in the queue. Further callers wait to enter it.
 const QUEUE: usize = 256;
-/// The most pieces of work taken from the queue at once.
+/// The maximum number of pieces of work that are taken from the queue at once.
 const GROUP: usize = 64;
-/// So many rows are enough for a transaction: each piece of work waits for all of it.
+/// A transaction with this many rows takes no more work, because each piece of work waits for all
+/// of it.
 const ROWS: usize = 64;
 
-/// Tells a caller how its work ended: with the failure of the transaction, or as it ended itself.
+/// Sends a caller the failure of the transaction, or the result of its own work if there is none.
 type Answer = Box<dyn FnOnce(Option<Fault>) + Send>;
 
 struct Done {
@@ -45,27 +47,28 @@ type Run = Box<
         + Send,
 >;
 
-/// A piece of work, and about how many rows it writes.
+/// A piece of work, and the approximate number of rows that it writes.
 struct Work {
     rows: usize,
     run: Run,
 }
 
-/// The way to the writer.
+/// A handle of the writer.
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Work>,
 }
 
 impl Writer {
-    /// Starts the writer. It ends, after the work that was handed over, when the last handle is
-    /// dropped or `tasks` begin to stop.
+    /// Starts the writer. It finishes the work that was handed over and ends when the last handle
+    /// is dropped or `tasks` begin to stop.
     ///
-    /// It has a thread of its own: every statement is a round trip to the thread of SQLite, and each
-    /// would wait for its turn behind all tasks that are ready when there is most to write.
+    /// It runs on a thread of its own. Every statement is a round trip to SQLite's thread. On a
+    /// shared thread, each one would wait behind all tasks that are ready, just when there is most
+    /// to write.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the operating system cannot create the thread.
     pub(super) fn start(
         tasks: &Tasks,
         options: SqliteConnectOptions,
@@ -78,7 +81,7 @@ impl Writer {
         Ok(Self { queue })
     }
 
-    /// Runs `work`, which writes about so many rows, in a transaction and answers after the commit.
+    /// Runs `work`, which writes about `rows` rows, in a transaction. Returns after the commit.
     pub(super) async fn write<T, W>(
         &self,
         operation: &'static str,
@@ -134,25 +137,25 @@ async fn run(tasks: Tasks, mut seat: Seat, mut works: mpsc::Receiver<Work>) {
     seat.leave().await;
 }
 
-/// The writing connection, made anew whenever its state is in doubt.
+/// The writing connection, which is opened again whenever its state is unknown.
 struct Seat {
     options: SqliteConnectOptions,
     connection: Option<SqliteConnection>,
 }
 
-/// How a piece of work ended within the transaction.
+/// The end of a piece of work within the transaction.
 enum Step {
-    /// It awaits the commit.
+    /// It waits for the commit.
     Kept(Answer),
-    /// It was undone alone.
+    /// It was rolled back alone.
     Undone,
-    /// The transaction is gone, and with it what came before.
+    /// The transaction is lost, with all work before it.
     Broken,
 }
 
 impl Seat {
-    /// Takes work from `waiting` into one transaction: as much as makes [`ROWS`], unless one piece
-    /// breaks the transaction.
+    /// Moves work from `waiting` into one transaction until that has [`ROWS`] rows or a piece of
+    /// work breaks it.
     async fn transact(&mut self, waiting: &mut VecDeque<Work>) {
         let connection = match self.begin().await {
             Ok(connection) => connection,
@@ -176,7 +179,7 @@ impl Seat {
                 Step::Kept(answer) => kept.push(answer),
                 Step::Undone => {}
                 Step::Broken => {
-                    let message = "undone together with a write that broke the transaction";
+                    let message = "rolled back together with a write that broke the transaction";
                     failure = Some(Fault::new(StoreErrorKind::Unavailable, message));
                     break;
                 }
@@ -202,7 +205,7 @@ impl Seat {
         Ok(connection)
     }
 
-    /// Gives the connection up; what it had not committed is undone.
+    /// Closes the connection, which rolls back what it has not committed.
     async fn leave(&mut self) {
         if let Some(connection) = self.connection.take()
             && let Err(error) = connection.close().await
@@ -212,8 +215,8 @@ impl Seat {
     }
 }
 
-/// Runs one piece of work. `alone`: nothing else is in the transaction, so it needs no savepoint
-/// to be undone by itself.
+/// Runs one piece of work. `alone` is `true` if nothing else is in the transaction, so that no
+/// savepoint is needed to roll it back alone.
 async fn step(connection: &mut SqliteConnection, work: Work, alone: bool) -> Step {
     if !alone && let Err(fault) = execute(connection, "SAVEPOINT work").await {
         ((work.run)(Err(fault)).await.answer)(None);
@@ -231,7 +234,7 @@ async fn step(connection: &mut SqliteConnection, work: Work, alone: bool) -> Ste
         },
         Ok(Done { answer, .. }) => Some(answer),
         Err(_) => {
-            tracing::error!("a write panicked and was undone");
+            tracing::error!("a write panicked and was rolled back");
             None
         }
     };
@@ -242,8 +245,8 @@ async fn step(connection: &mut SqliteConnection, work: Work, alone: bool) -> Ste
     step
 }
 
-/// Undoes what a piece of work has written. A failure such as a full disk may already have undone
-/// the whole transaction; then there is nothing to go back to.
+/// Rolls back what a piece of work has written. A failure such as a full disk may already have
+/// rolled back the whole transaction, and the savepoint with it.
 async fn undo(connection: &mut SqliteConnection, alone: bool) -> Step {
     if alone {
         return Step::Broken;
@@ -278,7 +281,7 @@ mod tests {
         (store, folder)
     }
 
-    /// Writes a row, waits at `gate` if there is one, then ends as `end` says.
+    /// Writes a row, waits at `gate` if there is one, and returns `end`.
     async fn note(
         connection: &mut SqliteConnection,
         name: &'static str,
@@ -295,7 +298,7 @@ mod tests {
         end
     }
 
-    /// The rows that `note` has written.
+    /// Returns the rows that `note` has written.
     async fn noted(store: &SqliteStore) -> Vec<String> {
         let query = sqlx::query_as("SELECT name FROM meta WHERE value = 0 ORDER BY name");
         let rows: Vec<(String,)> = store.connections.readers.all(query).await.expect("read");
@@ -329,7 +332,7 @@ mod tests {
     async fn work_that_fails_beside_others_is_undone_alone() {
         let (store, _folder) = store().await;
         let (open, gate) = oneshot::channel();
-        // While the first one holds the writer, the others gather.
+        // While the first write occupies the writer, the others gather in the queue.
         let first = store.write("a", |c| Box::pin(note(c, "first", Some(gate), Ok(()))));
         let one = store.write("b", |c| Box::pin(note(c, "one", None, Ok(()))));
         let two = store.write("c", |c| Box::pin(note(c, "two", None, refused())));

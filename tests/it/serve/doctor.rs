@@ -164,7 +164,7 @@ async fn rights_that_are_missing_are_told() {
     // The user cannot change tables of another user.
     world.run(&["migrate"]);
     let told = doctor(&world, &[], &enough).await;
-    told.has("failure", "store.url", "the user owns not all of the tables (");
+    told.has("failure", "store.url", "the user does not own all tables (");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,7 @@
-//! A batch of firings as columns.
+//! A batch of firings as arrays, one for each column.
 //!
-//! Columns are paired by position. The jobs of all firings are in columns of their own, and say by its
-//! place which firing they belong to.
+//! The arrays are paired by position. The jobs of all firings have arrays of their own, where
+//! `job_places` names the firing of each job by its place.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::Firing;
 
-/// A batch as columns.
+/// A batch as arrays.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) places: Vec<i64>,
@@ -19,7 +19,7 @@ pub(super) struct Batch {
     pub(super) versions: Vec<VersionId>,
     pub(super) ticks: Vec<Timestamp>,
     pub(super) suspensions: Vec<i64>,
-    /// The last tick that becomes a job or a skip.
+    /// The last tick of each firing that becomes a job or a skip.
     pub(super) up_to: Vec<Option<Timestamp>>,
     pub(super) next_ticks: Vec<Option<Timestamp>>,
     pub(super) job_places: Vec<i64>,
@@ -29,8 +29,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// In the order of the schedules' ids. The second firing of the same schedule is left out: it
-    /// is stale after the first.
+    /// Orders the firings by the ids of their schedules. A second firing of the same schedule is
+    /// left out: it is stale after the first one.
     pub(super) fn new(firings: &[(i64, &Firing)]) -> Self {
         let (mut batch, mut seen) = (Self::default(), HashSet::with_capacity(firings.len()));
         let mut ordered = firings.to_vec();

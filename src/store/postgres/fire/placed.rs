@@ -1,5 +1,7 @@
-//! Firings whose jobs may have to wait for each other, or that have skips: what is due is locked, it
-//! is decided here what becomes of it, and that is written, a statement a table.
+//! Fires schedules whose jobs may have to wait for each other, or that have skips.
+//!
+//! Locks the due schedules, decides here what their ticks become, and writes that with few
+//! statements for each table.
 
 use std::collections::HashMap;
 
@@ -37,7 +39,7 @@ const ADVANCE: &str = "
          AS a (shard, schedule, next_tick, fired_up_to, active, held, open_skip)
     WHERE st.shard = a.shard AND st.schedule_id = a.schedule";
 
-/// A schedule that is due as it was read, locked.
+/// A schedule that is due and as it was read. Its state is locked.
 struct Due {
     place: i64,
     shard: ShardId,
@@ -50,7 +52,7 @@ struct Due {
     open: Option<Open>,
 }
 
-/// A shard whose fence holds; and a schedule of it that is due, if there is one.
+/// A shard whose fence holds, and one of its due schedules, if there is one.
 struct Locked {
     shard: ShardId,
     due: Option<Due>,
@@ -93,19 +95,19 @@ impl Due {
     }
 }
 
-/// What a batch writes.
+/// The rows that a batch writes.
 #[derive(Default)]
 struct Plan<'a> {
-    /// The schedules, and what was to be fired of them.
+    /// The schedules to advance, and their firings.
     advanced: Vec<(Due, &'a Firing)>,
-    /// The jobs, each with the place of its schedule among these, and whether it starts.
+    /// The jobs, each with the index of its schedule in `advanced`, and `true` if it starts now.
     jobs: Vec<(usize, TickJob, bool)>,
     ranges: Ranges,
     overlapped: u64,
 }
 
-/// Fires the firings; each has its place in the whole batch. Returns the rows of the answer, and how
-/// many jobs became skips.
+/// Fires the firings, each of which has its place in the whole batch. Returns the rows of the
+/// result, and the number of jobs that became skips.
 pub(super) async fn fire(
     connection: &mut PgConnection,
     order: &Order,
@@ -119,7 +121,7 @@ pub(super) async fn fire(
             rows.push(Row { shard, place: None, job: None, starts: false, ticket: None });
             continue;
         };
-        let unasked = || Fault::new(StoreErrorKind::Internal, "an answer about nothing asked");
+        let unasked = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
         let firing = of_places.get(&due.place).ok_or_else(unasked)?;
         plan.add(due, firing);
     }
@@ -156,7 +158,7 @@ impl<'a> Plan<'a> {
         let (place, of) = (self.advanced.len(), (due.account, due.schedule));
         let mut jobs = jobs.into_iter().peekable();
         let mut ranges = skips.into_iter().peekable();
-        // In the order of their ticks: a job ends the range before it.
+        // In the order of the ticks, because a job ends the range of skips before it.
         loop {
             let next_range = ranges.peek().map(|(range, _)| range.first);
             let is_before =
@@ -173,7 +175,7 @@ impl<'a> Plan<'a> {
         self.advanced.push((due, firing));
     }
 
-    /// The rows of the answer: of each schedule one, and one for each job.
+    /// Returns the rows of the result: one for each schedule, and one more for each job.
     fn rows(&self) -> impl Iterator<Item = Row> {
         let row = |due: &Due, job: Option<(JobId, bool)>| Row {
             shard: due.shard,

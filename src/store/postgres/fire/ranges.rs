@@ -1,7 +1,7 @@
-//! The ranges of skips that a batch of firings makes longer or begins.
+//! The ranges of skips that a batch of firings extends or begins.
 //!
-//! Whoever records a skip has locked the state of its schedule, which names the range that may go on. It
-//! goes on as long as the reason is the same and no job is made of a tick.
+//! A transaction that records a skip has locked the state of the schedule. The state names the open
+//! range, which can be extended as long as the reason is the same and no tick becomes a job.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,8 @@ use crate::store::postgres::values::column;
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::schedules::skips::counted;
 
-/// One that somebody holds, or that was pruned, is left alone, and a new one begins.
+/// A range that another transaction has locked, or that was pruned, is not extended: a new one
+/// begins.
 const EXTEND: &str = "
     WITH open AS MATERIALIZED (
         SELECT id FROM skips WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
@@ -30,12 +31,12 @@ const BEGIN: &str = "
     ORDER BY schedule, first_tick
     RETURNING id, schedule_id, first_tick";
 
-/// Where a schedule's newest range is that may go on.
+/// The open range of a schedule: its newest one, which may be extended.
 #[derive(Clone)]
 pub(super) enum Open {
-    /// In the store.
+    /// It is in the store.
     Stored { id: i64, reason: String, last: Timestamp },
-    /// Among those of this batch.
+    /// It is in this batch, at this index.
     New(usize),
 }
 
@@ -45,7 +46,7 @@ struct Range {
     schedule: ScheduleId,
     ticks: TickRange,
     reason: SkipReason,
-    /// The stored one that it goes on with.
+    /// The stored range that this one extends.
     extends: Option<i64>,
 }
 
@@ -54,7 +55,8 @@ struct Range {
 pub(super) struct Ranges(Vec<Range>);
 
 impl Ranges {
-    /// Adds skipped ticks of a schedule behind its newest range; says where they are.
+    /// Adds skipped ticks of a schedule after its open range. Returns the range that they are in,
+    /// which is the open one now.
     pub(super) fn add(
         &mut self,
         (account, schedule): (AccountId, ScheduleId),
@@ -86,7 +88,7 @@ impl Ranges {
         range.reason == reason && range.ticks.last < ticks.first
     }
 
-    /// Writes them. Returns their ids.
+    /// Writes the ranges. Returns their ids, in the same order.
     pub(super) async fn write(self, connection: &mut PgConnection) -> Outcome<Vec<Option<i64>>> {
         let extended = extend(connection, &self.0).await?;
         let is_extended = |range: &Range| range.extends.is_some_and(|id| extended.contains(&id));
@@ -100,7 +102,7 @@ impl Ranges {
     }
 }
 
-/// Returns the ids of those that were there.
+/// Extends stored ranges. Returns the ids of those that were extended.
 async fn extend(connection: &mut PgConnection, ranges: &[Range]) -> Outcome<HashSet<i64>> {
     let known = ranges.iter().filter_map(|range| Some((range.extends?, range.ticks)));
     let known: Vec<(i64, TickRange)> = known.collect();

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use crate::runtime::faults::Defect;
 use crate::store::postgres::claims::to_send;
 
-/// The rows of the shards that are the leader's. One that somebody holds is passed over, so that no
-/// shard waits for another one.
+/// The rows of `shards` whose epoch is the leader's. Locked rows are skipped, so that no shard
+/// waits for another one.
 macro_rules! fences {
     () => {
         "fence AS MATERIALIZED (
@@ -18,7 +18,7 @@ macro_rules! fences {
     };
 }
 
-/// Whether nothing has been changed of a schedule's account since it was read.
+/// The condition that a schedule's account has not changed since the schedule was read.
 macro_rules! unchanged {
     () => {
         "fence.suspensions - w.suspensions BETWEEN 0 AND cardinality(fence.changed)
@@ -26,13 +26,15 @@ macro_rules! unchanged {
     };
 }
 
-/// The schedules that are as they were read, locked, each with its newest range of skips that may go
-/// on; and each shard whose fence holds.
+/// Locks the schedules that are still as they were read. Returns them, each with its open range of
+/// skips, and each shard whose fence holds.
 ///
-/// Nothing is due that was read before its account was suspended or resumed, or its plan changed: the
-/// fences' rows count that, say which accounts it were, and are locked here as the epochs' are.
+/// A schedule is not due if its account was suspended or resumed, or got another plan, after the
+/// schedule was read. The rows of `shards` count these changes and list the accounts; they are
+/// locked here together with the epochs.
 ///
-/// The states' rows are locked one by one, after the fences'. Nothing locked is waited for.
+/// The rows of the states are locked one by one, after those of `shards`. The statement skips
+/// locked rows and never waits for them.
 const LOCK_DUE: &str = concat!(
     "WITH ",
     fences!(),
@@ -59,12 +61,12 @@ LEFT JOIN due AS d ON d.shard = fence.shard
 LEFT JOIN skips AS k ON k.id = d.open_skip"
 );
 
-/// For firings without skips of schedules whose jobs may overlap, which nearly all are: no job has
-/// to be placed among others. Of a schedule that has another policy by now, or no longer the tick
-/// and the version, nothing is changed. A job follows the open range of skips, so that one ends.
+/// Fires schedules without skips whose jobs may overlap. Nearly all firings are of this kind, and
+/// none of their jobs has to wait for another one. A schedule that has another policy, tick or
+/// version by now is not changed. A job ends the open range of skips.
 ///
-/// With an executor the jobs are claimed for it, and what it needs to run them is in the answer, but
-/// for the versions that are not asked for: those are known.
+/// If an executor is given, it claims the jobs, and the result has what it needs to send them.
+/// Definitions are returned only for the versions that are asked for: the others are in the cache.
 const FIRE_PLAIN: &str = concat!(
     "WITH ",
     fences!(),
@@ -117,24 +119,24 @@ LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id)
 LEFT JOIN schedule_versions AS v ON v.id = a.asked AND m.id IS NOT NULL"
 );
 
-/// A statement in its forms; what becomes of it by the defects that the tests are shown to find is one
-/// of them.
+/// A statement in several variants: the sound one, and those with a [`Defect`] that the tests must
+/// find.
 pub(super) struct Statement {
     sound: &'static str,
-    /// Without the epoch: [`Defect::NoEpochCheck`].
+    /// Without the check of the epoch: [`Defect::NoEpochCheck`].
     unfenced: LazyLock<String, fn() -> String>,
-    /// And without the tick: [`Defect::NoTickKey`].
+    /// Also without the check of the tick: [`Defect::NoTickKey`].
     unchecked: LazyLock<String, fn() -> String>,
 }
 
-/// What is locked of firings whose jobs have to be placed, or that have skips.
+/// Locks the schedules whose jobs may have to wait for each other, or that have skips.
 pub(super) static LOCK: Statement = Statement {
     sound: LOCK_DUE,
     unfenced: LazyLock::new(|| unfenced(LOCK_DUE)),
     unchecked: LazyLock::new(|| unchecked(LOCK_DUE)),
 };
 
-/// For firings without skips whose jobs may overlap.
+/// Fires schedules without skips whose jobs may overlap.
 pub(super) static PLAIN: Statement = Statement {
     sound: FIRE_PLAIN,
     unfenced: LazyLock::new(|| unfenced(FIRE_PLAIN)),
@@ -142,7 +144,7 @@ pub(super) static PLAIN: Statement = Statement {
 };
 
 impl Statement {
-    /// The statement.
+    /// Returns the text of the variant that applies.
     pub(super) fn text(&'static self) -> &'static str {
         if Defect::NoTickKey.is_there() {
             &self.unchecked
